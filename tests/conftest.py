@@ -1,0 +1,30 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+# The same examples on every run, so that a red test is red for everybody; `--hypothesis-profile=search` looks further.
+# No deadline and no "too slow": machines that run tests are shared, and time is no property of the code.
+settings.register_profile(
+    "default", max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# For `make mutants`, where a failure is what is wanted and its smallest example is of no use.
+settings.register_profile("mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
+settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ from what the code prints now")
+
+
+@pytest.fixture
+def captures() -> pathlib.Path:
+    """The folder of real captures."""
+    return ROOT / "captures"

@@ -1,0 +1,98 @@
+"""`make mutants`: proof that the tests would notice.
+
+Every `NAME.patch` in this folder is a unified diff from the root of the repository that breaks the code in one known way. Lines in
+front of the diff that start with `#` are comments; `# test: tests/...::test_name` names a test that must go red (repeat the line for
+several). The runner first makes sure that all named tests are green, then applies each patch to a fresh copy of the package and the
+tests, runs the tests that it names, and demands that every one fails. A patch that does not apply any more is an error.
+
+    python -m tests.mutants [PART-OF-NAME ...]
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+FAILED, PASSED = 1, 0
+"""Exit codes of pytest; every other one (no such test, nothing collected, usage) is an error of the patch."""
+
+
+def named_tests(patch: pathlib.Path) -> list[str]:
+    """The tests that a patch says must go red."""
+    return re.findall(r"^# test: *(\S+)", patch.read_text(), flags=re.MULTILINE)
+
+
+def copy_to(folder: pathlib.Path) -> None:
+    """Put the package and the tests into `folder`; captures and the vectors of the tests are only read."""
+    for part in ("zmtpscope", "tests"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for part in ("captures", "docs"):
+        (folder / part).symlink_to(ROOT / part)
+
+
+def apply(patch: pathlib.Path, folder: pathlib.Path, *, check_only: bool = False) -> str:
+    """Apply a patch in `folder`; returns what was wrong, empty where nothing was. Context must match, line numbers may differ."""
+    command = ["git", "apply", *(["--check"] if check_only else []), str(patch)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr.strip()
+
+
+def run(tests: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Run the named tests on the copy in `folder`."""
+    # No bytecode: a file patched within the same second and of the same size would be taken for the old one.
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=mutants", *tests]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def verdict(patch: pathlib.Path) -> str:
+    """What became of one mutant: "killed", or what is wrong."""
+    tests = named_tests(patch)
+    if not tests:
+        return "ERROR: names no test"
+    with tempfile.TemporaryDirectory(prefix="zmtpscope-mutant-") as name:
+        folder = pathlib.Path(name)
+        copy_to(folder)
+        if trouble := apply(patch, folder):
+            return f"ERROR: does not apply: {trouble.splitlines()[0]}"
+        for test in tests:
+            done = run([test], folder)
+            if done.returncode == PASSED:
+                return f"SURVIVED {test}"
+            if done.returncode != FAILED:
+                return f"ERROR: {test}: pytest exit code {done.returncode}"
+    return "killed"
+
+
+def main(wanted: list[str]) -> int:
+    patches = [path for path in sorted(HERE.glob("*.patch")) if not wanted or any(part in path.stem for part in wanted)]
+    if not patches:
+        print("no such mutant")
+        return 1
+    with tempfile.TemporaryDirectory(prefix="zmtpscope-mutant-") as name:
+        copy_to(pathlib.Path(name))
+        tests = sorted({test for patch in patches for test in named_tests(patch)})
+        if (done := run(tests, pathlib.Path(name))).returncode != PASSED:
+            print("the tests must be green before the code is broken:", done.stdout, done.stderr, sep="\n")
+            return 1
+    width = max(len(patch.stem) for patch in patches)
+    bad = 0
+    for patch in patches:
+        start = time.monotonic()
+        text = verdict(patch)
+        bad += text != "killed"
+        print(f"{patch.stem:{width}}  {time.monotonic() - start:5.1f} s  {text}", flush=True)
+    print(f"{len(patches) - bad} of {len(patches)} mutants killed")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Seam P11: what a part of zmtpscope loads when it is imported alone, in a fresh interpreter.
+
+The layers themselves are held by import-linter (`[tool.importlinter]` in pyproject.toml), which reads the source; these tests
+look at `sys.modules`, so they also see what comes in through a third party, and they hold the start-up time of `read` down.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import zmtpscope
+from zmtpscope import zmtp
+
+CAPTURE = pathlib.Path(__file__).parent.parent / "captures" / "patterns" / "pubsub-libzmq-4.3.5.pcap"
+CORE = ["zmtpscope", "zmtpscope.records", "zmtpscope.findings", "zmtpscope.zmtp"] + [
+    module.name for module in pkgutil.walk_packages(zmtp.__path__, "zmtpscope.zmtp.")
+]
+HEAVY = {"dpkt", "lark", "nacl", "pandas", "pyarrow", "pyspark", "scapy", "textual"}
+"""What `read` never loads: each costs more than the whole of reading a small capture, or needs an extra."""
+
+
+def loaded_by(code: str) -> set[str]:
+    """The third-party top-level modules in `sys.modules` after `code` ran in a fresh interpreter."""
+    # -I leaves out the working directory and the user's site; the package itself is put in front by hand.
+    root = str(pathlib.Path(zmtpscope.__file__).parent.parent)
+    program = (
+        f"import sys; before = set(sys.modules); sys.path.insert(0, {root!r})\n{code}\n"
+        "print('\\nLOADED', *{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()[1:]) - sys.stdlib_module_names - {"zmtpscope"}
+
+
+@pytest.mark.parametrize("module", CORE)
+def test_the_core_loads_nothing_third_party(module: str) -> None:
+    assert loaded_by(f"import {module}") == set()
+
+
+def test_the_core_does_not_see_the_parts_above_it() -> None:
+    above = ("zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.export", "zmtpscope.cli")
+    loaded_by(f"import zmtpscope.zmtp\nassert not [name for name in sys.modules if name.startswith({above})]")
+
+
+@pytest.mark.parametrize("module", ["zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.export", "zmtpscope.cli"])
+def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
+    assert loaded_by(f"import {module}") & HEAVY == set()
+
+
+@pytest.mark.parametrize("arguments", [["--json"], [], ["-V", "-x"], ["-q"]])
+def test_reading_a_capture_loads_no_heavy_library(arguments: list[str]) -> None:
+    code = (
+        f"sys.argv = {['zmtpscope', 'read', *arguments, str(CAPTURE)]!r}\n"
+        "from zmtpscope.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code"
+    )
+    # rich is for terminals only, and standard output is a pipe here
+    assert loaded_by(code) & (HEAVY | {"rich"}) == set()

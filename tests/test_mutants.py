@@ -1,0 +1,30 @@
+"""The patches of `make mutants` still fit the code. (That they are caught takes longer: `make mutants`.)"""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.mutants.__main__ import HERE, ROOT, apply, copy_to, named_tests
+
+PATCHES = sorted(HERE.glob("*.patch"))
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    # git applies nothing to paths outside its repository, and would look at the index inside one
+    folder = tmp_path_factory.mktemp("copy")
+    copy_to(folder)
+    return folder
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
+def test_mutant_applies_and_names_a_test_that_exists(patch: pathlib.Path, copy: pathlib.Path) -> None:
+    assert apply(patch, copy, check_only=True) == ""
+    tests = named_tests(patch)
+    assert tests
+    for test in tests:
+        path, _, name = test.partition("::")
+        function = name.rpartition("::")[2].partition("[")[0]
+        assert f"def {function}(" in (ROOT / path).read_text()
