@@ -1,7 +1,7 @@
 """Seam P11: what a part of zmtpscope loads when it is imported alone, in a fresh interpreter.
 
-The layers themselves are held by import-linter (`[tool.importlinter]` in pyproject.toml), which reads the source; these tests
-look at `sys.modules`, so they also see what comes in through a third party, and they hold the start-up time of `read` down.
+The layers themselves are held by import-linter (`[tool.importlinter]` in pyproject.toml), which reads the source; these
+tests look at `sys.modules`, so they also see what comes in through a third party, and hold the start-up time of `read`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """`make mutants`: proof that the tests would notice.
 
-Every `NAME.patch` in this folder is a unified diff from the root of the repository that breaks the code in one known way. Lines in
-front of the diff that start with `#` are comments; `# test: tests/...::test_name` names a test that must go red (repeat the line for
-several). The runner first makes sure that all named tests are green, then applies each patch to a fresh copy of the package and the
-tests, runs the tests that it names, and demands that every one fails. A patch that does not apply any more is an error.
+Every `NAME.patch` in this folder is a unified diff from the root of the repository that breaks the code in one known
+way. Lines in front of the diff that start with `#` are comments; `# test: tests/...::test_name` names a test that must
+go red (repeat the line for several). The runner first makes sure that all named tests are green, then applies each
+patch to a fresh copy of the package and the tests, runs the tests that it names, and demands that every one fails. A
+patch that does not apply any more is an error.
 
     python -m tests.mutants [PART-OF-NAME ...]
 """
@@ -40,7 +41,7 @@ def copy_to(folder: pathlib.Path) -> None:
 
 
 def apply(patch: pathlib.Path, folder: pathlib.Path, *, check_only: bool = False) -> str:
-    """Apply a patch in `folder`; returns what was wrong, empty where nothing was. Context must match, line numbers may differ."""
+    """Apply a patch in `folder`; returns what was wrong, or nothing. Context must match, line numbers may differ."""
     command = ["git", "apply", *(["--check"] if check_only else []), str(patch)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr.strip()
 
@@ -49,7 +50,8 @@ def run(tests: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess[s
     """Run the named tests on the copy in `folder`."""
     # No bytecode: a file patched within the same second and of the same size would be taken for the old one.
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=mutants", *tests]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
