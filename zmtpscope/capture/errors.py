@@ -1,0 +1,50 @@
+"""What can be wrong with a capture as a file, said to people: what, where and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STDIN_NAME = "standard input"
+
+
+class CaptureError(Exception):
+    """Something that cannot be read as a capture at all. `str()` is the one line for people."""
+
+    def __init__(self, path: str | None, message: str, *, offset: int | None = None, hint: str | None = None) -> None:
+        self.path = path
+        self.offset = offset
+        self.message = message
+        self.hint = hint
+        where = STDIN_NAME if path is None else path
+        if offset is not None:
+            where += f", octet {offset}"
+        super().__init__(f"{where}: {message}" + (f"; {hint}" if hint else ""))
+
+
+@dataclass(frozen=True)
+class CaptureProblem:
+    """A container that is damaged or cut short; everything before the damage was read.
+
+    `packet` is the number of the last good packet of `file` (0: none), `offset` the octet of the (decompressed)
+    file at which the damaged record or block begins.
+    """
+
+    file: str | None
+    packet: int
+    offset: int
+    text: str
+
+    def __str__(self) -> str:
+        name = STDIN_NAME if self.file is None else self.file
+        where = f"after packet {self.packet}" if self.packet else "before the first packet"
+        return f"{name}: {self.text} ({where}, octet {self.offset})"
+
+
+class Damage(Exception):
+    """Raised by container readers where a file cannot be read on; `Captures` turns it into a `CaptureProblem`."""
+
+    def __init__(self, packet: int, offset: int, text: str) -> None:
+        super().__init__(text)
+        self.packet = packet
+        self.offset = offset
+        self.text = text

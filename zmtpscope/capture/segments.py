@@ -1,0 +1,66 @@
+"""What the capture layer hands up: the TCP segments and UDP datagrams of one block, as columns."""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+
+CUT = 0x100
+"""Set in `SegmentBlock.flags` beside the TCP flags where fewer payload octets were captured than the IP header announces."""
+
+FILE_SHIFT = 40
+"""A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
+
+PACKET_MASK = (1 << FILE_SHIFT) - 1
+
+
+class Datagram(NamedTuple):
+    """One UDP datagram; the payload is `data[start:stop]` of its block."""
+
+    key: bytes
+    start: int
+    stop: int
+    packet: int
+    time: int
+
+
+class SegmentBlock:
+    """The TCP segments of one block of captured octets, one entry per segment in every column, in capture order.
+
+    `keys` hold source address, destination address, source port and destination port as they stand on the wire
+    (12 octets for IPv4, 36 for IPv6), so that the reverse direction is a matter of slicing. Payloads are
+    `data[start:stop]`. `packets` are packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch.
+    `ordinal` is the run-wide number of the block's first segment: `ordinal + index` orders segments over all files.
+    """
+
+    __slots__ = (
+        "acknowledgments",
+        "cut",
+        "data",
+        "datagrams",
+        "flags",
+        "keys",
+        "ordinal",
+        "packets",
+        "sequences",
+        "starts",
+        "stops",
+        "times",
+    )
+
+    def __init__(self, data: bytes, ordinal: int) -> None:
+        self.data = data
+        self.ordinal = ordinal
+        self.keys: list[bytes] = []
+        self.sequences: list[int] = []
+        self.acknowledgments: list[int] = []
+        self.flags: list[int] = []
+        self.starts = array("q")
+        self.stops = array("q")
+        self.packets = array("q")
+        self.times = array("q")
+        self.cut: dict[int, int] = {}
+        """For entries with the `CUT` flag: index to the number of payload octets that were announced but not captured."""
+        self.datagrams: list[Datagram] = []
