@@ -1,0 +1,117 @@
+"""What the order of one side's own frames decides: handshake steps, roles, traffic too early (wire.md 7, 8).
+
+Nothing here looks at the other side; what compares both sides is judged where both are known.
+"""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp.layout import Layout
+from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.regime import Phase
+
+STEPS: dict[tuple[str, str | None], tuple[str, ...]] = {
+    ("NULL", None): ("READY",),
+    ("PLAIN", "client"): ("HELLO", "INITIATE"),
+    ("PLAIN", "server"): ("WELCOME", "READY"),
+    ("CURVE", "client"): ("HELLO", "INITIATE"),
+    ("CURVE", "server"): ("WELCOME", "READY"),
+    ("GSSAPI", None): ("INITIATE", "READY"),
+}
+"""The handshake commands of each mechanism and role, in order. GSSAPI repeats INITIATE until its context is complete."""
+
+
+class Conduct:
+    """How far one side has come in its handshake, and the findings that follow from it.
+
+    `done`: its last handshake command was sent; `traffic`: a message or traffic command was sent; `error`: ERROR was sent.
+    A side that `starts_in_traffic` was found without its handshake; `forgive` tells that octets were lost.
+    """
+
+    __slots__ = ("_after_error", "_forgiving", "_premature", "_step", "done", "error", "mechanism", "role", "traffic")
+
+    def __init__(self, mechanism: str | None, *, done: bool = False) -> None:
+        self.mechanism = mechanism
+        self.role: str | None = None
+        self.done = done
+        self.error = False
+        self.traffic = False
+        self._step = 0
+        self._premature = False
+        self._after_error = False
+        self._forgiving = done
+
+    def forgive(self) -> None:
+        """Octets were lost: commands may have been among them, so their order proves nothing any more."""
+        self._forgiving = True
+
+    @property
+    def never_ready(self) -> bool:
+        """Traffic was sent and the handshake never finished (NULL-06)."""
+        return self._premature and not self.done
+
+    def command(self, reader: Reader, layout: Layout) -> None:
+        """A command with a layout was read by `reader`."""
+        self._judge_after_error(reader)
+        if layout.phase is Phase.TRAFFIC:
+            self._judge_traffic(reader, "ZMTP3X-CMD-08")
+        else:
+            self._judge_handshake(reader, layout)
+
+    def message(self, reader: Reader) -> None:
+        """A message frame was read whose content is in clear."""
+        self._judge_after_error(reader)
+        self._judge_traffic(reader, "ZMTP3X-CMD-09")
+
+    def encrypted(self, reader: Reader) -> None:
+        """A MESSAGE was read. With GSSAPI the first one wraps READY (wire.md 8.4)."""
+        self._judge_after_error(reader)
+        if not self.done:
+            if self._step == 0 and not self._forgiving:
+                reader.finding("ZMTP3X-CMD-13", reader.body + 1, 7)
+            self.done = self._forgiving or self.mechanism == "GSSAPI"
+        self.traffic = True
+
+    def _judge_after_error(self, reader: Reader) -> None:
+        if self.error and not self._after_error:
+            self._after_error = True
+            reader.finding("NULL-04", reader.unit, _unit_length(reader))
+
+    def _judge_traffic(self, reader: Reader, premature: str) -> None:
+        self.traffic = True
+        if self.done:
+            if self.mechanism == "CURVE":
+                reader.finding("CURVE-09", reader.unit, _unit_length(reader))
+        elif self._forgiving:
+            self.done = True
+        elif not self._premature:
+            self._premature = True
+            reader.finding(premature, reader.unit, _unit_length(reader))
+
+    def _judge_handshake(self, reader: Reader, layout: Layout) -> None:
+        if self.role is None:
+            self.role = layout.sender
+        if layout.sender != self.role:
+            mine = self.mechanism == "CURVE" and layout.name == "ERROR"
+            reader.finding("CURVE-16" if mine else "ZMTP3X-CMD-12", *reader.name_span)
+            return
+        if self.done and not self._forgiving:
+            again = self.mechanism == "NULL" and layout.name == "READY" and not self.traffic
+            reader.finding("NULL-01" if again else "ZMTP3X-CMD-07", *reader.name_span)
+        elif layout.name != "ERROR":
+            self._take_step(reader, layout)
+        self.error = self.error or layout.name == "ERROR"
+        self.done = self.done or layout.last
+
+    def _take_step(self, reader: Reader, layout: Layout) -> None:
+        steps = STEPS.get((self.mechanism or "", self.role), ())
+        if layout.name not in steps:
+            return
+        step = steps.index(layout.name)
+        repeated = self.mechanism == "GSSAPI" and step == 0 and self._step == 1
+        if step != self._step and not repeated and not self._forgiving:
+            reader.finding("ZMTP3X-CMD-13", *reader.name_span)
+        self._step = step + 1
+
+
+def _unit_length(reader: Reader) -> int:
+    return reader.base + reader.stop - reader.unit

@@ -1,0 +1,84 @@
+"""What a side reader hands up: message frames as columns, everything else as small frozen objects."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.regime import Regime
+
+ENCRYPTED = 0x100
+"""Beside the flags octet in `FrameColumns.flags`: the body is a MESSAGE of CURVE or GSSAPI."""
+SUBSCRIBE = 0x200
+"""The frame is a subscription message (`01` and the topic)."""
+CANCEL = 0x400
+"""The frame is a cancelling message (`00` and the topic)."""
+
+Fields = dict[str, Any]
+"""Values keyed by the field names of `zmtpscope.records`; absent means null."""
+
+
+class FrameColumns:
+    """Message frames, one row each: stream offsets of header and body, size of the body in octets, flags.
+
+    `flags` is the flags octet as on the wire, with `ENCRYPTED`, `SUBSCRIBE` and `CANCEL` above it.
+    """
+
+    __slots__ = ("bodies", "flags", "offsets", "sizes")
+
+    def __init__(self) -> None:
+        self.offsets = array("q")
+        self.bodies = array("q")
+        self.sizes = array("q")
+        self.flags = array("q")
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def append(self, offset: int, body: int, size: int, flags: int) -> None:
+        self.offsets.append(offset)
+        self.bodies.append(body)
+        self.sizes.append(size)
+        self.flags.append(flags)
+
+    def rows(self) -> list[tuple[int, int, int, int]]:
+        """(offset, body, size, flags) of every frame."""
+        return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False where the stream ends inside it."""
+
+    start: int
+    stop: int
+    regime: Regime
+    fields: Fields
+    findings: tuple[Finding, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command frame, or a handshake command in a message frame (wire.md 7). `stop` may lie beyond the octets seen."""
+
+    start: int
+    stop: int
+    regime: Regime
+    fields: Fields
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Findings about a unit that is neither greeting nor command: a frame, an invalid octet, the end of the stream."""
+
+    start: int
+    stop: int
+    regime: Regime
+    findings: tuple[Finding, ...]
+
+
+Event = Greeting | Command | Remark

@@ -1,0 +1,93 @@
+"""Frame headers of ZMTP 1.0 (wire.md 3.1) and of 2.0 and 3.x (wire.md 4.2, 6): read and build."""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.regime import Framing
+
+MORE, LONG, COMMAND = 0x01, 0x02, 0x04
+
+LARGEST_SIZE = 2**63 - 1
+
+FLAG_BITS_1 = (("zmtp1.flags.more", MORE), ("zmtp1.flags.reserved", 0xFE))
+FLAG_BITS_2 = (("zmtp.flags.more", MORE), ("zmtp.flags.long", LONG), ("zmtp.flags.reserved", 0xFC))
+FLAG_BITS_3 = (
+    ("zmtp.flags.more", MORE),
+    ("zmtp.flags.long", LONG),
+    ("zmtp.flags.command", COMMAND),
+    ("zmtp.flags.reserved", 0xF8),
+)
+
+HABITUAL_FLAGS_1 = (0x7E, 0x7F)
+"""What libzmq 2.1.11 sets on every 1.0 frame, last and more (D40)."""
+
+
+def read_header_1(reader: Reader) -> tuple[int, int]:
+    """A 1.0 frame header: flags and size of the body in octets; size -1 for the invalid length 0, which has no flags.
+
+    Raises `Cut` where the header is not whole.
+    """
+    start = reader.offset
+    if reader.starts_with(b"\xff"):
+        reader.u8("zmtp1.length.escape")
+        length = reader.u64("zmtp1.length")
+        reader.size_span = (start + 1, 8)
+    else:
+        length = reader.u8("zmtp1.length")
+        reader.size_span = (start, 1)
+    if length == 0:
+        reader.finding("ZMTP10-FRAME-01", *reader.size_span)
+        return 0, -1
+    if length > LARGEST_SIZE:
+        reader.finding("ZMTP10-FRAME-04", *reader.size_span)
+    flags = reader.u8("zmtp1.flags")
+    reader.bits(FLAG_BITS_1)
+    return flags, length - 1
+
+
+def judge_header_1(reader: Reader, flags: int, size: int, header: int) -> None:
+    """Findings of the header of a 1.0 message frame that started at `reader.unit` and has `header` octets."""
+    if header == 10 and size < 254:
+        reader.finding("ZMTP10-FRAME-03", reader.unit, 9)
+    if flags & ~MORE:
+        habit = "note" if flags in HABITUAL_FLAGS_1 else None
+        reader.finding("ZMTP10-FRAME-02", reader.unit + header - 1, 1, habit)
+
+
+def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
+    """A 2.0 or 3.x frame header: flags and size of the body in octets. `commands`: bit 2 is COMMAND (3.x).
+
+    Raises `Cut` where the header is not whole.
+    """
+    start = reader.offset
+    flags = reader.u8("zmtp.flags")
+    reader.bits(FLAG_BITS_3 if commands else FLAG_BITS_2)
+    if flags & LONG:
+        size = reader.u64("zmtp.size")
+        reader.size_span = (start + 1, 8)
+    else:
+        size = reader.u8("zmtp.size")
+        reader.size_span = (start + 1, 1)
+    if flags > (7 if commands else 3):
+        reader.finding("ZMTP3X-FRAME-01" if commands else "ZMTP20-FRAME-01", start, 1)
+    if commands and flags & (MORE | COMMAND) == MORE | COMMAND:
+        reader.finding("ZMTP3X-FRAME-02", start, 1)
+    if flags & LONG:
+        if size < 256:
+            reader.finding("ZMTP3X-FRAME-03" if commands else "ZMTP20-FRAME-02", start, 9)
+        elif size > LARGEST_SIZE:
+            reader.finding("ZMTP3X-FRAME-04", start + 1, 8)
+    return flags, size
+
+
+def build_frame(
+    framing: Framing, body: bytes, *, more: bool = False, command: bool = False, long: bool | None = None
+) -> bytes:
+    """One frame; `long` None takes the short form where it fits. `command` has no meaning in 1.0."""
+    if framing is Framing.V1:
+        length = len(body) + 1
+        long = length > 254 if long is None else long
+        return (b"\xff" + length.to_bytes(8, "big") if long else bytes([length])) + bytes([more]) + body
+    long = len(body) > 255 if long is None else long
+    flags = MORE * more | LONG * long | COMMAND * command
+    return bytes([flags]) + len(body).to_bytes(8 if long else 1, "big") + body

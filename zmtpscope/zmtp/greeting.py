@@ -1,0 +1,198 @@
+"""The greetings of every version (wire.md 3.2, 4.1, 5): read and build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zmtpscope.records import from_text, to_text
+from zmtpscope.zmtp.events import Fields
+from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LONG, build_frame, read_header_1
+from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.regime import Form, Framing
+from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, name_of_code
+
+MECHANISMS = frozenset({b"NULL", b"PLAIN", b"CURVE", b"GSSAPI"})
+MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
+SIGNATURE_SIZE = 10
+GREETING_3_SIZE = 64
+
+LARGEST_IDENTITY = 255
+"""Octets of an identity, in every version."""
+
+LARGEST_AWAITED_IDENTITY = 1 << 16
+"""An identity frame of 1.0 or 2.0 that announces more octets than this is not waited for: it is counted and skipped."""
+
+
+def read_greeting_3(reader: Reader, fields: Fields) -> None:
+    """64 octets: signature, version, mechanism, as-server, filler (wire.md 5)."""
+    padding = _read_signature(reader)
+    if 1 <= padding <= 256:
+        reader.finding("ZMTP-GREETING-03", reader.unit + 1, 8)
+    _judge_signature_end(reader)
+    start = reader.offset
+    major = reader.u8("zmtp.version.major")
+    if major > 3:
+        reader.finding("ZMTP3X-GREETING-01", start, 1)
+    elif major == 2:
+        reader.finding("ZMTP20-GREETING-05", start, 1)
+    minor = reader.u8("zmtp.version.minor")
+    fields["version_announced"] = f"{major}.{minor}"
+    if minor > 1:
+        reader.finding("ZMTP3X-GREETING-02", start + 1, 1)
+    mechanism = _read_mechanism(reader)
+    fields["mechanism"] = to_text(mechanism)
+    as_server = fields["as_server"] = reader.u8("zmtp.as_server")
+    if as_server > 1:
+        reader.finding("ZMTP3X-GREETING-06", reader.offset - 1, 1)
+    elif as_server and mechanism == b"NULL":
+        reader.finding("ZMTP3X-GREETING-07", reader.offset - 1, 1)
+    if any(reader.take("zmtp.filler", 31)):
+        reader.finding("ZMTP3X-GREETING-09", reader.offset - 31, 31)
+
+
+def read_greeting_2(reader: Reader, fields: Fields) -> None:
+    """Signature, revision, socket type, identity frame (wire.md 4.1). A newer peer may send 03 as its revision."""
+    if _read_signature(reader):
+        reader.finding("ZMTP20-GREETING-07", reader.unit + 1, 8)
+    _judge_signature_end(reader)
+    revision = reader.u8("zmtp.version.major")
+    fields["version_announced"] = "2.0" if revision < 3 else f"{revision}"
+    if revision == 2:
+        reader.finding("ZMTP20-GREETING-05", reader.offset - 1, 1)
+    fields["socket_type"] = _read_socket_type(reader)
+    start = reader.offset
+    flags = reader.u8("zmtp2.identity.flags")
+    if flags:
+        reader.finding("ZMTP20-GREETING-03", start, 1)
+    size = reader.u64("zmtp2.identity.size") if flags & LONG else reader.u8("zmtp2.identity.size")
+    _read_identity(reader, fields, "zmtp2.identity", size)
+    padding = int.from_bytes(reader.data[reader.unit - reader.base + 1 : reader.unit - reader.base + 9], "big")
+    if 1 <= padding <= 256 and padding != size + 1:
+        reader.finding("ZMTP-GREETING-04", reader.unit + 1, 8)
+
+
+def read_identity_1(reader: Reader, fields: Fields) -> None:
+    """The identity frame of 1.0; also in the form whose header is the signature of a newer peer (wire.md 3.2, 9.3)."""
+    fields.setdefault("version_announced", "1.0")
+    start = reader.offset
+    flags, size = read_header_1(reader)
+    if size < 0:
+        return
+    if flags not in (0x00, *HABITUAL_FLAGS_1):
+        reader.finding("ZMTP10-GREETING-02", reader.offset - 1, 1)
+    header = reader.offset - start
+    if header == 10 and size < 254 and flags != 0x7F:
+        reader.finding("ZMTP10-FRAME-03", start, 9)
+    if size > LARGEST_IDENTITY:
+        reader.finding("ZMTP10-GREETING-03", *reader.size_span)
+    body = reader.offset
+    if reader.starts_with(b"\0") and size:
+        reader.finding("ZMTP10-GREETING-01", body, 1)
+    _read_identity(reader, fields, "zmtp1.body", size)
+
+
+def read_greeting_0(reader: Reader, fields: Fields) -> None:
+    """Signature, revision 0, socket type, then the 1.0 identity frame (D7)."""
+    _read_signature(reader)
+    _judge_signature_end(reader)
+    revision = reader.u8("zmtp.version.major")
+    fields["version_announced"] = f"{revision}"
+    if revision == 0:
+        reader.finding("ZMTP20-GREETING-06", reader.offset - 1, 1)
+    fields["socket_type"] = _read_socket_type(reader)
+    read_identity_1(reader, fields)
+
+
+READERS: dict[Form, Callable[[Reader, Fields], None]] = {
+    Form.FRAMES_1: read_identity_1,
+    Form.PSEUDO_SIGNATURE: read_identity_1,
+    Form.VERSIONED_1: read_greeting_0,
+    Form.GREETING_2: read_greeting_2,
+    Form.GREETING_3: read_greeting_3,
+    Form.PARTIAL_3: read_greeting_3,
+    Form.SIGNATURE: read_greeting_3,
+}
+"""Fill `fields` (version_announced, mechanism, as_server, socket_type, identity); `Cut` where the greeting is not whole."""
+
+
+def _read_signature(reader: Reader) -> int:
+    """Octets 0 to 9; the padding as a number."""
+    reader.u8("zmtp.signature.first")
+    octets = reader.take("zmtp.signature.padding", 8)
+    padding = int.from_bytes(octets, "big")
+    if padding > 256:
+        reader.finding("ZMTP-GREETING-02", reader.offset - 8, 8)
+    reader.u8("zmtp.signature.last")
+    return padding
+
+
+def _judge_signature_end(reader: Reader) -> None:
+    if reader.data[reader.position - 1] != 0x7F:
+        reader.finding("ZMTP-GREETING-01", reader.offset - 1, 1)
+
+
+def _read_mechanism(reader: Reader) -> bytes:
+    octets = reader.take("zmtp.mechanism", 20)
+    name, _, behind = octets.partition(b"\0")
+    reader.show(to_text(name))
+    start = reader.offset - 20
+    if not name:
+        reader.finding("ZMTP3X-GREETING-10", start, 20)
+    if name not in MECHANISMS and name.strip(MECHANISM_CHARACTERS):
+        reader.finding("ZMTP3X-GREETING-03", start, 20)
+    elif behind.strip(b"\0"):
+        reader.finding("ZMTP3X-GREETING-04", start, 20)
+    elif name and name not in MECHANISMS:
+        reader.finding("ZMTP3X-GREETING-11", start, 20)
+    return name
+
+
+def _read_identity(reader: Reader, fields: Fields, name: str, size: int) -> None:
+    if size > LARGEST_AWAITED_IDENTITY:
+        reader.skip(name, size)
+    else:
+        fields["identity"] = reader.text(name, size)
+
+
+def _read_socket_type(reader: Reader) -> str:
+    code = reader.u8("zmtp2.socket_type")
+    name = name_of_code(code)
+    reader.show(name)
+    if code >= len(CODES):
+        reader.finding("ZMTP20-GREETING-01", reader.offset - 1, 1)
+    elif code > HIGHEST_SPECIFIED_CODE:
+        reader.finding("ZMTP20-GREETING-02", reader.offset - 1, 1)
+    return name
+
+
+def build_signature(padding: int = 0) -> bytes:
+    """The ten octets every version above 1.0 begins with; `padding` is identity size + 1 to detect 1.0 (wire.md 9.1)."""
+    return b"\xff" + padding.to_bytes(8, "big") + b"\x7f"
+
+
+def build_greeting_3(
+    mechanism: str = "NULL", *, version: str = "3.1", as_server: bool = False, padding: int = 0
+) -> bytes:
+    """A 3.x greeting, 64 octets; `mechanism` is a `text` of at most 20 octets."""
+    major, minor = version.split(".")
+    name = from_text(mechanism)
+    if len(name) > 20:
+        raise ValueError(f"a mechanism name has at most 20 octets, not {len(name)}")
+    return (
+        build_signature(padding)
+        + bytes([int(major), int(minor)])
+        + name.ljust(20, b"\0")
+        + bytes([as_server] + [0] * 31)
+    )
+
+
+def build_greeting_2(socket_type: str, identity: str = "", *, padding: int = 0, revision: int = 1) -> bytes:
+    """A 2.0 greeting; `identity` is a `text` of at most 255 octets, `revision` 3 for a newer peer facing 2.0."""
+    octets = from_text(identity)
+    return build_signature(padding) + bytes([revision, CODES.index(socket_type), 0, len(octets)]) + octets
+
+
+def build_greeting_1(identity: str = "", *, pseudo_signature: bool = False) -> bytes:
+    """A 1.0 greeting: the identity (a `text`) as one frame, or behind the ten octets of a newer peer's signature."""
+    octets = from_text(identity)
+    return build_signature(len(octets) + 1) + octets if pseudo_signature else build_frame(Framing.V1, octets)

@@ -1,0 +1,1 @@
+"""The security mechanisms: one module each, with a table of its commands (wire.md 8)."""

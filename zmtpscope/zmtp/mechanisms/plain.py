@@ -1,0 +1,59 @@
+"""PLAIN (wire.md 8.2): HELLO with user name and password in clear, WELCOME, INITIATE, READY, ERROR."""
+
+from __future__ import annotations
+
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.events import Fields
+from zmtpscope.zmtp.layout import Layout, build_nothing, read_nothing
+from zmtpscope.zmtp.mechanisms.null import build_error, read_error
+from zmtpscope.zmtp.metadata import build_metadata, read_metadata
+from zmtpscope.zmtp.reader import Cut, Reader
+from zmtpscope.zmtp.regime import Regime
+
+MANGLED_ERROR = b"\x5eRROR"
+"""ERROR of PLAIN in libzmq 4.3.0 to 4.3.6: name length and E lost to a hex escape (D23)."""
+
+MANGLED_HELLO = b"\x05WELCOME"
+"""HELLO of PLAIN in libzmq 4.3.0 and 4.3.1 (D39)."""
+
+
+def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
+    """HELLO: user name and password, each behind its length."""
+    try:
+        start = reader.offset
+        length = reader.u8("plain.username_len")
+        fields["username"] = reader.text("plain.username", length)
+        if length == 0:
+            reader.finding("PLAIN-05", start, 1)
+        length = reader.u8("plain.password_len")
+        start = reader.offset
+        fields["password"] = reader.text("plain.password", length)
+    except Cut:
+        reader.finding("PLAIN-01")
+        return
+    if length:
+        reader.finding("PLAIN-04", start, length)
+    if reader.left:
+        reader.finding("PLAIN-02", reader.offset, reader.left)
+        reader.rest("zmtp.trailing")
+
+
+def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
+    """WELCOME: nothing behind the name."""
+    if reader.left:
+        reader.finding("PLAIN-03", reader.offset, reader.left)
+    read_nothing(reader, regime, fields)
+
+
+def build_hello(fields: Fields) -> bytes:
+    username, password = from_text(fields.get("username") or ""), from_text(fields.get("password") or "")
+    return bytes([len(username)]) + username + bytes([len(password)]) + password
+
+
+LAYOUTS = (
+    Layout("HELLO", read_hello, build_hello, sender="client"),
+    Layout("WELCOME", read_welcome, build_nothing, sender="server"),
+    Layout("INITIATE", read_metadata, build_metadata, sender="client", last=True),
+    Layout("READY", read_metadata, build_metadata, sender="server", last=True),
+    Layout("ERROR", read_error, build_error, sender="server"),
+)

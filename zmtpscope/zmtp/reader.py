@@ -1,0 +1,223 @@
+"""Named reads over the octets of one unit: the same run yields values and, with a recorder, the field tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from zmtpscope.records import to_text
+
+Value = int | str | bytes | None
+
+
+class Cut(Exception):
+    """A named read met the end of its unit. Layouts catch it where it has a meaning; it never leaves the core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something worth saying (conformance.md). `start` is a stream offset, None where it concerns something absent.
+
+    `severity` None means the usual one of `zmtpscope.findings`.
+    """
+
+    id: str
+    start: int | None = None
+    length: int = 0
+    severity: str | None = None
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class FieldNode:
+    """One field of a unit; `start` is a stream offset.
+
+    A node without a value is a group and its children lie inside it. A node with a value is a leaf: the leaves of a unit
+    tile its octets (P5), and the children of a leaf are its bits, which cover the same octet.
+    """
+
+    name: str
+    start: int
+    length: int
+    value: Value = None
+    children: list[FieldNode] = field(default_factory=list)
+
+    def leaves(self) -> Iterator[FieldNode]:
+        """All leaves below this node, in the order of their octets."""
+        if self.value is not None:
+            yield self
+        else:
+            for child in self.children:
+                yield from child.leaves()
+
+
+class Recorder:
+    """Keeps what a `Reader` reads as a tree. Fields of no octets are left out unless asked for."""
+
+    __slots__ = ("root", "stack")
+
+    def __init__(self, name: str, start: int) -> None:
+        self.root = FieldNode(name, start, 0)
+        self.stack = [self.root]
+
+    def leaf(self, name: str, start: int, length: int, value: Value, keep_empty: bool = False) -> None:
+        if length or keep_empty:
+            self.stack[-1].children.append(FieldNode(name, start, length, value))
+
+    def show(self, value: Value) -> None:
+        """Let the leaf recorded last show `value` instead of its number or octets."""
+        self.stack[-1].children[-1].value = value
+
+    def bits(self, masks: Sequence[tuple[str, int]]) -> None:
+        """Name the bits of the leaf recorded last, an octet."""
+        leaf = self.stack[-1].children[-1]
+        if isinstance(leaf.value, int):
+            for name, mask in masks:
+                bit = (leaf.value & mask) >> ((mask & -mask).bit_length() - 1)
+                leaf.children.append(FieldNode(name, leaf.start, leaf.length, bit))
+
+    @contextmanager
+    def group(self, name: str, start: int) -> Iterator[None]:
+        node = FieldNode(name, start, 0)
+        self.stack[-1].children.append(node)
+        self.stack.append(node)
+        try:
+            yield
+        finally:
+            self.stack.pop()
+            self._close(node)
+
+    def finish(self) -> FieldNode:
+        self._close(self.root)
+        return self.root
+
+    @staticmethod
+    def _close(node: FieldNode) -> None:
+        if node.children:
+            node.length = node.children[-1].start + node.children[-1].length - node.start
+
+
+_NO_GROUP: AbstractContextManager[None] = nullcontext()
+
+
+class Reader:
+    """Reads the fields of one unit.
+
+    `data[position:stop]` are the octets not read yet, `base` is the stream offset of `data[0]`. A read that would pass
+    `stop` records what is there, leaves nothing, and raises `Cut`. `unit` is the stream offset of the unit's first octet,
+    `body` that of its body; `size_span` and `name_span` (stream offset, length) are where the announced size and the command
+    name stand, for findings about them.
+    """
+
+    __slots__ = ("base", "body", "data", "findings", "name_span", "position", "recorder", "size_span", "stop", "unit")
+
+    def __init__(self, data: bytes, position: int, stop: int, base: int, recorder: Recorder | None = None) -> None:
+        self.data = data
+        self.position = position
+        self.stop = stop
+        self.base = base
+        self.recorder = recorder
+        self.findings: list[Finding] = []
+        self.unit = self.body = base + position
+        self.size_span = self.name_span = (self.unit, 0)
+
+    @property
+    def offset(self) -> int:
+        """The stream offset of the next octet."""
+        return self.base + self.position
+
+    @property
+    def left(self) -> int:
+        """The number of octets not read yet."""
+        return self.stop - self.position
+
+    def starts_with(self, octets: bytes) -> bool:
+        """Whether the octets not read yet begin like this."""
+        return self.data.startswith(octets, self.position, self.stop)
+
+    def u8(self, name: str) -> int:
+        at = self.position
+        if at >= self.stop:
+            raise Cut
+        self.position = at + 1
+        value = self.data[at]
+        if self.recorder is not None:
+            self.recorder.leaf(name, self.base + at, 1, value)
+        return value
+
+    def u16(self, name: str) -> int:
+        return self._number(name, 2)
+
+    def u32(self, name: str) -> int:
+        return self._number(name, 4)
+
+    def u64(self, name: str) -> int:
+        return self._number(name, 8)
+
+    def _number(self, name: str, length: int) -> int:
+        at = self.position
+        if at + length > self.stop:
+            self._cut(name)
+        self.position = at + length
+        value = int.from_bytes(self.data[at : at + length], "big")
+        if self.recorder is not None:
+            self.recorder.leaf(name, self.base + at, length, value)
+        return value
+
+    def take(self, name: str, length: int, *, keep_empty: bool = False) -> bytes:
+        """The next `length` octets."""
+        at = self.position
+        if at + length > self.stop:
+            self._cut(name)
+        self.position = at + length
+        value = self.data[at : at + length]
+        if self.recorder is not None:
+            self.recorder.leaf(name, self.base + at, length, value, keep_empty)
+        return value
+
+    def rest(self, name: str) -> bytes:
+        """All octets that are left."""
+        return self.take(name, self.stop - self.position)
+
+    def skip(self, name: str, length: int) -> None:
+        """Pass over `length` octets without taking them; they may lie beyond `stop`."""
+        at = self.position
+        self.position = at + length
+        if self.recorder is not None:
+            here = max(0, min(self.position, self.stop) - at)
+            self.recorder.leaf(name, self.base + at, here, self.data[at : at + here])
+
+    def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
+        """The next `length` octets as `text` (design, logical types): reversible whatever the octets are."""
+        octets = self.take(name, length, keep_empty=keep_empty)
+        value = to_text(octets)
+        if self.recorder is not None and (length or keep_empty):
+            self.recorder.show(value)
+        return value
+
+    def show(self, value: Value) -> None:
+        """Let the tree show `value` for the field read last."""
+        if self.recorder is not None:
+            self.recorder.show(value)
+
+    def bits(self, masks: Sequence[tuple[str, int]]) -> None:
+        """Name the bits of the octet read last."""
+        if self.recorder is not None:
+            self.recorder.bits(masks)
+
+    def group(self, name: str) -> AbstractContextManager[None]:
+        """Fields read inside belong together under `name`."""
+        return _NO_GROUP if self.recorder is None else self.recorder.group(name, self.base + self.position)
+
+    def finding(
+        self, id: str, start: int | None = None, length: int = 0, severity: str | None = None, detail: str | None = None
+    ) -> None:
+        """Raise a finding; `start` is a stream offset."""
+        self.findings.append(Finding(id, start, length, severity, detail))
+
+    def _cut(self, name: str) -> None:
+        at, self.position = self.position, self.stop
+        if self.recorder is not None:
+            self.recorder.leaf(name, self.base + at, self.stop - at, self.data[at : self.stop])
+        raise Cut

@@ -1,0 +1,78 @@
+"""Regimes: what has to be known about one side, at one offset of its stream, to read a unit there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+
+class Framing(Enum):
+    """How frames are delimited (wire.md 3.1, 4.2, 6)."""
+
+    V1 = "1.0"
+    """Length that counts the flags octet, flags, body: ZMTP 1.0."""
+    V2 = "2.0"
+    """Flags, size, body: ZMTP 2.0 and 3.x."""
+
+
+class Phase(Enum):
+    """Where a side stands: it greets, shakes hands (3.x only), then sends traffic."""
+
+    GREETING = "greeting"
+    HANDSHAKE = "handshake"
+    TRAFFIC = "traffic"
+
+
+class Form(Enum):
+    """The shape of the first octets of one side (wire.md 9.2, 9.3)."""
+
+    NOTHING = "none"
+    WAIT = "wait"
+    ALIEN = "alien"
+    FRAMES_1 = "frames-1"
+    """1.0: the identity frame."""
+    PSEUDO_SIGNATURE = "pseudo-signature"
+    """1.0 from a newer peer: its signature is the long-form header of its identity frame."""
+    VERSIONED_1 = "greeting-r0"
+    """Revision 0: signature, revision, socket type, then 1.0 frames."""
+    GREETING_2 = "greeting-2"
+    GREETING_3 = "greeting-3x"
+    PARTIAL_3 = "greeting-3x-partial"
+    """A 3.x greeting that is not whole and belongs to no version in force."""
+    SIGNATURE = "signature"
+    """Ten octets of a peer newer than 1.0, nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """How to read the units of one side from some offset on. Make it with `regime`, which interns."""
+
+    framing: Framing
+    version: str | None
+    mechanism: str | None
+    phase: Phase
+    form: Form | None = None
+    role: str | None = None
+    socket_type: str | None = None
+    early: bool = False
+
+
+@lru_cache(maxsize=4096)
+def regime(
+    framing: Framing,
+    version: str | None,
+    mechanism: str | None,
+    phase: Phase,
+    form: Form | None = None,
+    role: str | None = None,
+    socket_type: str | None = None,
+    early: bool = False,
+) -> Regime:
+    """The regime with these values, the same object for the same values.
+
+    `version` is the version in force ("1.0", "2.0", "3.0", "3.1") or None; `mechanism` the sender's as announced, None
+    where it was never seen; `form` is for phase GREETING; `role` "client" or "server" of the security handshake;
+    `socket_type` one of the names in wire.md 10.6, of the sender; `early` means space-padded command names (wire.md 7.4).
+    """
+    return Regime(framing, version, mechanism, phase, form, role, socket_type, early)

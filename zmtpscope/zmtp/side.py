@@ -1,0 +1,426 @@
+"""One side of a connection: octets in, frames (columns) and events out.
+
+Message frames in plain traffic go through a scanner; whatever the scanner cannot prove plain is read as one unit by the
+careful reader here, after which the scanner goes on (design, "Two lanes").
+"""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp import content
+from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, starts_padded
+from zmtpscope.zmtp.conduct import Conduct
+from zmtpscope.zmtp.content import ENCRYPTING, MESSAGE_HEAD, MESSAGE_NAME, Kind
+from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE, Command, Event, Fields, FrameColumns, Greeting, Remark
+from zmtpscope.zmtp.framing import (
+    COMMAND,
+    LARGEST_SIZE,
+    MORE,
+    judge_header_1,
+    read_header_1,
+    read_header_2,
+)
+from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.mechanisms import curve
+from zmtpscope.zmtp.reader import Cut, Finding, Reader
+from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
+from zmtpscope.zmtp.scanner import scan_1, scan_2
+from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
+
+STORED = 10
+"""Remarks about the same finding id of one side that are handed up; further ones are counted in `repeats`."""
+
+RULED = SUBSCRIBERS | {"RADIO", "DISH"}
+"""Sender types with a rule for single frames: their frames are read with care."""
+
+_FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.VERSIONED_1: Framing.V1}
+
+
+class SideReader:
+    """Reads the units of one side whose greeting form is decided.
+
+    Give it octets with `read`; take rows and events with `take`. `position` is the stream offset of the next unit not read;
+    it may lie beyond the octets given, because bodies that nobody has to look into are counted, never awaited. Octets from
+    `position` on have to be given again together with what follows them, unless `opaque` or `broken` is set.
+
+    `broken`: the stream offset behind which the framing is lost (a size above 2^63-1). `opaque`: no version is in force, so
+    nothing behind `position` will be read. `unreliable`: a 1.0 frame of length 0 was met (wire.md 3.1). `repeats`: for ids
+    that were raised more than `STORED` times in remarks, how often beyond that, and the stream offset of the last one.
+    """
+
+    def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
+        self._enter(regime(_FRAMINGS.get(form, Framing.V2), version, None, Phase.GREETING, form), offset)
+        self.opaque = form in (Form.NOTHING, Form.WAIT, Form.ALIEN)
+
+    @classmethod
+    def midstream(
+        cls,
+        framing: Framing,
+        *,
+        offset: int,
+        version: str | None = None,
+        mechanism: str | None = None,
+        socket_type: str | None = None,
+    ) -> SideReader:
+        """A side whose greeting was not captured, from a frame boundary in its traffic."""
+        side = cls.__new__(cls)
+        known = socket_type if socket_type in PEERS else None
+        side._enter(regime(framing, version, mechanism, Phase.TRAFFIC, socket_type=known), offset)
+        side.socket_type = socket_type
+        side.mechanism = mechanism
+        side._conduct = Conduct(mechanism, done=True)
+        side._undecided = framing is Framing.V2 and version != "2.0" and mechanism is None
+        side._choose_lane()
+        return side
+
+    def _enter(self, first: Regime, offset: int) -> None:
+        self.position = offset
+        self.regime = first
+        self.regimes = [(offset, first)]
+        self.frames = FrameColumns()
+        self.events: list[Event] = []
+        self.broken: int | None = None
+        self.opaque = False
+        self.unreliable = False
+        self.message_open = False
+        self.version_announced: str | None = None
+        self.mechanism: str | None = None
+        self.as_server: int | None = None
+        self.socket_type: str | None = None
+        self.identity: str | None = None
+        self.repeats: dict[str, tuple[int, int | None]] = {}
+        self._raised: dict[str, int] = {}
+        self._once: set[str] = set()
+        self._conduct = Conduct(None)
+        self._nonces = curve.Nonces()
+        self._padding = 0
+        self._partial = b""
+        self._scanning = False
+        self._undecided = False
+
+    @property
+    def handshake_done(self) -> bool:
+        """The side has sent its own last handshake command."""
+        return self._conduct.done
+
+    @property
+    def error_seen(self) -> bool:
+        """The side has sent ERROR."""
+        return self._conduct.error
+
+    @property
+    def role(self) -> str | None:
+        """ "client" or "server" of the security handshake, once known by what the side sends."""
+        return self._conduct.role
+
+    def read(self, data: bytes, base: int) -> None:
+        """Read every unit that can be read; `data[0]` has the stream offset `base`, at most `position`."""
+        length = len(data)
+        while self.broken is None and not self.opaque and self.position - base < length:
+            if self._scanning:
+                self._scan(data, base)
+                if self.position - base >= length:
+                    return
+            if not self._read_unit(data, base):
+                return
+
+    def take(self) -> tuple[FrameColumns, list[Event]]:
+        """The rows and events since the last call."""
+        taken = self.frames, self.events
+        self.frames, self.events = FrameColumns(), []
+        return taken
+
+    def resume(self, offset: int) -> None:
+        """Octets were lost; the next unit begins at `offset`. An open message is given up."""
+        self.position = offset
+        self.broken = None
+        self.message_open = False
+        self._conduct.forgive()
+        self._nonces.forgive()
+
+    def finish(self, stop: int) -> None:
+        """The stream ended at `stop` and no octet is missing."""
+        if self.opaque or self.broken is not None:
+            return
+        if self.regime.phase is Phase.GREETING:
+            self._finish_greeting(stop)
+            return
+        old = self.regime.framing is Framing.V1
+        if self.position != stop:
+            inside = min(self.position, stop), Finding("ZMTP10-FRAME-05" if old else "ZMTP3X-FRAME-05")
+            self._remark(inside[0], stop, [inside[1]])
+        elif self.message_open:
+            self._remark(stop, stop, [Finding("ZMTP10-FRAME-06" if old else "ZMTP3X-FRAME-06")])
+        if self._conduct.never_ready and self.regime.mechanism == "NULL":
+            self._remark(stop, stop, [Finding("NULL-06")])
+
+    # Greeting
+
+    def _read_greeting(self, data: bytes, base: int) -> bool:
+        form = self.regime.form
+        at = self.position - base
+        reader = Reader(data, at, len(data), base)
+        fields: Fields = {}
+        if form is Form.FRAMES_1 and data[at] != 0xFF and data[at + 1 : at + 2] == b"\1":
+            # libzmq 3.1.0 sends no identity frame from most types: MORE cannot be on one (wire.md 9.3).
+            fields["version_announced"] = "1.0"
+            reader.finding("ZMTP10-GREETING-02", reader.offset + 1, 1, detail="no identity frame")
+        elif form is not None:
+            try:
+                READERS[form](reader, fields)
+            except Cut:
+                self._partial = data[at : at + 512]
+                return False
+        self._emit_greeting(reader, fields, complete=True)
+        return True
+
+    def _finish_greeting(self, stop: int) -> None:
+        """The stream ends inside the greeting: show what there is of it."""
+        form = self.regime.form
+        if form is None or not self._partial:
+            return
+        reader = Reader(self._partial, 0, len(self._partial), self.position)
+        fields: Fields = {}
+        try:
+            READERS[form](reader, fields)
+        except Cut:
+            if self.regime.version is not None:
+                reader.finding("ZMTP-CONN-03")
+        reader.position = stop - self.position
+        self._emit_greeting(reader, fields, complete=False)
+
+    def _emit_greeting(self, reader: Reader, fields: Fields, complete: bool) -> None:
+        start = self.position
+        self.position = reader.offset
+        self.events.append(Greeting(start, reader.offset, self.regime, fields, tuple(reader.findings), complete))
+        self.version_announced = fields.get("version_announced")
+        self.mechanism = fields.get("mechanism")
+        self.as_server = fields.get("as_server")
+        self.socket_type = fields.get("socket_type")
+        self.identity = fields.get("identity")
+        if self.position - start > LARGEST_SIZE:
+            self.position = self.broken = reader.body
+            return
+        if not complete or self.regime.version is None:
+            self.opaque = True
+            return
+        if self.regime.form is Form.GREETING_3:
+            self._padding = int.from_bytes(reader.data[start - reader.base + 1 : start - reader.base + 9], "big")
+            known = self.mechanism in ("NULL", "PLAIN", "CURVE", "GSSAPI")
+            self._conduct = Conduct(self.mechanism, done=not known)
+            self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
+        else:
+            self._conduct = Conduct(None, done=True)
+            self._change(phase=Phase.TRAFFIC)
+
+    # Frames
+
+    def _scan(self, data: bytes, base: int) -> None:
+        rows = len(self.frames.flags)
+        at = self.position - base
+        if self.regime.framing is Framing.V2:
+            at = scan_2(data, at, base, self.frames)
+        else:
+            at = scan_1(data, at, base, self.frames, "ZMTP10-FRAME-02" in self._once)
+        if len(self.frames.flags) > rows:
+            self.position = base + at
+            self.message_open = bool(self.frames.flags[-1] & MORE)
+            self._conduct.traffic = True
+
+    def _read_unit(self, data: bytes, base: int) -> bool:
+        """One unit by the careful reader; False where more octets are needed."""
+        if self.regime.phase is Phase.GREETING:
+            return self._read_greeting(data, base)
+        reader = Reader(data, self.position - base, len(data), base)
+        try:
+            if self.regime.framing is Framing.V1:
+                flags, size = read_header_1(reader)
+            else:
+                flags, size = read_header_2(reader, content.has_commands(self.regime))
+        except Cut:
+            return False
+        reader.body = reader.offset
+        if size > LARGEST_SIZE - (self.regime.framing is Framing.V1):
+            return self._break(reader)
+        if size < 0:
+            return self._pass_zeros(reader)
+        stop = reader.position + size
+        head = data[reader.position : reader.position + min(size, MESSAGE_HEAD)]
+        wanted = content.head_size(self.regime)
+        if self._undecided or (flags & COMMAND and self.regime.mechanism in ENCRYPTING):
+            wanted = MESSAGE_HEAD
+        if len(head) < min(wanted, size):
+            return False
+        if self._undecided and not (flags & COMMAND and not head.startswith(MESSAGE_NAME)):
+            self._decide_mechanism(size, head)
+        kind = content.kind_of(self.regime, flags, size, head, self.message_open)
+        if kind is Kind.COMMAND:
+            return self._read_command(reader, flags, size)
+        if kind is Kind.GROUP and stop > len(data):
+            return False
+        reader.stop = stop
+        self._read_message(reader, flags, size, kind)
+        return True
+
+    def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
+        """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
+        header = reader.body - reader.unit
+        if self.regime.framing is Framing.V1:
+            judge_header_1(reader, flags, header)
+        inside, self.message_open = self.message_open, bool(flags & MORE)
+        row_flags = flags
+        fields: Fields = {}
+        if kind is Kind.ENCRYPTED:
+            row_flags |= ENCRYPTED
+            self._judge_encrypted(reader, flags)
+        else:
+            self._conduct.message(reader)
+            if kind is Kind.SUBSCRIPTION:
+                content.read_subscription(reader, self.regime, fields)
+                row_flags |= SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
+            elif kind is Kind.GROUP:
+                content.read_group_frame(reader, self.regime, fields)
+            if self.regime.socket_type in RULED:
+                self._judge_ruled(reader, flags, size, inside)
+        self.frames.append(reader.unit, reader.body, size, row_flags)
+        self._remark(reader.unit, reader.body + size, self._habits_once(reader.findings))
+        self.position = reader.body + size
+        self._settle_phase()
+
+    def _read_command(self, reader: Reader, flags: int, size: int) -> bool:
+        whole = size <= LARGEST_AWAITED_COMMAND
+        reader.stop = reader.position + (size if whole else COMMAND_HEAD)
+        if reader.stop > len(reader.data):
+            return False
+        if not self._conduct.done and not self.regime.early and starts_padded(reader):
+            self._change(early=True)
+        if not flags & COMMAND:
+            reader.finding("ZMTP3X-CMD-10", reader.unit, 1)
+        if self.message_open:
+            reader.finding("ZMTP3X-FRAME-07", reader.unit, 1)
+        if not whole:
+            reader.finding("ZMTP3X-FRAME-08", *reader.size_span)
+        fields: Fields = {}
+        read_under = self.regime
+        layout = read_command(reader, read_under, fields, whole)
+        reader.stop = reader.body - reader.base + size
+        if layout is not None:
+            self._conduct.command(reader, layout)
+        name = fields.get("name")
+        if name in ("PING", "PONG") and read_under.version == "3.0":
+            reader.finding("ZMTP31-PING-05", *reader.name_span)
+        if "nonce" in fields:
+            self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[layout.name if layout else ""])
+        self._learn(reader, fields)
+        self.position = reader.body + size
+        findings = tuple(self._habits_once(reader.findings))
+        self.events.append(Command(reader.unit, self.position, read_under, fields, findings))
+        self._settle_phase()
+        return True
+
+    def _learn(self, reader: Reader, fields: Fields) -> None:
+        """Keep what the first metadata of the side says."""
+        if "metadata" not in fields or self.socket_type is not None or self.identity is not None:
+            return
+        self.socket_type = fields.get("socket_type")
+        self.identity = fields.get("identity")
+
+    def _judge_encrypted(self, reader: Reader, flags: int) -> None:
+        if self.regime.mechanism == "CURVE":
+            if not flags & COMMAND:
+                reader.finding("CURVE-10", reader.unit, 1)
+            if flags & MORE:
+                reader.finding("CURVE-18", reader.unit, 1)
+        fields: Fields = {"name": "MESSAGE"}
+        layout = content.COMMANDS[self.regime.mechanism]["MESSAGE"]
+        reader.position += len(MESSAGE_NAME)
+        layout.read(reader, self.regime, fields)
+        if "nonce" in fields:
+            self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT["MESSAGE"])
+        self._conduct.encrypted(reader)
+
+    def _judge_ruled(self, reader: Reader, flags: int, size: int, inside: bool) -> None:
+        """Rules for single frames of SUB, XSUB and RADIO (wire.md 10.2, 10.4)."""
+        if self.regime.socket_type == "RADIO":
+            if inside == bool(flags & MORE):
+                reader.finding("ZMTP31-GROUP-03", reader.unit, 1)
+            elif not inside and size > 255:
+                reader.finding("ZMTP31-GROUP-01", reader.body, size)
+        elif not inside and flags & MORE and size and reader.data[reader.body - reader.base] < 2:
+            reader.finding("ZMTP-SUB-06", reader.unit, 1)
+
+    def _decide_mechanism(self, size: int, head: bytes) -> None:
+        """The first message frame of a side without a greeting tells whether its traffic is encrypted (wire.md 9.5)."""
+        self._undecided = False
+        if head.startswith(MESSAGE_NAME) and len(head) > 11:
+            token = int.from_bytes(head[8:12], "big") == size - 12
+            self.mechanism = "GSSAPI" if token else "CURVE"
+            self._conduct = Conduct(self.mechanism, done=True)
+            self._change()
+        self._choose_lane()
+
+    def _pass_zeros(self, reader: Reader) -> bool:
+        """A 1.0 length of 0: an invalid unit without flags; go on behind it and trust nothing any more (wire.md 3.1)."""
+        self.unreliable = True
+        self.position = reader.offset
+        self._remark(reader.unit, reader.offset, reader.findings)
+        return True
+
+    def _break(self, reader: Reader) -> bool:
+        self._remark(reader.unit, reader.body, reader.findings)
+        self.position = self.broken = reader.body
+        return True
+
+    # State
+
+    def _settle_phase(self) -> None:
+        """Take over what the unit just read has changed; it holds from the next unit on."""
+        now = self.regime
+        phase = Phase.TRAFFIC if self._conduct.done else Phase.HANDSHAKE
+        known = self.socket_type if self.socket_type in PEERS else None
+        if phase is not now.phase or self._conduct.role != now.role or known != now.socket_type:
+            self._change(phase=phase)
+
+    def _change(self, *, phase: Phase | None = None, early: bool = False) -> None:
+        now = self.regime
+        phase = now.phase if phase is None else phase
+        self.regime = regime(
+            now.framing,
+            now.version,
+            self.mechanism,
+            phase,
+            None,
+            self._conduct.role,
+            self.socket_type if self.socket_type in PEERS else None,
+            phase is Phase.HANDSHAKE and (early or now.early),
+        )
+        self.regimes.append((self.position, self.regime))
+        self._choose_lane()
+
+    def _choose_lane(self) -> None:
+        now = self.regime
+        plain = now.mechanism not in ENCRYPTING and now.socket_type not in RULED
+        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided
+
+    def _habits_once(self, findings: list[Finding]) -> list[Finding]:
+        """Leave out findings that show on every frame of some implementation and were raised before."""
+        kept = []
+        for finding in findings:
+            habit = finding.id in ("CURVE-10", "ZMTP31-PING-05") or (
+                finding.id == "ZMTP10-FRAME-02" and finding.severity == "note"
+            )
+            if not habit or finding.id not in self._once:
+                kept.append(finding)
+            if habit:
+                self._once.add(finding.id)
+        return kept
+
+    def _remark(self, start: int, stop: int, findings: list[Finding]) -> None:
+        kept = []
+        for finding in findings:
+            raised = self._raised[finding.id] = self._raised.get(finding.id, 0) + 1
+            if raised <= STORED:
+                kept.append(finding)
+            else:
+                self.repeats[finding.id] = (raised - STORED, finding.start)
+        if kept:
+            self.events.append(Remark(start, stop, self.regime, tuple(kept)))

@@ -1,0 +1,49 @@
+"""Socket types: their names, the codes of ZMTP 2.0, and who may meet whom (wire.md 4.1, 10.6)."""
+
+from __future__ import annotations
+
+CODES = ("PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB", "STREAM")
+"""The socket type codes of a 2.0 greeting; those above 8 are used by implementations only (D24)."""
+
+HIGHEST_SPECIFIED_CODE = 8
+
+PEERS: dict[str, frozenset[str]] = {
+    "PAIR": frozenset({"PAIR"}),
+    "REQ": frozenset({"REP", "ROUTER"}),
+    "REP": frozenset({"REQ", "DEALER"}),
+    "DEALER": frozenset({"REP", "DEALER", "ROUTER"}),
+    "ROUTER": frozenset({"REQ", "DEALER", "ROUTER"}),
+    "PUB": frozenset({"SUB", "XSUB"}),
+    "XPUB": frozenset({"SUB", "XSUB"}),
+    "SUB": frozenset({"PUB", "XPUB"}),
+    "XSUB": frozenset({"PUB", "XPUB"}),
+    "PUSH": frozenset({"PULL"}),
+    "PULL": frozenset({"PUSH"}),
+    "CLIENT": frozenset({"SERVER"}),
+    "SERVER": frozenset({"CLIENT"}),
+    "RADIO": frozenset({"DISH"}),
+    "DISH": frozenset({"RADIO"}),
+    "SCATTER": frozenset({"GATHER"}),
+    "GATHER": frozenset({"SCATTER"}),
+    "PEER": frozenset({"PEER"}),
+    "CHANNEL": frozenset({"CHANNEL"}),
+}
+"""Every socket type that travels over TCP, with the types it may meet."""
+
+DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
+"""Types that ZMTP 3.0 does not know."""
+
+SUBSCRIBERS = frozenset({"SUB", "XSUB"})
+
+IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
+"""Types whose Identity means something to a ROUTER (wire.md 7.2)."""
+
+
+def may_meet(one: str, other: str) -> bool:
+    """Whether sockets of these two types may be connected; False for types that are not in the table."""
+    return other in PEERS.get(one, ())
+
+
+def name_of_code(code: int) -> str:
+    """The name of a 2.0 socket type code, `unknown (N)` above 11."""
+    return CODES[code] if code < len(CODES) else f"unknown ({code})"
