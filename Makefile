@@ -20,7 +20,7 @@ help:
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/zmtpscope read captures/patterns/pubsub-libzmq-4.3.5.pcap
+	$(BIN)/zmtpscope read captures/patterns/pubsub.pcap
 
 lint: .venv/installed
 	$(BIN)/ruff check

@@ -16,7 +16,7 @@ import pytest
 import zmtpscope
 from zmtpscope import zmtp
 
-CAPTURE = pathlib.Path(__file__).parent.parent / "captures" / "patterns" / "pubsub-libzmq-4.3.5.pcap"
+CAPTURE = pathlib.Path(__file__).parent.parent / "captures" / "patterns" / "pubsub.pcap"
 CORE = ["zmtpscope", "zmtpscope.records", "zmtpscope.findings", "zmtpscope.zmtp"] + [
     module.name for module in pkgutil.walk_packages(zmtp.__path__, "zmtpscope.zmtp.")
 ]
