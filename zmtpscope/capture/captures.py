@@ -4,54 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zmtpscope.capture.errors import CaptureError, CaptureProblem, Damage
+from zmtpscope.capture.decoder import Decoder
+from zmtpscope.capture.errors import CaptureProblem
+from zmtpscope.capture.files import CaptureFile, find_files
 from zmtpscope.capture.headers import read_headers
-from zmtpscope.capture.pcap import read_pcap
+from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.segments import FILE_SHIFT, SegmentBlock
-from zmtpscope.capture.source import open_source
 from zmtpscope.capture.statistics import CaptureStatistics
 
 
 class Captures:
-    """The blocks of one or more captures; iterate once. `problems` and `statistics` grow while iterating."""
+    """The segments of one or more captures, block by block; to be iterated once.
 
-    def __init__(self, paths: Sequence[str], packet_limit: int | None, block_size: int) -> None:
-        self.files: list[str | None] = [None if path == "-" else path for path in paths]
+    `files` are the names that packet references index (None: standard input). `problems` and `statistics` grow while
+    iterating; what was readable in front of a problem has been handed out before.
+    """
+
+    def __init__(self, files: list[CaptureFile], packet_limit: int | None, block_size: int) -> None:
+        self.files: list[str | None] = [file.name for file in files]
         self.problems: list[CaptureProblem] = []
         self.statistics = CaptureStatistics()
-        self.packet_limit = packet_limit
-        self.block_size = block_size
+        self._files = files
+        self._packet_limit = packet_limit
+        self._block_size = block_size
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         statistics = self.statistics
-        left = self.packet_limit
+        decoder = Decoder(statistics)
+        left = self._packet_limit
         ordinal = 0
-        for index, name in enumerate(self.files):
-            try:
-                for run in read_pcap(open_source(name or "-"), self.block_size):
-                    if left is not None:
-                        run = run.part(0, left)
-                        left -= len(run)
-                    block = SegmentBlock(run.data, ordinal)
-                    other = read_headers(run, block, index << FILE_SHIFT | run.first)
-                    statistics.packets += len(run)
-                    statistics.tcp_segments += len(block.keys)
-                    if other:
-                        statistics.other["not TCP"] = statistics.other.get("not TCP", 0) + other
-                    ordinal += len(block.keys)
-                    yield block
-                    if left == 0:
-                        return
-            except Damage as damage:
-                self.problems.append(CaptureProblem(name, damage.packet, damage.offset, damage.text))
+        for data, stretches in read_merged(self._files, self._block_size, self.problems):
+            block = SegmentBlock(data, ordinal)
+            decoder.begin(block)
+            for stretch in stretches:
+                run = stretch.run
+                if left is not None:
+                    run = run.part(0, left)
+                    left -= len(run)
+                read_headers(run, decoder, stretch.file << FILE_SHIFT | run.first)
+                statistics.add(run)
+            decoder.finish()
+            ordinal += len(block.keys)
+            statistics.tcp_segments += len(block.keys)
+            statistics.udp_datagrams += len(block.datagrams)
+            if block.keys or block.datagrams:
+                yield block
+            if left == 0:
+                break
+        decoder.fragments.finish()
+        statistics.fragments_given_up = decoder.fragments.given_up
 
 
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = 1 << 20) -> Captures:
-    """Open captures for reading. Raises `CaptureError`."""
-    try:
-        for path in paths:
-            if path != "-":
-                open(path, "rb").close()
-    except OSError as error:
-        raise CaptureError(error.filename, error.strerror or "cannot be read") from error
-    return Captures(paths, packet_limit, block_size)
+    """Open files, fifos, directories and standard input ("-") for reading, at most `packet_limit` packets in all.
+
+    Octets are read about `block_size` at a time; what comes out does not depend on it. Raises `CaptureError` if one of
+    `paths` is missing, unreadable or no capture.
+    """
+    return Captures(find_files(paths), packet_limit, block_size)

@@ -1,4 +1,4 @@
-"""The pcap container (libpcap, draft-ietf-opsawg-pcap): both byte orders, micro- and nanoseconds, and "modified"."""
+"""The pcap container (draft-ietf-opsawg-pcap): both byte orders, micro- and nanoseconds, and the "modified" format."""
 
 from __future__ import annotations
 
@@ -19,34 +19,37 @@ MAGICS = {
 }
 """First four octets: byte order, nanoseconds of a fraction unit, octets of a record header.
 
-The last two are the "modified" format of Alexey Kuznetsov's patches: eight more octets (interface index, protocol,
-packet type, padding) in every record header.
+The last two are the "modified" format of Alexey Kuznetsov's patches to libpcap: eight more octets (interface index,
+protocol, packet type, padding) in every record header.
 """
 
 FILE_HEADER = 24
 
 
-def read_pcap(source: Source, block_size: int) -> Iterator[PacketRun]:
-    """The packets of `source`, which stands behind its magic number's check, one run a block. Raises `Damage`."""
+def read_pcap(source: Source, block_size: int) -> Iterator[list[PacketRun]]:
+    """The packets of `source` (at its first octet), one run for each block of about `block_size` octets.
+
+    Raises `Damage` behind the last packet that can be read.
+    """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
-        raise Damage(0, 0, f"the file ends inside its header ({len(data)} of {FILE_HEADER} octets)")
+        raise Damage(0, 0, f"the file ends inside its header, {len(data)} of {FILE_HEADER} octets are there")
     order, unit, record_header = MAGICS[data[:4]]
-    # The upper bits of the link type field say whether packets end in a frame check sequence (draft, section 4).
-    link = Struct(order + "I").unpack_from(data, 20)[0] & 0xFFFF
+    # The upper half of the link type field tells of frame check sequences (draft, section 4), which IP's length cuts.
+    link: int = Struct(order + "I").unpack_from(data, 20)[0] & 0xFFFF
     unpack = Struct(order + "IIII").unpack_from
     position, origin, number = FILE_HEADER, 0, 1
     while True:
         run = PacketRun(data, link, number)
         add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
-        limit = len(data) - record_header
         end = len(data)
-        lie = None
-        while position <= limit:
+        last = end - record_header
+        lie = 0
+        while position <= last:
             seconds, fraction, captured, original = unpack(data, position)
             start = position + record_header
             stop = start + captured
-            if stop > end:
+            if stop > end or captured > LARGEST_PACKET:
                 if captured > LARGEST_PACKET:
                     lie = captured
                 break
@@ -58,9 +61,9 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketRun]:
             position = stop
         if run.times:
             number += len(run.times)
-            yield run
-        if lie is not None:
-            raise Damage(number - 1, origin + position, f"a packet claims {lie} octets, which cannot be")
+            yield [run]
+        if lie:
+            raise Damage(number - 1, origin + position, f"the next packet claims a length of {lie} octets")
         more = source.read(block_size)
         if not more:
             break
@@ -69,4 +72,4 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketRun]:
         position = 0
     rest = len(data) - position
     if rest:
-        raise Damage(number - 1, origin + position, f"the file ends inside a packet ({rest} octets of it are there)")
+        raise Damage(number - 1, origin + position, f"the file ends inside a packet, {rest} octets of it are there")

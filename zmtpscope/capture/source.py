@@ -1,28 +1,82 @@
-"""Where captured octets come from: files and pipes, read in blocks and never sought in."""
+"""Where captured octets come from: files, pipes and compressed streams, read in blocks and never sought in."""
 
 from __future__ import annotations
 
-import gzip
-import sys
-from typing import BinaryIO, cast
+import importlib
+import os
+import select
+import zlib
+from typing import Any, Protocol
+
+from zmtpscope.capture.errors import CaptureError
+
+GZIP_MAGIC = b"\x1f\x8b\x08"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+RAW_READ = 1 << 16
+"""Octets asked for at a time where they are decompressed afterwards."""
+
+
+class Octets(Protocol):
+    """Anything with a `read` that gives at most `size` octets, at least one, and none at the end."""
+
+    def read(self, size: int) -> bytes: ...
 
 
 class Source:
-    """A stream of octets that is read once, from the front."""
+    """A stream of octets that is read once, from the front, already decompressed.
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
-        self.ahead = b""
+    Nothing raises while reading: an input error or a broken compressed stream ends the octets and is told in `damage`.
+    """
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.damage: str | None = None
+        self.octets = 0
+        """Octets read so far, decompressed."""
+        self._descriptor = descriptor
+        self._ahead = b""
+        self._decompressor: Octets | None = None
+
+    def decompress(self) -> None:
+        """Look at the first octets and put a decompressor in front where they ask for one. Raises `CaptureError`."""
+        head = self.read_at_least(len(ZSTD_MAGIC), len(ZSTD_MAGIC))
+        self._ahead, self.octets = head, 0
+        if head.startswith(GZIP_MAGIC):
+            self._decompressor = Gzip(Raw(self))
+        elif head.startswith(ZSTD_MAGIC):
+            self._decompressor = zstd(self.path, Raw(self))
 
     def read(self, size: int) -> bytes:
-        """At most `size` octets and at least one, empty at the end."""
-        if self.ahead:
-            octets, self.ahead = self.ahead, b""
+        """At most `size` octets and at least one; none at the end or where `damage` begins."""
+        if self._decompressor is None:
+            octets = self.read_raw(size)
+        elif self.damage is not None:
+            return b""
+        else:
+            try:
+                octets = self._decompressor.read(size)
+            except Exception as error:  # each decompressor has exception classes of its own
+                self.damage = f"the compressed stream is damaged: {error}"
+                return b""
+        self.octets += len(octets)
+        return octets
+
+    def read_raw(self, size: int) -> bytes:
+        """The same, as the octets stand in the file or pipe."""
+        if self._ahead:
+            octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
-        return self.stream.read(size)
+        while self.damage is None:
+            try:
+                return os.read(self._descriptor, size)
+            except BlockingIOError:
+                select.select([self._descriptor], [], [])
+            except OSError as error:
+                self.damage = f"it cannot be read on: {error.strerror}"
+        return b""
 
     def read_at_least(self, least: int, size: int) -> bytes:
-        """At least `least` octets where the source has them."""
+        """Reads of `size` octets until `least` octets are there or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -31,17 +85,113 @@ class Source:
             octets += more
         return octets
 
+    def unread(self, octets: bytes) -> None:
+        """Put octets that were looked at back in front."""
+        self.octets -= len(octets)
+        if self._decompressor is None:
+            self._ahead = octets + self._ahead
+        else:
+            self._decompressor = Front(octets, self._decompressor)
+
     def close(self) -> None:
-        self.stream.close()
+        """Close the file; standard input stays open."""
+        if self._descriptor > 2:
+            os.close(self._descriptor)
+
+
+class Raw:
+    """The octets of a source before decompression, for a decompressor to read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def read(self, size: int = -1) -> bytes:
+        return self._source.read_raw(size if size > 0 else RAW_READ)
+
+
+class Front:
+    """Octets that were put back in front of a stream."""
+
+    def __init__(self, octets: bytes, rest: Octets) -> None:
+        self._octets = octets
+        self._rest = rest
+
+    def read(self, size: int) -> bytes:
+        if self._octets:
+            octets, self._octets = self._octets[:size], self._octets[size:]
+            return octets
+        return self._rest.read(size)
+
+
+class Gzip:
+    """gzip members one after the other (RFC 1952). Unlike `gzip.GzipFile` it gives what stands before a cut."""
+
+    def __init__(self, raw: Raw) -> None:
+        self._raw = raw
+        self._member = zlib.decompressobj(wbits=31)
+        self._input = b""
+
+    def read(self, size: int) -> bytes:
+        """Never more than `size` octets, however well they were compressed."""
+        while True:
+            if self._member.eof:
+                # Zeros or garbage behind the last member is padding, as for gzip itself.
+                self._input = self._member.unused_data or self._raw.read(RAW_READ)
+                while self._input and len(self._input) < len(GZIP_MAGIC):
+                    more = self._raw.read(RAW_READ)
+                    if not more:
+                        break
+                    self._input += more
+                if not self._input.startswith(GZIP_MAGIC):
+                    return b""
+                self._member = zlib.decompressobj(wbits=31)
+            if not self._input:
+                self._input = self._raw.read(RAW_READ)
+                if not self._input:
+                    raise EOFError("it ends too early")
+            octets = self._member.decompress(self._input, size)
+            self._input = self._member.unconsumed_tail
+            if octets:
+                return octets
+
+
+def zstd(path: str, raw: Raw) -> Octets:
+    """A zstd reader of whichever module is installed: Python's own (3.14) or `zstandard`. Raises `CaptureError`."""
+    module: Any
+    try:
+        module = importlib.import_module("compression.zstd")
+    except ImportError:
+        try:
+            module = importlib.import_module("zstandard")
+        except ImportError:
+            raise CaptureError(
+                path,
+                "is compressed with zstd, and no module for it is installed",
+                hint="install the Python package zstandard, or decompress it first",
+            ) from None
+        reader: Octets = module.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return reader
+    own: Octets = module.ZstdFile(raw)
+    return own
 
 
 def open_source(path: str) -> Source:
-    """Thin: a file or "-"."""
+    """Open a file, a fifo, or standard input ("-"). Raises `CaptureError` where that cannot be done."""
     if path == "-":
-        return Source(sys.stdin.buffer)
-    stream = cast(BinaryIO, open(path, "rb", buffering=0))
-    head = stream.read(2)
-    stream.seek(0)
-    if head == b"\x1f\x8b":
-        return Source(cast(BinaryIO, gzip.GzipFile(fileobj=stream)))
-    return Source(stream)
+        descriptor = 0
+    else:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError:
+            raise CaptureError(path, "there is no such file") from None
+        except PermissionError:
+            raise CaptureError(path, "there is no permission to read it") from None
+        except (OSError, ValueError) as error:
+            raise CaptureError(path, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
+    source = Source(path, descriptor)
+    try:
+        source.decompress()
+    except CaptureError:
+        source.close()
+        raise
+    return source

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from zmtpscope.capture.packets import PacketRun
+
 
 @dataclass
 class CaptureStatistics:
@@ -21,6 +23,16 @@ class CaptureStatistics:
     first_time: int | None = None
     last_time: int | None = None
     """Earliest and latest packet, nanoseconds since the epoch."""
+
+    def add(self, run: PacketRun) -> None:
+        """Count the packets of `run`, whatever becomes of them."""
+        if not run.times:
+            return
+        self.packets += len(run)
+        self.octets += sum(run.stops) - sum(run.starts)
+        first, last = min(run.times), max(run.times)
+        self.first_time = first if self.first_time is None else min(self.first_time, first)
+        self.last_time = last if self.last_time is None else max(self.last_time, last)
 
     def count(self, reason: str) -> None:
         """Count one packet that gave no segment."""

@@ -1,0 +1,172 @@
+"""The side path: any one packet, whatever it is wrapped in, becomes a segment, a datagram or a counted reason."""
+
+from __future__ import annotations
+
+from struct import Struct, error
+
+from zmtpscope.capture.fragments import Fragments
+from zmtpscope.capture.link import IPV4, IPV6, open_link
+from zmtpscope.capture.segments import CUT, Datagram, SegmentBlock
+from zmtpscope.capture.statistics import CaptureStatistics
+from zmtpscope.capture.tunnels import BELOW_IP, LARGEST_LENGTH, MPLS, ON_UDP, gre, snap
+from zmtpscope.capture.undecodable import Undecodable
+
+TCP, UDP = 6, 17
+IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}
+"""IP protocols that are tunnels without a header of their own."""
+GRE = 47
+FRAGMENT, AUTHENTICATION = 44, 51
+EXTENSIONS = (0, 43, 60, 135, 139, 140)
+"""IPv6 extension headers of the common form (RFC 6564): next header, length in units of 8 octets."""
+DEEPEST = 16
+"""Headers that may stand inside each other before TCP or UDP; more are a lie or an attack."""
+
+_ipv4 = Struct(">BxHHHxBxx8s").unpack_from
+_ipv6 = Struct(">BxxxHBx32s").unpack_from
+_fragment = Struct(">BxHI").unpack_from
+_tcp = Struct(">4sIIBB").unpack_from
+_udp = Struct(">HHH").unpack_from
+
+
+class Decoder:
+    """Decodes packets one at a time into `block`; keeps fragments from one block to the next."""
+
+    def __init__(self, statistics: CaptureStatistics) -> None:
+        self.statistics = statistics
+        self.fragments = Fragments()
+        self.begin(SegmentBlock(b"", 0))
+
+    def begin(self, block: SegmentBlock) -> None:
+        """Packets belong to `block` from now on."""
+        self.block = block
+        self.behind = bytearray()
+        """Datagrams put together from fragments: they will stand behind the block's own octets."""
+
+    def finish(self) -> None:
+        """The block is complete: its octets are put together and it may be handed out."""
+        if self.behind:
+            self.block.data += self.behind
+
+    def packet(self, link: int, start: int, stop: int, missing: int, packet: int, time: int) -> None:
+        """Decode `block.data[start:stop]`, of which `missing` more octets were on the wire. Never raises."""
+        self.base, self.missing, self.number, self.time = start, missing, packet, time
+        # A copy, so that a header that lies cannot reach into the next packet.
+        octets = self.block.data[start:stop]
+        try:
+            protocol, at = open_link(link, octets)
+            self._network(protocol, octets, at)
+        except Undecodable as reason:
+            self.statistics.count(str(reason))
+        except (IndexError, error):
+            self.statistics.count("headers cut short")
+
+    def _network(self, protocol: int, octets: bytes, at: int) -> None:
+        """From an EtherType down to TCP or UDP, through whatever is in between."""
+        for _ in range(DEEPEST):
+            if protocol in (IPV4, IPV6):
+                read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
+                inner, addresses, octets, at, end = read(octets, at)
+                if inner == TCP:
+                    return self._add_tcp(addresses, octets, at, end)
+                if inner == UDP:
+                    tunnel = ON_UDP.get(_udp(octets, at)[1])
+                    inside = tunnel(octets, at + 8) if tunnel else None
+                    if inside is None:
+                        return self._add_udp(addresses, octets, at, end)
+                    protocol, at = inside
+                elif inner == GRE:
+                    protocol, at = gre(octets, at)
+                elif inner in IN_IP:
+                    protocol = IN_IP[inner]
+                else:
+                    raise Undecodable("other IP protocol")
+            elif protocol in BELOW_IP:
+                protocol, at = BELOW_IP[protocol](octets, at)
+            elif 0 < protocol <= LARGEST_LENGTH:
+                protocol, at = snap(octets, at)
+            else:
+                raise Undecodable("not IP")
+        raise Undecodable("headers nested too deep")
+
+    def _read_ipv4(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
+        """Protocol, addresses, and octets from `at` to the announced end, which may lie behind what was captured."""
+        version, total, identification, fragment, protocol, addresses = _ipv4(octets, at)
+        header = (version & 0x0F) * 4
+        # Segmentation offload leaves 0 where 16 bits do not hold the length: to the end of the packet.
+        end = at + total if total else len(octets) + self.missing
+        at += header
+        if version >> 4 != 4 or header < 20 or at > end:
+            raise Undecodable("IP header lies")
+        if fragment & 0x3FFF:
+            key = addresses + bytes((protocol,)) + identification.to_bytes(2, "big")
+            octets, at, end = self._put_together(key, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000), octets, at, end)
+        elif protocol == AUTHENTICATION:
+            protocol, at = octets[at], at + (octets[at + 1] + 2) * 4
+        return protocol, addresses, octets, at, end
+
+    def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
+        """The same for IPv6, behind its extension headers."""
+        version, length, following, addresses = _ipv6(octets, at)
+        if version >> 4 != 6:
+            raise Undecodable("IP header lies")
+        at += 40
+        # 0 is a jumbogram (RFC 2675) or segmentation offload.
+        end = at + length if length else len(octets) + self.missing
+        for _ in range(DEEPEST):
+            if following in EXTENSIONS:
+                following, at = octets[at], at + (octets[at + 1] + 1) * 8
+            elif following == AUTHENTICATION:
+                following, at = octets[at], at + (octets[at + 1] + 2) * 4
+            elif following == FRAGMENT:
+                following, fragment, identification = _fragment(octets, at)
+                at += 8
+                if fragment & 0xFFF9:
+                    key = addresses + bytes((following,)) + identification.to_bytes(4, "big")
+                    octets, at, end = self._put_together(key, fragment & 0xFFF8, bool(fragment & 1), octets, at, end)
+            else:
+                break
+        if at > end:
+            raise Undecodable("IP header lies")
+        return following, addresses, octets, at, end
+
+    def _put_together(
+        self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
+    ) -> tuple[bytes, int, int]:
+        """The whole datagram's payload if this fragment completes it. Raises `Undecodable` if it does not."""
+        if at >= end or (more and (end - at) % 8):
+            raise Undecodable("IP header lies")
+        whole = self.fragments.add(key, offset, more, octets[at:end], end - at, self.time)
+        if whole is None:
+            raise Undecodable("IP fragment")
+        joined, self.missing = whole
+        self.base = len(self.block.data) + len(self.behind)
+        self.behind += joined
+        return joined, 0, len(joined) + self.missing
+
+    def _add_tcp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
+        ports, sequence, acknowledgment, offset, flags = _tcp(octets, at)
+        start = at + (offset >> 4) * 4
+        if offset < 0x50 or start > end:
+            raise Undecodable("TCP header lies")
+        block = self.block
+        stop = min(end, len(octets))
+        if end > max(start, stop):
+            flags |= CUT
+            block.cut[len(block.keys)] = end - max(start, stop)
+        block.keys.append(addresses + ports)
+        block.sequences.append(sequence)
+        block.acknowledgments.append(acknowledgment)
+        block.flags.append(flags)
+        block.starts.append(self.base + min(start, stop))
+        block.stops.append(self.base + stop)
+        block.packets.append(self.number)
+        block.times.append(self.time)
+
+    def _add_udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
+        length = _udp(octets, at)[2]
+        if at + 8 > end or 0 < length < 8:
+            raise Undecodable("UDP header lies")
+        start = min(at + 8, len(octets))
+        stop = min(end, len(octets), at + length) if length else min(end, len(octets))
+        key = addresses + octets[at : at + 4]
+        self.block.datagrams.append(Datagram(key, self.base + start, self.base + stop, self.number, self.time))

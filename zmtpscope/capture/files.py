@@ -1,0 +1,149 @@
+"""The files of a run: paths become capture files, each known to be one, in the order of their first packets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+
+from zmtpscope.capture import pcap, pcapng
+from zmtpscope.capture.errors import CaptureError, CaptureProblem, Damage
+from zmtpscope.capture.packets import PacketRun
+from zmtpscope.capture.source import Source, open_source
+
+LONGEST_MAGIC = 12
+OTHER_FORMATS = {
+    b"snoop\0": "a Solaris snoop file",
+    b"GMBU": "a Microsoft Network Monitor file",
+    b"RTSS": "a Microsoft Network Monitor file",
+    b"TRSNIFF": "a Sniffer file",
+    b"XCP\0": "a NetXRay file",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ": "compressed with xz",
+    b"PK\x03\x04": "a zip archive",
+    b"\x04\x22\x4d\x18": "compressed with lz4",
+}
+CONVERT = "Wireshark's editcap turns other capture formats into pcapng"
+PEEK = 1 << 16
+"""Octets read at a time to find the time of a file's first packet."""
+
+
+class NotACapture(CaptureError):
+    """A file that can be read and holds something else: wrong where it was named, passed over in a directory."""
+
+
+class CaptureFile:
+    """One file of a run, known to begin like a capture. `name` is None for standard input.
+
+    A pipe stays open from the beginning; a regular file is open only while it is read, so that a run may have more
+    files than a process may have open. Raises `CaptureError`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = None if path == "-" else path
+        self.index = 0
+        """Its place in `Captures.files`."""
+        self._started: Iterator[list[PacketRun]] | None = None
+        self._source: Source | None = self._open()
+        self._regular = self.name is not None and os.path.isfile(self.name)
+        if self._regular:
+            self._close()
+
+    def first_time(self, block_size: int, problems: list[CaptureProblem]) -> int:
+        """The time of the first packet, -1 where there is none."""
+        if self._regular:
+            for runs in self._read(PEEK, []):
+                self._close()
+                return runs[0].times[0]
+            return -1
+        blocks = self._read(block_size, problems)
+        first = next(blocks, None)
+        self._started = iter(()) if first is None else chain([first], blocks)
+        return -1 if first is None else first[0].times[0]
+
+    def blocks(self, block_size: int, problems: list[CaptureProblem]) -> Iterator[list[PacketRun]]:
+        """All packets, at each step those of one block; runs of one step share their octets.
+
+        Whatever ends them too early is appended to `problems`.
+        """
+        return self._started or self._read(block_size, problems)
+
+    def _read(self, block_size: int, problems: list[CaptureProblem]) -> Iterator[list[PacketRun]]:
+        last = 0
+        try:
+            source = self._source = self._source or self._open()
+            head = source.read_at_least(LONGEST_MAGIC, LONGEST_MAGIC)
+            source.unread(head)
+            read = pcapng.read_pcapng if head.startswith(pcapng.MAGIC) else pcap.read_pcap
+            for runs in read(source, block_size):
+                last = runs[-1].first + len(runs[-1]) - 1
+                yield runs
+            if source.damage is not None:
+                problems.append(CaptureProblem(self.name, last, source.octets, source.damage))
+        except Damage as damage:
+            text = source.damage or damage.text
+            problems.append(CaptureProblem(self.name, damage.packet, damage.offset, text))
+        except CaptureError as error:
+            problems.append(CaptureProblem(self.name, 0, 0, error.message))
+        self._close()
+
+    def _open(self) -> Source:
+        source = open_source(self.path)
+        head = source.read_at_least(LONGEST_MAGIC, LONGEST_MAGIC)
+        source.unread(head)
+        if head[:4] in pcap.MAGICS or (
+            head.startswith(pcapng.MAGIC) and (len(head) < LONGEST_MAGIC or head[8:] in pcapng.BYTE_ORDERS)
+        ):
+            return source
+        source.close()
+        raise self._not_a_capture(head, source.damage)
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _not_a_capture(self, head: bytes, damage: str | None) -> NotACapture:
+        if damage is not None:
+            return NotACapture(self.name, damage, offset=len(head))
+        if not head:
+            return NotACapture(self.name, "is empty", hint="a capture has a header even when it has no packets")
+        for magic, what in OTHER_FORMATS.items():
+            if head.startswith(magic):
+                return NotACapture(self.name, f"is {what}", hint="only pcap and pcapng are read; " + CONVERT)
+        return NotACapture(self.name, f"is not a capture, neither pcap nor pcapng begins with {head[:4].hex(' ')}")
+
+
+def find_files(paths: Sequence[str]) -> list[CaptureFile]:
+    """The captures that `paths` name; of a directory those files in it that are captures, by name.
+
+    Raises `CaptureError` for a path that is no capture and cannot be read, and for a directory without any.
+    """
+    if list(paths).count("-") > 1:
+        raise CaptureError(None, "can be read only once")
+    files: list[CaptureFile] = []
+    for path in paths:
+        files += _in_directory(path) if path != "-" and os.path.isdir(path) else [CaptureFile(path)]
+    for index, file in enumerate(files):
+        file.index = index
+    return files
+
+
+def _in_directory(directory: str) -> list[CaptureFile]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_file())
+    except OSError as error:
+        raise CaptureError(directory, f"cannot be listed: {error.strerror}") from None
+    files: list[CaptureFile] = []
+    for name in names:
+        with suppress(NotACapture):
+            files.append(CaptureFile(os.path.join(directory, name)))
+    if not files:
+        raise CaptureError(
+            directory,
+            f"a directory without captures, {len(names)} other files are in it",
+            hint="directories inside it are not searched",
+        )
+    return files

@@ -1,0 +1,98 @@
+"""Fragments of IP datagrams, put together again within stated bounds."""
+
+from __future__ import annotations
+
+MOST_OCTETS = 4 << 20
+"""Octets of waiting fragments in all; the oldest datagram gives way."""
+LONGEST_WAIT = 30_000_000_000
+"""Nanoseconds of capture time that a datagram waits for its last fragment."""
+OVERHEAD = 128
+"""Added to each fragment, so that many empty ones cost too."""
+LARGEST_DATAGRAM = 65_535
+
+
+class Waiting:
+    """The fragments of one datagram, by offset: captured octets and the number announced."""
+
+    def __init__(self, time: int) -> None:
+        self.time = time
+        self.pieces: dict[int, tuple[bytes, int]] = {}
+        self.announced = 0
+        self.total = -1
+        self.cost = 0
+
+
+class Fragments:
+    """All datagrams of which some fragments came. `given_up` counts those that were never completed."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[bytes, Waiting] = {}
+        self.cost = 0
+        self.latest = 0
+        self.given_up = 0
+
+    def add(
+        self, key: bytes, offset: int, more: bool, octets: bytes, announced: int, time: int
+    ) -> tuple[bytes, int] | None:
+        """Take one fragment; the datagram's payload and how many octets of it were not captured, once it is whole.
+
+        `key` is the addresses, protocol and identification. A fragment that was captured in part ends what is known
+        of the payload. Fragments that overlap without being repeats void their datagram (RFC 5722, and the same for
+        IPv4: nothing says which of the two the receiver believed).
+        """
+        # Capture time may run backwards; the largest counts.
+        self.latest = max(self.latest, time)
+        self._expire()
+        waiting = self.waiting.get(key)
+        if waiting is None:
+            waiting = self.waiting[key] = Waiting(self.latest)
+        if offset in waiting.pieces and waiting.pieces[offset][1] == announced:
+            return None
+        if offset in waiting.pieces or offset + announced > LARGEST_DATAGRAM or (not more and waiting.total >= 0):
+            self._give_up(key)
+            return None
+        waiting.pieces[offset] = (octets, announced)
+        waiting.announced += announced
+        waiting.cost += len(octets) + OVERHEAD
+        self.cost += len(octets) + OVERHEAD
+        if not more:
+            waiting.total = offset + announced
+        if waiting.total >= 0 and waiting.announced >= waiting.total:
+            return self._join(key, waiting)
+        while self.cost > MOST_OCTETS:
+            self._give_up(next(iter(self.waiting)))
+        return None
+
+    def finish(self) -> None:
+        """No more packets come: whatever waits is given up."""
+        for key in list(self.waiting):
+            self._give_up(key)
+
+    def _join(self, key: bytes, waiting: Waiting) -> tuple[bytes, int] | None:
+        position = 0
+        parts: list[bytes] = []
+        for offset, (octets, announced) in sorted(waiting.pieces.items()):
+            if offset != position:
+                self._give_up(key)
+                return None
+            position += announced
+            parts.append(octets)
+            if len(octets) < announced:
+                break
+        if position > waiting.total:
+            self._give_up(key)
+            return None
+        del self.waiting[key]
+        self.cost -= waiting.cost
+        joined = b"".join(parts)
+        return joined, waiting.total - len(joined)
+
+    def _expire(self) -> None:
+        for key, waiting in list(self.waiting.items())[:8]:
+            if self.latest - waiting.time <= LONGEST_WAIT:
+                break
+            self._give_up(key)
+
+    def _give_up(self, key: bytes) -> None:
+        self.cost -= self.waiting.pop(key).cost
+        self.given_up += 1

@@ -1,0 +1,118 @@
+"""What may stand between the link layer and IP: tags, labels and tunnels, as steps from one header to the next.
+
+Read by offset, because segments point into the captured octets: dpkt, which reads some of these (neither VXLAN nor
+Geneve), hands out rebuilt copies of what is inside. It is an oracle of the tests instead.
+
+A step takes the octets of a packet and where its header begins, and gives the EtherType of what is inside and where
+that begins. It raises `Undecodable`, or `IndexError` or `struct.error` where the packet is too short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from zmtpscope.capture.link import IPV4, IPV6, PPP_PROTOCOL, PPPOE_PROTOCOL
+from zmtpscope.capture.undecodable import Undecodable
+
+MPLS, MPLS_MULTICAST, BRIDGED = 0x8847, 0x8848, 0x6558
+ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
+PPP_PROTOCOLS = {0x21: IPV4, 0x57: IPV6, 0x281: MPLS}
+LARGEST_LENGTH = 1500
+"""A type field up to here is the length of an 802.3 frame."""
+SNAP = b"\xaa\xaa\x03\0\0\0"
+
+_short = Struct(">H").unpack_from
+
+
+def ethernet(octets: bytes, at: int) -> tuple[int, int]:
+    """An Ethernet frame inside a tunnel."""
+    return _short(octets, at + 12)[0], at + 14
+
+
+def snap(octets: bytes, at: int) -> tuple[int, int]:
+    """An 802.3 frame: LLC, and in it the sub-network access protocol with an EtherType (RFC 1042)."""
+    if octets[at : at + 6] != SNAP:
+        raise Undecodable("not IP")
+    return _short(octets, at + 6)[0], at + 8
+
+
+def vlan(octets: bytes, at: int) -> tuple[int, int]:
+    """One tag of 802.1Q or 802.1ad."""
+    return _short(octets, at + 2)[0], at + 4
+
+
+def mpls(octets: bytes, at: int) -> tuple[int, int]:
+    """A label stack (RFC 3032); what is inside shows in its first four bits (RFC 4385, 4928)."""
+    while not octets[at + 2] & 1:
+        at += 4
+    at += 4
+    version = octets[at] >> 4
+    if version == 0:
+        return BRIDGED, at + 4
+    return (IPV6 if version == 6 else IPV4), at
+
+
+def ppp(octets: bytes, at: int) -> tuple[int, int]:
+    """PPP, with or without address and control, the protocol in one octet or two (RFC 1661, RFC 1662)."""
+    if octets[at : at + 2] == b"\xff\x03":
+        at += 2
+    if octets[at] & 1:
+        return PPP_PROTOCOLS.get(octets[at], 0), at + 1
+    return PPP_PROTOCOLS.get(_short(octets, at)[0], 0), at + 2
+
+
+def pppoe(octets: bytes, at: int) -> tuple[int, int]:
+    """The session stage of PPP over Ethernet (RFC 2516)."""
+    if octets[at + 1] != 0:
+        raise Undecodable("not IP")
+    return PPP_PROTOCOL, at + 6
+
+
+def gre(octets: bytes, at: int) -> tuple[int, int]:
+    """Generic routing encapsulation (RFC 2784, 2890), PPTP's (RFC 2637) and mirrored ports in it (ERSPAN)."""
+    flags, second, protocol = octets[at], octets[at + 1], _short(octets, at + 2)[0]
+    version = second & 7
+    if version > 1 or flags & 0x40:
+        raise Undecodable("tunnel not known")
+    sequence = flags & 0x10
+    at += 4 + (4 if flags & 0x80 else 0) + (4 if flags & 0x20 else 0) + (4 if sequence else 0)
+    if version == 1:
+        return PPP_PROTOCOL, at + (4 if second & 0x80 else 0)
+    if protocol == ERSPAN:
+        return BRIDGED, at + (8 if sequence else 0)
+    if protocol == ERSPAN_3:
+        return BRIDGED, at + 12
+    return protocol, at
+
+
+def vxlan(octets: bytes, at: int) -> tuple[int, int] | None:
+    """RFC 7348; None where it is not VXLAN."""
+    if octets[at : at + 4] != b"\x08\0\0\0":
+        return None
+    return BRIDGED, at + 8
+
+
+def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
+    """RFC 8926; None where it is not Geneve."""
+    head = octets[at : at + 4]
+    if len(head) < 4 or head[0] >> 6:
+        return None
+    protocol = _short(head, 2)[0]
+    if protocol not in (BRIDGED, IPV4, IPV6):
+        return None
+    return protocol, at + 8 + (head[0] & 0x3F) * 4
+
+
+BELOW_IP: dict[int, Callable[[bytes, int], tuple[int, int]]] = {
+    **dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200), vlan),
+    MPLS: mpls,
+    MPLS_MULTICAST: mpls,
+    PPP_PROTOCOL: ppp,
+    PPPOE_PROTOCOL: pppoe,
+    BRIDGED: ethernet,
+}
+"""By EtherType."""
+
+ON_UDP: dict[int, Callable[[bytes, int], tuple[int, int] | None]] = {4789: vxlan, 8472: vxlan, 6081: geneve}
+"""By destination port; 8472 is what Linux used for VXLAN before RFC 7348."""
