@@ -1,1 +1,4 @@
-"""The ZMTP core: octets in, events out; fields in, octets out. Standard library only, no I/O, no clock, no packets, no crypto."""
+"""The ZMTP core: octets in, events out; fields in, octets out.
+
+Standard library only: no I/O, no clock, no packets, no crypto.
+"""

@@ -17,14 +17,14 @@ STEPS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("CURVE", "server"): ("WELCOME", "READY"),
     ("GSSAPI", None): ("INITIATE", "READY"),
 }
-"""The handshake commands of each mechanism and role, in order. GSSAPI repeats INITIATE until its context is complete."""
+"""The handshake commands of each mechanism and role, in order. GSSAPI repeats INITIATE."""
 
 
 class Conduct:
     """How far one side has come in its handshake, and the findings that follow from it.
 
-    `done`: its last handshake command was sent; `traffic`: a message or traffic command was sent; `error`: ERROR was sent.
-    A side that `starts_in_traffic` was found without its handshake; `forgive` tells that octets were lost.
+    `done`: its last handshake command was sent, or was never captured; `traffic`: it has sent a message or a traffic
+    command; `error`: it has sent ERROR.
     """
 
     __slots__ = ("_after_error", "_forgiving", "_premature", "_step", "done", "error", "mechanism", "role", "traffic")

@@ -62,7 +62,10 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command frame, or a handshake command in a message frame (wire.md 7). `stop` may lie beyond the octets seen."""
+    """One command frame, or a handshake command in a message frame (wire.md 7).
+
+    `stop` lies beyond the octets seen where the command was too large to wait for.
+    """
 
     start: int
     stop: int

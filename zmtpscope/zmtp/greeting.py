@@ -112,7 +112,7 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.PARTIAL_3: read_greeting_3,
     Form.SIGNATURE: read_greeting_3,
 }
-"""Fill `fields` (version_announced, mechanism, as_server, socket_type, identity); `Cut` where the greeting is not whole."""
+"""Fill version_announced, mechanism, as_server, socket_type, identity; raise `Cut` where the greeting is not whole."""
 
 
 def _read_signature(reader: Reader) -> int:
@@ -166,7 +166,7 @@ def _read_socket_type(reader: Reader) -> str:
 
 
 def build_signature(padding: int = 0) -> bytes:
-    """The ten octets every version above 1.0 begins with; `padding` is identity size + 1 to detect 1.0 (wire.md 9.1)."""
+    """The ten octets all versions above 1.0 begin with; `padding` is identity size + 1 to detect 1.0 (wire.md 9.1)."""
     return b"\xff" + padding.to_bytes(8, "big") + b"\x7f"
 
 

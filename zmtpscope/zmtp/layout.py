@@ -14,8 +14,9 @@ from zmtpscope.zmtp.regime import Phase, Regime
 class Layout:
     """One command of one mechanism (wire.md 7, 8).
 
-    `read` takes everything behind the name and fills the fields; `build` makes these octets from fields. `sender` is the
-    role ("client", "server") that may send it, None where both may. `last` marks the sender's last handshake command.
+    `read` takes everything behind the name and fills the fields; `build` makes these octets from fields. `sender` is
+    the role ("client", "server") that may send it, None where both may. `last` marks the sender's last handshake
+    command.
     """
 
     name: str

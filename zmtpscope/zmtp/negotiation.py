@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from zmtpscope.zmtp.greeting import MECHANISM_CHARACTERS
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
 
@@ -23,16 +24,14 @@ FLAGS_1 = frozenset({0x00, 0x01, 0x7E, 0x7F})
 
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
-NONE_IN_FORCE = "no ZMTP version is in force"
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What two sides agreed on, or why they did not.
 
-    `version` is "1.0", "2.0", "3.0" or "3.1", None where none is in force; `forms` say how the first octets of each side
-    are to be read; `findings` belong to either side (CONN-03, -04, -06, -07); `one_sided` means that only one side's octets
-    were there to decide by; `confidence` is "proven", "likely" or "guess".
+    `version` is "1.0", "2.0", "3.0" or "3.1", None where none is in force; `forms` say how to read the first octets of
+    each side; `findings` belong to either side (CONN-03, -04, -07), the decision itself (CONN-06) stands with the first;
+    `one_sided` means that only one side's octets were there to decide by; `confidence` is "proven", "likely" or "guess".
     """
 
     version: str | None
@@ -356,25 +355,27 @@ def _one_side(octets: bytes) -> Decision | None:
     """Only one side was captured: octet 12 tells (wire.md 9.3, "One direction only")."""
     if classify(octets) not in _NEW:
         return None
-    version, form, text = None, Form.GREETING_3, "one side only"
-    if len(octets) > 32 and octets[10] >= 3 and _form_3(octets) and octets[32] <= 1 and _legal_mechanism(octets[12:32]):
-        version = f"3.{_minor(octets)}"
-    elif len(octets) >= 64 and octets[10] >= 3 and not any(octets[12:64]):
-        version = f"3.{_minor(octets)}"
+    if _is_greeting_3(octets):
+        version, form = f"3.{_minor(octets)}", Form.GREETING_3
     elif len(octets) > 13 and 1 <= octets[10] <= 3 and octets[11] <= 0x0B and octets[12] == 0:
         version, form = "2.0", Form.GREETING_2
     elif 1 <= _padding(octets) <= 256 and _holds_frames_1(octets, 9 + _padding(octets)):
         version, form = "1.0", Form.PSEUDO_SIGNATURE
-    if version is None:
+    else:
         return None
     text = f"ZMTP {version} by one side only"
     findings = (Finding("ZMTP-CONN-06", detail=text),)
     return Decision(version, (form, Form.NOTHING), "agreed", text, (findings, ()), True, "likely")
 
 
-def _legal_mechanism(octets: bytes) -> bool:
-    name, _, behind = octets.partition(b"\0")
-    return not behind.strip(b"\0") and not name.strip(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+")
+def _is_greeting_3(octets: bytes) -> bool:
+    """Whether this is a 3.x greeting by itself: a legal mechanism, or an empty one with nothing but zeros behind it."""
+    if len(octets) < 33 or octets[10] < 3:
+        return False
+    name, _, behind = octets[12:32].partition(b"\0")
+    if not name:
+        return len(octets) >= 64 and not any(octets[12:64])
+    return octets[32] <= 1 and not behind.strip(b"\0") and not name.strip(MECHANISM_CHARACTERS)
 
 
 def _holds_frames_1(octets: bytes, at: int) -> bool:

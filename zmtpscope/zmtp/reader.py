@@ -33,8 +33,8 @@ class Finding:
 class FieldNode:
     """One field of a unit; `start` is a stream offset.
 
-    A node without a value is a group and its children lie inside it. A node with a value is a leaf: the leaves of a unit
-    tile its octets (P5), and the children of a leaf are its bits, which cover the same octet.
+    A node without a value is a group and its children lie inside it. A node with a value is a leaf: the leaves of a
+    unit tile its octets (P5), and the children of a leaf are its bits, which cover the same octet.
     """
 
     name: str
@@ -105,9 +105,9 @@ class Reader:
     """Reads the fields of one unit.
 
     `data[position:stop]` are the octets not read yet, `base` is the stream offset of `data[0]`. A read that would pass
-    `stop` records what is there, leaves nothing, and raises `Cut`. `unit` is the stream offset of the unit's first octet,
-    `body` that of its body; `size_span` and `name_span` (stream offset, length) are where the announced size and the command
-    name stand, for findings about them.
+    `stop` records what is there, leaves nothing, and raises `Cut`. `unit` is the stream offset of the unit's first
+    octet, `body` that of its body; `size_span` and `name_span` (stream offset, length) are where the announced size and
+    the command name stand, for findings about them.
     """
 
     __slots__ = ("base", "body", "data", "findings", "name_span", "position", "recorder", "size_span", "stop", "unit")

@@ -1,7 +1,7 @@
 """The hot path: runs of plain message frames into columns, header octets only.
 
-A scanner consumes only frames it can prove plain: flags without reserved or COMMAND bits, the size form canonical, the size
-within limits. At any other header it stops, and the careful reader decides. No call and no object per frame.
+A scanner consumes only frames it can prove plain: flags without reserved or COMMAND bits, the size form canonical, the
+size within limits. At any other header it stops, and the careful reader decides. No call and no object per frame.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ careful reader here, after which the scanner goes on (design, "Two lanes").
 from __future__ import annotations
 
 from zmtpscope.zmtp import content
-from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, starts_padded
+from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import ENCRYPTING, MESSAGE_HEAD, MESSAGE_NAME, Kind
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE, Command, Event, Fields, FrameColumns, Greeting, Remark
@@ -38,13 +38,13 @@ _FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.
 class SideReader:
     """Reads the units of one side whose greeting form is decided.
 
-    Give it octets with `read`; take rows and events with `take`. `position` is the stream offset of the next unit not read;
-    it may lie beyond the octets given, because bodies that nobody has to look into are counted, never awaited. Octets from
-    `position` on have to be given again together with what follows them, unless `opaque` or `broken` is set.
+    Give it octets with `read`; take rows and events with `take`. `position` is the stream offset of the next unit not
+    read; it may lie beyond the octets given, because bodies that nobody has to look into are counted, never awaited.
+    Octets from `position` on have to be given again with what follows them, unless `opaque` or `broken` is set.
 
-    `broken`: the stream offset behind which the framing is lost (a size above 2^63-1). `opaque`: no version is in force, so
-    nothing behind `position` will be read. `unreliable`: a 1.0 frame of length 0 was met (wire.md 3.1). `repeats`: for ids
-    that were raised more than `STORED` times in remarks, how often beyond that, and the stream offset of the last one.
+    `broken`: the stream offset behind which the framing is lost (a size above 2^63-1). `opaque`: no version is in
+    force, so nothing behind `position` will be read. `unreliable`: a 1.0 frame of length 0 was met (wire.md 3.1).
+    `repeats`: for ids raised more than `STORED` times in remarks, how often beyond that, and the last stream offset.
     """
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
@@ -263,9 +263,8 @@ class SideReader:
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
         """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
-        header = reader.body - reader.unit
         if self.regime.framing is Framing.V1:
-            judge_header_1(reader, flags, header)
+            judge_header_1(reader, flags, size, reader.body - reader.unit)
         inside, self.message_open = self.message_open, bool(flags & MORE)
         row_flags = flags
         fields: Fields = {}
@@ -331,7 +330,7 @@ class SideReader:
             if flags & MORE:
                 reader.finding("CURVE-18", reader.unit, 1)
         fields: Fields = {"name": "MESSAGE"}
-        layout = content.COMMANDS[self.regime.mechanism]["MESSAGE"]
+        layout = COMMANDS[self.regime.mechanism]["MESSAGE"]
         reader.position += len(MESSAGE_NAME)
         layout.read(reader, self.regime, fields)
         if "nonce" in fields:
@@ -359,7 +358,7 @@ class SideReader:
         self._choose_lane()
 
     def _pass_zeros(self, reader: Reader) -> bool:
-        """A 1.0 length of 0: an invalid unit without flags; go on behind it and trust nothing any more (wire.md 3.1)."""
+        """A 1.0 length of 0 has no flags: go on behind it, and trust nothing any more (wire.md 3.1)."""
         self.unreliable = True
         self.position = reader.offset
         self._remark(reader.unit, reader.offset, reader.findings)

@@ -1,0 +1,57 @@
+"""The field tree of one unit, made again from its octets and its regime whenever somebody looks (P5, P6)."""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp import content
+from zmtpscope.zmtp.commands import COMMANDS, read_command
+from zmtpscope.zmtp.content import MESSAGE_HEAD, Kind
+from zmtpscope.zmtp.events import Fields
+from zmtpscope.zmtp.framing import read_header_1, read_header_2
+from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.reader import Cut, FieldNode, Reader, Recorder
+from zmtpscope.zmtp.regime import Framing, Phase, Regime
+
+
+def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:
+    """The fields of the unit whose octets begin at stream offset `offset`.
+
+    `octets` may be fewer than the unit has: fields that are cut are as long as the octets there. `inside`: the frame
+    continues a message, so it is no subscription. The leaves of the tree tile `octets`.
+    """
+    recorder = Recorder("zmtp.greeting" if regime.phase is Phase.GREETING else "zmtp.frame", offset)
+    reader = Reader(octets, 0, len(octets), offset, recorder)
+    try:
+        if regime.phase is Phase.GREETING:
+            if octets and regime.form in READERS:
+                READERS[regime.form](reader, {})
+        else:
+            _read_frame(reader, regime, inside)
+    except Cut:
+        pass
+    if reader.left > 0:
+        reader.rest("zmtp.trailing")
+    return recorder.finish()
+
+
+def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
+    old = regime.framing is Framing.V1
+    flags, size = read_header_1(reader) if old else read_header_2(reader, content.has_commands(regime))
+    if size <= 0:
+        return
+    reader.body = reader.offset
+    whole = size <= reader.left
+    reader.stop = reader.position + min(size, reader.left)
+    head = reader.data[reader.position : min(reader.position + MESSAGE_HEAD, reader.stop)]
+    kind = content.kind_of(regime, flags, size, head, inside)
+    fields: Fields = {}
+    if kind is Kind.COMMAND:
+        read_command(reader, regime, fields, whole)
+    elif kind is Kind.ENCRYPTED:
+        fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
+        COMMANDS[regime.mechanism]["MESSAGE"].read(reader, regime, fields)
+    elif kind is Kind.SUBSCRIPTION:
+        content.read_subscription(reader, regime, fields)
+    elif kind is Kind.GROUP:
+        content.read_group_frame(reader, regime, fields)
+    else:
+        reader.skip("zmtp1.body" if old else "zmtp.body", reader.left)
