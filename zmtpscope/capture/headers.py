@@ -6,6 +6,8 @@ layers of `LAYOUTS` and wholly captured. Any other packet costs one call of the 
 
 from __future__ import annotations
 
+from array import array
+
 from zmtpscope.capture.decoder import TCP, Decoder
 from zmtpscope.capture.link import LAYOUTS
 from zmtpscope.capture.packets import PacketRun
@@ -17,7 +19,7 @@ def read_headers(run: PacketRun, decoder: Decoder, reference: int) -> None:
     Times and packet references of a stretch of plain packets are appended at once, in front of the packet that ends it.
     """
     block = decoder.block
-    times, references = run.times, range(reference, reference + len(run))
+    times, references = run.times, array("q", list(range(reference, reference + len(run))))
     layout = LAYOUTS.get(run.link)
     if layout is None:
         for index, time in enumerate(times):

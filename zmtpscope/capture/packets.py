@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 LARGEST_PACKET = 1 << 20
 """Captured octets of one packet beyond which its length is taken for a lie (the largest real ones have 512 KiB)."""
 
@@ -24,7 +26,7 @@ class PacketRun:
         self.first = first
         self.starts: list[int] = []
         self.stops: list[int] = []
-        self.times: list[int] = []
+        self.times = array("q")
         self.missing: dict[int, int] = {}
 
     def __len__(self) -> int:

@@ -37,7 +37,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[list[PacketRun]]:
     order, unit, record_header = MAGICS[data[:4]]
     # The upper half of the link type field tells of frame check sequences (draft, section 4), which IP's length cuts.
     link: int = Struct(order + "I").unpack_from(data, 20)[0] & 0xFFFF
-    unpack = Struct(order + "IIII").unpack_from
+    unpack, largest = Struct(order + "IIII").unpack_from, LARGEST_PACKET
     position, origin, number = FILE_HEADER, 0, 1
     while True:
         run = PacketRun(data, link, number)
@@ -45,19 +45,22 @@ def read_pcap(source: Source, block_size: int) -> Iterator[list[PacketRun]]:
         end = len(data)
         last = end - record_header
         lie = 0
+        second = whole = -1  # the second of the packet before, and its nanoseconds: it seldom changes
         while position <= last:
             seconds, fraction, captured, original = unpack(data, position)
             start = position + record_header
             stop = start + captured
-            if stop > end or captured > LARGEST_PACKET:
-                if captured > LARGEST_PACKET:
+            if stop > end or captured > largest:
+                if captured > largest:
                     lie = captured
                 break
             if original > captured:
                 run.missing[len(run.times)] = original - captured
+            if seconds != second:
+                second, whole = seconds, seconds * 1_000_000_000
             add_start(start)
             add_stop(stop)
-            add_time(seconds * 1_000_000_000 + fraction * unit)
+            add_time(whole + fraction * unit)
             position = stop
         if run.times:
             number += len(run.times)

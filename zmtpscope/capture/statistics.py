@@ -22,7 +22,7 @@ class CaptureStatistics:
     """Datagrams of which some fragments came but never all, or too late, or too many at a time."""
     first_time: int | None = None
     last_time: int | None = None
-    """Earliest and latest packet, nanoseconds since the epoch."""
+    """Times of the first and the last packet in capture order, nanoseconds since the epoch."""
 
     def add(self, run: PacketRun) -> None:
         """Count the packets of `run`, whatever becomes of them."""
@@ -30,9 +30,9 @@ class CaptureStatistics:
             return
         self.packets += len(run)
         self.octets += sum(run.stops) - sum(run.starts)
-        first, last = min(run.times), max(run.times)
-        self.first_time = first if self.first_time is None else min(self.first_time, first)
-        self.last_time = last if self.last_time is None else max(self.last_time, last)
+        if self.first_time is None:
+            self.first_time = run.times[0]
+        self.last_time = run.times[-1]
 
     def count(self, reason: str) -> None:
         """Count one packet that gave no segment."""
