@@ -1,9 +1,10 @@
-"""Make the captures of network/ that show the same traffic through other link layers, tunnels and containers.
+"""Make the captures that are derived from others in this folder.
 
-    python captures/rewrap.py
+    python captures/derive.py
 
-Reads patterns/reqrep.pcap and network/ipv6.pcap (Ethernet) and writes one file per entry of `VARIANTS`, with the truth
-of its source. TCP payloads are untouched. Needs scapy; the result is committed, so nobody has to run this to use it.
+The same traffic through other link layers, tunnels and containers (`VARIANTS`, into network/, with the truth of their
+source, TCP payloads untouched), and a frame too long for 32 bits. Needs scapy; the results are committed, so nobody has
+to run this to use them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import pathlib
 import struct
 from collections.abc import Callable
+from decimal import Decimal
 
 from scapy.contrib.geneve import GENEVE
 from scapy.contrib.mpls import MPLS
@@ -24,6 +26,8 @@ from scapy.packet import Packet
 from scapy.utils import rdpcap
 
 HERE = pathlib.Path(__file__).parent
+FIRST_REQUEST = 12
+"""So many packets of patterns/reqrep.pcap hold the handshake and the first request."""
 MICROSECONDS, MODIFIED = 0xA1B2C3D4, 0xA1B2CD34
 LINK = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
 OUTER = Ether(**LINK) / IP(src="192.0.2.1", dst="192.0.2.2")
@@ -116,6 +120,37 @@ VARIANTS: dict[str, tuple[str, int, Callable[[Packet], list[bytes]], dict[str, o
 }
 
 
+def long_length() -> None:
+    """The first answer of patterns/reqrep announces a frame of 2^32 + 5 octets behind the delimiter, and begins to send it.
+
+    Who keeps the size in 32 bits takes "AAAAA" for the whole frame and what follows in its body for messages.
+    """
+    packets = list(rdpcap(str(HERE / "patterns/reqrep.pcap")))[:FIRST_REQUEST]
+    last = next(packet for packet in reversed(packets) if packet[TCP].sport == 5555)
+    segment = last.copy()
+    segment.time = packets[-1].time + Decimal("0.001")
+    segment[TCP].seq = last[TCP].seq + len(last[TCP].payload)
+    segment[TCP].remove_payload()
+    segment = segment / (b"\1\0\2" + struct.pack(">Q", 2**32 + 5) + b"AAAAA" + b"\0\5hello" * 20)
+    del segment[IP].len, segment[IP].chksum, segment[TCP].chksum
+    octets = [(int(packet.time * 1_000_000), bytes(packet)) for packet in [*packets, segment]]
+    (HERE / "faults" / "frame-length-above-32-bits.pcap").write_bytes(pcap(octets, ETHERNET))
+    truth = {
+        "what": "frame of 2^32 + 5 octets, whose first 145 octets are in the file and look like small frames",
+        "made": "start of patterns/reqrep, then one scripted segment, by derive.py",
+        "exit": 0,
+        "versions": ["3.1"],
+        "start_captured": True,
+        "handshake": "complete",
+        "whole": True,
+        "sent": [["Hello 0"]],
+        "received": [["Hello 0"]],
+        "each_once": True,
+    }
+    path = HERE / "faults" / "frame-length-above-32-bits.truth.json"
+    path.write_text(json.dumps(truth, indent=1) + "\n")
+
+
 def main() -> None:
     for name, (what, link, build, container) in VARIANTS.items():
         source = HERE / ("network/ipv6" if name == "ipv6-fragments" else "patterns/reqrep")
@@ -126,8 +161,9 @@ def main() -> None:
         ]
         (HERE / "network" / f"{name}.pcap").write_bytes(pcap(packets, link, **container))
         truth = json.loads(source.with_suffix(".truth.json").read_text())
-        truth |= {"what": what, "made": f"{source.relative_to(HERE)} put into it by rewrap.py"}
+        truth |= {"what": what, "made": f"{source.relative_to(HERE)} put into it by derive.py"}
         (HERE / "network" / f"{name}.truth.json").write_text(json.dumps(truth, indent=1) + "\n")
+    long_length()
 
 
 if __name__ == "__main__":
