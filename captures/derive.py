@@ -121,7 +121,7 @@ VARIANTS: dict[str, tuple[str, int, Callable[[Packet], list[bytes]], dict[str, o
 
 
 def long_length() -> None:
-    """The first answer of patterns/reqrep announces a frame of 2^32 + 5 octets behind the delimiter, and begins to send it.
+    """The first answer of patterns/reqrep announces a frame of 2^32 + 5 octets behind the delimiter and begins it.
 
     Who keeps the size in 32 bits takes "AAAAA" for the whole frame and what follows in its body for messages.
     """
