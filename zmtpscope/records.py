@@ -1,0 +1,195 @@
+"""Record types, fields and the `text` encoding: one schema for every output.
+
+JSON keys, table columns, filter fields and the reference page are loops over `RECORDS`. Logical types are "int" (64 bit,
+signed), "bool", "text", "octets", "json", and lists and structs of these. Any field may be null: unknown, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+SCHEMA = 1
+"""The value of `schema` in every record."""
+
+_ESCAPE = re.compile(rb"\\x([0-9A-Fa-f]{2})|\\\\")
+
+
+def to_text(octets: bytes) -> str:
+    """UTF-8 where valid, every other octet as `\\xNN`, backslash doubled; `from_text` reverses it."""
+    return octets.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def from_text(text: str) -> bytes:
+    """The octets that `to_text` made `text` of."""
+    return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", text.encode("utf-8"))
+
+
+class Field(NamedTuple):
+    """One field of a record; `unit` is None for plain numbers and words, `aliases` are Wireshark's names of the same."""
+
+    name: str
+    type: str
+    meaning: str
+    unit: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+class RecordType(NamedTuple):
+    """One record type: all its fields, in the order of every output."""
+
+    name: str
+    meaning: str
+    fields: tuple[Field, ...]
+
+
+COMMON = (
+    Field("schema", "int", "Version of this schema: 1"),
+    Field("record", "text", "Record type"),
+    Field("conn", "int", "TCP connection, counted from 1 in the order of first packets", None, ("tcp.stream",)),
+    Field("conn_id", "text", "TCP connection, the same in every run and file: 16 hex digits"),
+    Field("side", "int", "Sender: 0 opened the connection (or was seen first), 1 is its peer; null: both or neither"),
+    Field("ts_ns", "int", "Time of the packet, since 1970-01-01 UTC", "ns", ("frame.time_epoch",)),
+    Field("file", "text", "Capture file; null for a pipe"),
+    Field("packet", "int", "Packet of the first octet, counted from 1 in its file", None, ("frame.number",)),
+    Field("src_ip", "text", "Address of the sender (of side 0 where side is null)", None, ("ip.src", "ipv6.src")),
+    Field("src_port", "int", "Port of the sender", None, ("tcp.srcport",)),
+    Field("dst_ip", "text", "Address of the receiver", None, ("ip.dst", "ipv6.dst")),
+    Field("dst_port", "int", "Port of the receiver", None, ("tcp.dstport",)),
+)
+"""What every record has."""
+
+STREAM = (
+    Field("source", "int", "Where offsets count: 0 is the TCP stream of the side"),
+    Field("offset", "int", "Place of the first octet in the stream of the side, counted from 0", "octets"),
+    Field("length", "int", "Size in the stream, headers included", "octets"),
+)
+"""What every record has that stands for octets of a stream."""
+
+_METADATA = "list<struct<name:text,value:text>>"
+_CONNECTION = (
+    Field("start_ns", "int", "Time of the first packet", "ns"),
+    Field("end_ns", "int", "Time of the last packet", "ns"),
+    Field("ip_0", "text", "Address of side 0"),
+    Field("port_0", "int", "Port of side 0"),
+    Field("ip_1", "text", "Address of side 1"),
+    Field("port_1", "int", "Port of side 1"),
+    Field("opened_by", "int", "Side that sent the SYN; null where that was not captured"),
+    Field("security_server", "int", "Side that is the server of PLAIN, CURVE or GSSAPI"),
+    Field("version", "text", 'ZMTP version in force: "1.0", "2.0", "3.0" or "3.1"; null: none was agreed'),
+    Field("mechanism", "text", "Security mechanism that both sides announced"),
+    Field("socket_type_0", "text", "Socket type of side 0"),
+    Field("socket_type_1", "text", "Socket type of side 1"),
+    Field("identity_0", "text", "Identity (routing id) of side 0"),
+    Field("identity_1", "text", "Identity (routing id) of side 1"),
+    Field("handshake", "text", "complete, failed, incomplete, or unseen where the capture starts later"),
+    Field("close", "text", "fin, rst, open (still open where the capture ends) or evicted"),
+    Field("closed_by", "int", "Side that closed first"),
+    Field("messages_0", "int", "Messages that side 0 sent"),
+    Field("messages_1", "int", "Messages that side 1 sent"),
+    Field("bytes_0", "int", "Octets in the message frames of side 0, headers not counted", "octets"),
+    Field("bytes_1", "int", "Octets in the message frames of side 1, headers not counted", "octets"),
+    Field("gap_bytes", "int", "Octets that the capture lost, of both sides", "octets"),
+    Field("undissected_bytes", "int", "Octets that were captured but could not be read as ZMTP", "octets"),
+    Field("confidence", "text", "That this is ZMTP: proven, likely or guess"),
+)
+
+_GREETING = (
+    Field("version_announced", "text", "Version that the sender announces", None, ("zmtp.version",)),
+    Field("mechanism", "text", "Security mechanism that the sender announces", None, ("zmtp.mechanism",)),
+    Field(
+        "as_server",
+        "int",
+        "as-server octet: 1 is the security server (libzmq always sends 0)",
+        None,
+        ("zmtp.as-server",),
+    ),
+    Field("socket_type", "text", "Socket type, where the greeting holds it (2.0)"),
+    Field("identity", "text", "Identity, where the greeting holds it (1.0 and 2.0)"),
+    Field("form", "text", "Shape: greeting-3x, greeting-2, greeting-r0, frames-1, pseudo-signature, signature ..."),
+)
+
+_COMMAND = (
+    Field("name", "text", "READY, SUBSCRIBE, PING, ERROR ...", None, ("zmtp.command-name",)),
+    Field("size", "int", "Size of the command body, its name included", "octets", ("zmtp.length",)),
+    Field("metadata", _METADATA, "Properties of READY and INITIATE, order and repeats kept", None, ("zmtp.metadata",)),
+    Field("socket_type", "text", "Property Socket-Type", None, ("zmtp.metadata.socket-type",)),
+    Field("identity", "text", "Property Identity"),
+    Field("topic", "text", "Topic of SUBSCRIBE or CANCEL", None, ("zmtp.topic",)),
+    Field("group", "text", "Group of JOIN or LEAVE"),
+    Field("reason", "text", "Reason of ERROR", None, ("zmtp.reason",)),
+    Field(
+        "ttl_ms", "int", "How long the sender of PING may be silent from now on, 0: for ever", "ms", ("zmtp.ping.ttl",)
+    ),
+    Field("context", "octets", "Context of PING, which PONG repeats", None, ("zmtp.ping.context",)),
+    Field("username", "text", "PLAIN user name", None, ("zmtp.username",)),
+    Field("password", "text", "PLAIN password; masked unless --show-secrets is given", None, ("zmtp.password",)),
+    Field("version", "text", "Version of CurveZMQ in a CURVE HELLO"),
+    Field("client_key", "octets", "Short-term public key of the client in a CURVE HELLO"),
+    Field("nonce", "int", "Short nonce of a CURVE command"),
+    Field("data", "octets", "Data of a command that is not known, its first 256 octets", None, ("zmtp.command-data",)),
+    Field("mangled", "bool", "The name on the wire is a known misspelling of libzmq"),
+)
+
+_MESSAGE = (
+    Field("parts", "int", "Number of frames; null where it cannot be known (CURVE without keys)"),
+    Field("sizes", "list<int>", "Size of each frame's body", "octets"),
+    Field("bodies", "list<octets>", "Body of each frame; null where not kept"),
+    Field("bodies_kept", "text", "full, head (the first octets of each frame) or none"),
+    Field("packet_end", "int", "Packet of the last octet"),
+    Field("ts_end_ns", "int", "Time of the packet of the last octet, since 1970-01-01 UTC", "ns"),
+    Field("version", "text", "ZMTP version in force"),
+    Field("socket_type", "text", "Socket type of the sender"),
+    Field("peer_socket_type", "text", "Socket type of the receiver"),
+    Field("envelope", "list<text>", "Addresses in front of the empty delimiter; null where no envelope is known"),
+    Field("topic", "text", "First frame of a published message, or the topic of a subscription"),
+    Field("kind", "text", "data, subscribe, cancel or encrypted"),
+    Field("decrypted", "bool", "The message was encrypted and is shown in clear"),
+    Field("payload", "struct<protocol:text,summary:text,fields:json>", "What rides inside the message"),
+    Field("complete", "bool", "No octet of it was lost by the capture"),
+    Field("confidence", "text", "That this is a message: proven, likely or guess"),
+)
+
+_FRAME = (
+    Field("flags", "int", "Flags octet as it is on the wire", None, ("zmtp.flags",)),
+    Field("more", "bool", "More frames of the same message follow", None, ("zmtp.flags.more",)),
+    Field("long", "bool", "The size is written in eight octets", None, ("zmtp.flags.long",)),
+    Field("size", "int", "Size of the body", "octets", ("zmtp.length",)),
+    Field("message", "int", "offset of the message that the frame belongs to", "octets"),
+)
+
+_GAP = (
+    Field("bytes", "int", "Octets that the capture lost", "octets"),
+    Field("reason", "text", "How it is known that they will not come"),
+    Field("resumed_at", "int", "offset at which reading went on; null: nowhere", "octets"),
+)
+
+_FINDING = (
+    Field("id", "text", "Which check, for example ZMTP3X-META-08"),
+    Field("severity", "text", "error (forbidden), warn (probably wrong), note (worth knowing) or chat (normal)"),
+    Field("text", "text", "What was found, a sentence"),
+    Field("section", "text", "Where the protocol says so"),
+    Field("hint", "text", "What to do about it"),
+    Field("refs", "list<text>", "Records that it is about: conn_id/side/source/offset/record"),
+    Field("count", "int", "How often, where repeats were counted"),
+    Field("last_packet", "int", "Packet of the last repeat"),
+)
+
+RECORDS: dict[str, RecordType] = {
+    type_.name: type_
+    for type_ in (
+        RecordType("connection", "A TCP connection that speaks ZMTP, written when it ends", COMMON + _CONNECTION),
+        RecordType("greeting", "The first octets of a side: version and mechanism", COMMON + STREAM + _GREETING),
+        RecordType("command", "READY, ERROR, SUBSCRIBE, PING and the like", COMMON + STREAM + _COMMAND),
+        RecordType("message", "A whole message of one or more frames", COMMON + STREAM + _MESSAGE),
+        RecordType("frame", "One frame of a message, with --frames", COMMON + STREAM + _FRAME),
+        RecordType("gap", "Octets that the capture lost", COMMON + STREAM + _GAP),
+        RecordType("finding", "Something worth saying", COMMON + STREAM + _FINDING),
+    )
+}
+"""Every record type by name."""
+
+
+def empty(type: str) -> dict[str, Any]:
+    """A record of that type with every field null."""
+    return dict.fromkeys([field.name for field in RECORDS[type].fields])
