@@ -74,8 +74,7 @@ class CaptureFile:
         last = 0
         try:
             source = self._source = self._source or self._open()
-            head = source.read_at_least(LONGEST_MAGIC, LONGEST_MAGIC)
-            source.unread(head)
+            head = source.peek(LONGEST_MAGIC)
             read = pcapng.read_pcapng if head.startswith(pcapng.MAGIC) else pcap.read_pcap
             for runs in read(source, block_size):
                 last = runs[-1].first + len(runs[-1]) - 1
@@ -91,8 +90,7 @@ class CaptureFile:
 
     def _open(self) -> Source:
         source = open_source(self.path)
-        head = source.read_at_least(LONGEST_MAGIC, LONGEST_MAGIC)
-        source.unread(head)
+        head = source.peek(LONGEST_MAGIC)
         if head[:4] in pcap.MAGICS or (
             head.startswith(pcapng.MAGIC) and (len(head) < LONGEST_MAGIC or head[8:] in pcapng.BYTE_ORDERS)
         ):

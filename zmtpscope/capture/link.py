@@ -13,6 +13,9 @@ from zmtpscope.capture.undecodable import Undecodable
 IPV4, IPV6 = 0x0800, 0x86DD
 """Protocols are named by their EtherType, whatever the link layer writes."""
 
+VLAN_TAGS = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
+"""802.1Q, 802.1ad, and what stood for the outer tag before it."""
+
 IPV4_TCP = "BxHxxHxBxx12sIIBB"
 """Version and header length, total length, fragment field, protocol, addresses and ports (behind an IPv4 header of 20
 octets they are one slice), sequence, acknowledgment, data offset, flags."""
@@ -25,6 +28,7 @@ class Layout(NamedTuple):
     """How the header loop reads a link layer: structs that yield the protocol field and the header fields behind it.
 
     `header` is the length of the link layer header; `mark4` and `mark6` are the protocol fields of IPv4 and IPv6.
+    `tags` are protocol fields behind which a VLAN tag of four octets moves everything on.
     """
 
     header: int
@@ -32,10 +36,13 @@ class Layout(NamedTuple):
     ipv6: Struct
     mark4: object
     mark6: object
+    tags: frozenset[int]
 
 
-def _layout(protocol: str, header: int, mark4: object = IPV4, mark6: object = IPV6) -> Layout:
-    return Layout(header, Struct(">" + protocol + IPV4_TCP), Struct(">" + protocol + IPV6_TCP), mark4, mark6)
+def _layout(
+    protocol: str, header: int, mark4: object = IPV4, mark6: object = IPV6, tags: frozenset[int] = frozenset()
+) -> Layout:
+    return Layout(header, Struct(">" + protocol + IPV4_TCP), Struct(">" + protocol + IPV6_TCP), mark4, mark6, tags)
 
 
 _RAW = _layout("0s", 0, b"", b"")
@@ -45,10 +52,10 @@ ETHERNET, NULL, LOOP, SLL, SLL2 = 1, 0, 108, 113, 276
 RAW_TYPES = (101, 12, 14, 228, 229)
 
 LAYOUTS: dict[int, Layout] = {
-    ETHERNET: _layout("12xH", 14),
+    ETHERNET: _layout("12xH", 14, tags=VLAN_TAGS),
     NULL: _layout("I", 4, 0x02000000, 0x1E000000),  # as little-endian systems and Darwin write it
     LOOP: _layout("I", 4, 2, 24),
-    SLL: _layout("14xH", 16),
+    SLL: _layout("14xH", 16, tags=VLAN_TAGS),
     SLL2: _layout("H18x", 20),
     **dict.fromkeys(RAW_TYPES, _RAW),
 }

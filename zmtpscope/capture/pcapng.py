@@ -40,6 +40,7 @@ class Section:
         self.order = order
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
+        self.trailer = Struct(order + "I").unpack_from
         self.old_packet = Struct(order + "HHIIII").unpack_from
         self.interfaces: list[Interface] = []
 
@@ -150,33 +151,34 @@ class Reader:
     def plain_packets(self) -> None:
         """Enhanced Packet Blocks (section 4.3) whose lengths agree, up to any other block."""
         data, end, position = self.data, len(self.data), self.position
-        section, interfaces, run = self.section, self.section.interfaces, self.run
+        interfaces, run = self.section.interfaces, self.run
+        unpack, trailer, largest = self.section.packet, self.section.trailer, LARGEST_PACKET
         current, unit, divisor, offset = -1, 0, 1, 0
+        add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
         while position + 32 <= end:
-            kind, length, interface, high, low, captured, original = section.packet(data, position)
+            kind, length, interface, high, low, captured, original = unpack(data, position)
             stop = position + length
-            if (
-                kind != PACKET
-                or captured + 32 > length
-                or captured > LARGEST_PACKET
-                or stop > end
-                or length & 3
-                or interface >= len(interfaces)
-                or data[stop - 4 : stop] != data[position + 4 : position + 8]
-            ):
+            start = position + 28
+            if kind != PACKET or stop > end or start + captured + 4 > stop or length & 3 or captured > largest:
+                break
+            if trailer(data, stop - 4)[0] != length:
                 break
             if interface != current:
+                if interface >= len(interfaces):
+                    break
                 current = interface
                 link, unit, divisor, offset, _ = interfaces[interface]
                 if link != run.link:
                     run = self.begin(link)
+                    add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
             if original > captured:
                 run.missing[len(run.times)] = original - captured
-            position += 28
-            run.starts.append(position)
-            run.stops.append(position + captured)
             time = (high << 32 | low) * unit // divisor + offset
-            run.times.append(time if 0 <= time <= LATEST else min(max(time, 0), LATEST))
+            if not 0 <= time <= LATEST:
+                time = min(max(time, 0), LATEST)
+            add_start(start)
+            add_stop(start + captured)
+            add_time(time)
             position = stop
         self.position = position
 

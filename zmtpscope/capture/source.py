@@ -39,8 +39,7 @@ class Source:
 
     def decompress(self) -> None:
         """Look at the first octets and put a decompressor in front where they ask for one. Raises `CaptureError`."""
-        head = self.read_at_least(len(ZSTD_MAGIC), len(ZSTD_MAGIC))
-        self._ahead, self.octets = head, 0
+        head = self.peek(len(ZSTD_MAGIC))
         if head.startswith(GZIP_MAGIC):
             self._decompressor = Gzip(Raw(self))
         elif head.startswith(ZSTD_MAGIC):
@@ -85,13 +84,20 @@ class Source:
             octets += more
         return octets
 
-    def unread(self, octets: bytes) -> None:
-        """Put octets that were looked at back in front."""
+    def peek(self, count: int) -> bytes:
+        """The next `count` octets, or what there is of them, without taking them."""
+        octets = b""
+        while len(octets) < count:
+            more = self.read(count - len(octets))
+            if not more:
+                break
+            octets += more
         self.octets -= len(octets)
         if self._decompressor is None:
             self._ahead = octets + self._ahead
         else:
             self._decompressor = Front(octets, self._decompressor)
+        return octets
 
     def close(self) -> None:
         """Close the file; standard input stays open."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from zmtpscope.capture.link import IPV4, IPV6, PPP_PROTOCOL, PPPOE_PROTOCOL
+from zmtpscope.capture.link import IPV4, IPV6, PPP_PROTOCOL, PPPOE_PROTOCOL, VLAN_TAGS
 from zmtpscope.capture.undecodable import Undecodable
 
 MPLS, MPLS_MULTICAST, BRIDGED = 0x8847, 0x8848, 0x6558
@@ -87,10 +87,8 @@ def gre(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def vxlan(octets: bytes, at: int) -> tuple[int, int] | None:
-    """RFC 7348; None where it is not VXLAN."""
-    if octets[at : at + 4] != b"\x08\0\0\0":
-        return None
-    return BRIDGED, at + 8
+    """RFC 7348, also with a group policy; None where the flag of a valid network identifier is not set."""
+    return (BRIDGED, at + 8) if octets[at] & 0x08 else None
 
 
 def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
@@ -105,7 +103,7 @@ def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
 
 
 BELOW_IP: dict[int, Callable[[bytes, int], tuple[int, int]]] = {
-    **dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200), vlan),
+    **dict.fromkeys(VLAN_TAGS, vlan),
     MPLS: mpls,
     MPLS_MULTICAST: mpls,
     PPP_PROTOCOL: ppp,
