@@ -1,0 +1,105 @@
+"""What `zmtpscope read` says about the captures in captures/, and what must be said (their truth files)."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from zmtpscope.records import from_text
+
+CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
+
+Record = dict[str, Any]
+Frames = tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One run of `zmtpscope read --json`."""
+
+    exit: int
+    records: list[Record]
+    errors: str
+
+    def of(self, *kinds: str) -> list[Record]:
+        return [record for record in self.records if record["record"] in kinds]
+
+    def messages(self) -> list[tuple[Record, Frames]]:
+        """The whole data messages whose frames could be read."""
+        return [
+            (record, tuple(base64.b64decode(body, validate=True) for body in record["bodies"]))
+            for record in self.of("message")
+            if record["kind"] == "data" and record["complete"] and record["bodies"] is not None
+        ]
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """`zmtpscope ARGUMENTS` as a process of its own."""
+    command = [sys.executable, "-m", "zmtpscope", *arguments]
+    return subprocess.run(command, capture_output=True, timeout=60, **options)
+
+
+@functools.cache
+def read(path: pathlib.Path, *arguments: str) -> Reading:
+    """The records of a capture, by the same way as a user gets them."""
+    done = run("read", "--json", *arguments, str(path))
+    return Reading(done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode())
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A truth file; captures/README.md says what the keys mean."""
+
+    name: str
+    path: pathlib.Path
+    exit: int
+    versions: list[str]
+    start_captured: bool
+    handshake: str
+    whole: bool
+    sealed: bool = False
+    each_once: bool = False
+    sent: list[str] | None = None
+    received: list[str] = field(default_factory=list)
+    received_at_least: int | None = None
+    subscriptions: list[tuple[str, bytes]] | None = None
+    wire: dict[str, str] = field(default_factory=dict)
+
+
+def digest(frames: Frames) -> bytes:
+    """What stands for the frames of a message in the digests of truth files: of each its size and sha256."""
+    return b"".join(len(frame).to_bytes(8, "big") + hashlib.sha256(frame).digest() for frame in frames)
+
+
+def name_of(frames: Frames) -> str:
+    """A message as truth files name long ones."""
+    return "sha256 " + hashlib.sha256(digest(frames)).hexdigest()[:32]
+
+
+def load(path: pathlib.Path) -> Truth:
+    """Read one truth file; every message becomes its `name_of`."""
+    given = json.loads(path.read_text())
+    stem = path.name.removesuffix(".truth.json")
+    (capture,) = (file for file in path.parent.glob(f"{stem}.pcap*"))
+    values = {key: given[key] for key in Truth.__dataclass_fields__ if key in given}
+    for key in ("sent", "received"):
+        if isinstance(given.get(key), list):
+            values[key] = [
+                message if isinstance(message, str) else name_of(tuple(map(from_text, message)))
+                for message in given[key]
+            ]
+    if given.get("received") == "as sent":
+        values["received"] = values["sent"]
+    if "subscriptions" in given:
+        values["subscriptions"] = [(kind, from_text(topic)) for kind, topic in given["subscriptions"]]
+    return Truth(name=f"{path.parent.name}/{stem}", path=capture, **values)
+
+
+TRUTHS = [load(path) for path in sorted(CAPTURES.glob("*/*.truth.json"))]

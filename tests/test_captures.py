@@ -1,0 +1,149 @@
+"""Real captures, read as a user reads them, against what the applications said they sent (captures/README.md)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import pytest
+
+from tests.readings import CAPTURES, TRUTHS, Frames, Reading, Record, Truth, digest, name_of, read
+from zmtpscope.records import from_text
+
+STREAM_RECORDS = ("greeting", "command", "message", "frame")
+
+
+def captures_where(condition: Callable[[Truth], object]) -> pytest.MarkDecorator:
+    """Run a test for every capture whose truth has an answer to its question."""
+    return pytest.mark.parametrize("truth", [t for t in TRUTHS if condition(t)], ids=lambda truth: truth.name)
+
+
+every_capture = captures_where(lambda truth: True)
+
+
+def tails(frames: Frames) -> set[str]:
+    """The names that a message may have in a log: a socket may have put an envelope in front of what was sent."""
+    return {name_of(frames[start:]) for start in range(len(frames))}
+
+
+def speaks_1_0(reading: Reading) -> set[int]:
+    return {record["conn"] for record in reading.of("connection") if record["version"] == "1.0"}
+
+
+def may_be_subscription(record: Record, frames: Frames, old: set[int]) -> bool:
+    """In ZMTP 1.0 nothing tells a subscription from a message that begins with 00 or 01."""
+    return record["conn"] in old and len(frames) == 1 and frames[0][:1] in (b"\0", b"\1")
+
+
+@every_capture
+def test_exit_status_and_quiet_standard_error(truth: Truth) -> None:
+    reading = read(truth.path)
+    assert reading.exit == truth.exit
+    assert "Traceback" not in reading.errors
+    if truth.exit == 0:
+        assert reading.errors == ""
+
+
+@every_capture
+def test_records_agree_with_themselves(truth: Truth) -> None:
+    """One connection record for each conn that has records; offsets never go back; parts, sizes and bodies agree."""
+    reading = read(truth.path)
+    connections = Counter(record["conn"] for record in reading.of("connection"))
+    assert all(count == 1 for count in connections.values())
+    last: dict[tuple[int, int, str], int] = defaultdict(lambda: -1)
+    for record in reading.of(*STREAM_RECORDS):
+        assert record["conn"] in connections
+        place = (record["conn"], record["side"], record["record"])
+        assert record["offset"] > last[place]
+        last[place] = record["offset"]
+    for record, frames in reading.messages():
+        assert record["parts"] == len(frames)
+        assert record["sizes"] == list(map(len, frames))
+
+
+@captures_where(lambda truth: truth.versions)
+def test_version_in_force(truth: Truth) -> None:
+    connections = read(truth.path).of("connection")
+    assert {c["version"] for c in connections if c["handshake"] == "complete"} <= set(truth.versions)
+    assert {c["version"] for c in connections if c["handshake"] != "unseen"} <= {*truth.versions, None}
+
+
+@captures_where(lambda truth: truth.handshake == "complete" and truth.versions)
+def test_handshakes_complete(truth: Truth) -> None:
+    done = [c for c in read(truth.path).of("connection") if c["handshake"] == "complete"]
+    assert {c["version"] for c in done} == set(truth.versions)
+
+
+@captures_where(lambda truth: truth.handshake in ("none", "incompatible"))
+def test_refused_handshakes_carry_no_message(truth: Truth) -> None:
+    reading = read(truth.path)
+    assert reading.messages() == []
+    if truth.handshake == "none":
+        assert [c for c in reading.of("connection") if c["handshake"] == "complete"] == []
+
+
+@captures_where(lambda truth: truth.handshake == "not ZMTP")
+def test_other_protocols_are_not_called_zmtp(truth: Truth) -> None:
+    assert read(truth.path).of(*STREAM_RECORDS) == []
+
+
+@captures_where(lambda truth: truth.wire)
+def test_everything_that_a_host_sent(truth: Truth) -> None:
+    """Every frame of every message of a host, in order, and nothing else."""
+    reading = read(truth.path)
+    old = speaks_1_0(reading)
+    for host, expected in truth.wire.items():
+        mine = [(record, frames) for record, frames in reading.messages() if record["src_ip"] == host]
+        everything = [frames for _, frames in mine]
+        surely_messages = [frames for record, frames in mine if not may_be_subscription(record, frames, old)]
+        assert expected in {
+            hashlib.sha256(b"".join(map(digest, messages))).hexdigest() for messages in (everything, surely_messages)
+        }
+
+
+@captures_where(lambda truth: truth.received and not truth.sealed)
+def test_what_applications_received_is_found(truth: Truth) -> None:
+    on_the_wire = [frames for _, frames in read(truth.path).messages()]
+    left = Counter(on_the_wire)
+    behind: dict[str, set[Frames]] = defaultdict(set)
+    for frames in left:
+        for name in tails(frames):
+            behind[name].add(frames)
+    found = 0
+    for name in truth.received:
+        # of several that end like this, the one with the least in front
+        if hits := [frames for frames in behind[name] if left[frames]]:
+            left[min(hits, key=len)] -= 1
+            found += 1
+    assert found >= (len(truth.received) if truth.received_at_least is None else truth.received_at_least)
+
+
+@captures_where(lambda truth: truth.sent is not None and not truth.sealed)
+def test_no_message_is_invented(truth: Truth) -> None:
+    assert truth.sent is not None
+    reading = read(truth.path)
+    old = speaks_1_0(reading)
+    messages = [(r, frames) for r, frames in reading.messages() if not may_be_subscription(r, frames, old)]
+    known = {*truth.sent, *truth.received}
+    assert [record for record, frames in messages if not tails(frames) & known] == []
+    if truth.each_once:
+        assert len(messages) <= len(truth.sent)
+
+
+@captures_where(lambda truth: truth.subscriptions is not None)
+def test_subscriptions_are_found(truth: Truth) -> None:
+    assert truth.subscriptions is not None
+    reading = read(truth.path)
+    seen = {(r["kind"], from_text(r["topic"])) for r in reading.of("message") if r["kind"] in ("subscribe", "cancel")}
+    for record in reading.of("command"):
+        if record["name"] in ("SUBSCRIBE", "CANCEL"):
+            seen.add((record["name"].lower(), from_text(record["topic"])))
+    assert set(truth.subscriptions) <= seen
+
+
+def test_every_capture_has_a_truth_file_and_a_line_in_the_readme() -> None:
+    readme = (CAPTURES / "README.md").read_text()
+    captures = set(CAPTURES.glob("*/*.pcap*"))
+    assert captures == {truth.path for truth in TRUTHS}
+    assert [path.name for path in captures if f"`{path.name}`" not in readme] == []
