@@ -76,12 +76,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Findings about a unit that is neither greeting nor command: a frame, an invalid octet, the end of the stream."""
+    """Findings about a unit that is neither greeting nor command.
+
+    `frame` True: the unit is a message frame and has a row. False: it has none, as a header that is invalid, what the
+    end of the stream cut off, or the end itself (`start` and `stop` are equal).
+    """
 
     start: int
     stop: int
     regime: Regime
     findings: tuple[Finding, ...]
+    frame: bool = False
 
 
 Event = Greeting | Command | Remark

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from zmtpscope.zmtp.greeting import MECHANISM_CHARACTERS
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
 
@@ -30,8 +30,8 @@ class Decision:
     """What two sides agreed on, or why they did not.
 
     `version` is "1.0", "2.0", "3.0" or "3.1", None where none is in force; `forms` say how to read the first octets of
-    each side; `findings` belong to either side (CONN-03, -04, -07), the decision itself (CONN-06) stands with the first;
-    `one_sided` means that only one side's octets were there to decide by; `confidence` is "proven", "likely" or "guess".
+    each side; `findings` belong to either side (CONN-03, -04, -07), the decision itself (CONN-06) to the first;
+    `one_sided`: only one side's octets were there to decide by; `confidence` is "proven", "likely" or "guess".
     """
 
     version: str | None
@@ -144,16 +144,19 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
     if one is Class.REVISION_3 and other is Class.REVISION_3 and len(first) > 11 and len(second) > 11:
         return _agreed_3(first, second)
     if Class.ALIEN in classes:
-        return _unknown(first, second, classes)
-    if one in _OLD or other in _OLD:
+        decision: Decision | None = _unknown(first, second, classes)
+    elif one in _OLD or other in _OLD:
         decision = _with_old(first, second, classes)
     elif one in _VERSIONED and other in _VERSIONED:
         decision = _versioned(first, second, classes)
     else:
         decision = None
-    if decision is None and over:
-        decision = _at_the_end(first, second, classes)
-    return decision
+    if over:
+        return _at_the_end(first, second, classes) if decision is None else decision
+    if decision is None or decision.version is not None:
+        return decision
+    # Without a version each side is shown as what it is, so that has to be certain too.
+    return decision if _is_settled(first, one) and _is_settled(second, other) else None
 
 
 def _settle(one: Class, other: Class) -> tuple[Class, Class]:
@@ -174,15 +177,25 @@ def _shape(octets: bytes, kind: Class) -> Form:
     if kind in _OLD:
         return Form.FRAMES_1
     if kind is Class.REVISION_3 or (kind is Class.REVISION_2 and _form_3(octets)):
-        return Form.GREETING_3 if len(octets) >= 64 else Form.PARTIAL_3
-    return {
+        return Form.GREETING_3 if len(octets) >= GREETING_3_SIZE else Form.PARTIAL_3
+    forms = {
         Class.NONE: Form.NOTHING,
         Class.ALIEN: Form.ALIEN,
         Class.SIGNATURE: Form.SIGNATURE,
         Class.REVISION_0: Form.VERSIONED_1,
         Class.REVISION_1: Form.GREETING_2,
         Class.REVISION_2: Form.GREETING_2,
-    }.get(kind, Form.WAIT)
+    }
+    return forms.get(kind, Form.WAIT)
+
+
+def _is_settled(octets: bytes, kind: Class) -> bool:
+    """Whether no further octet can change the form that a side has by itself."""
+    if kind is Class.REVISION_3:
+        return len(octets) >= GREETING_3_SIZE
+    if kind is Class.REVISION_2:
+        return len(octets) > 12 and (not _form_3(octets) or len(octets) >= GREETING_3_SIZE)
+    return kind in (Class.ALIEN, Class.FIRM, Class.REVISION_0, Class.REVISION_1)
 
 
 def _shapes(first: bytes, second: bytes, classes: tuple[Class, Class]) -> tuple[Form, Form]:
@@ -197,7 +210,7 @@ def _announced(octets: bytes, kind: Class) -> str:
         return "2.0"
     if kind in (Class.REVISION_2, Class.REVISION_3):
         return f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}"
-    return kind.value
+    return str(kind.value)
 
 
 def _agreed(
@@ -374,7 +387,7 @@ def _is_greeting_3(octets: bytes) -> bool:
         return False
     name, _, behind = octets[12:32].partition(b"\0")
     if not name:
-        return len(octets) >= 64 and not any(octets[12:64])
+        return len(octets) >= GREETING_3_SIZE and not any(octets[12:GREETING_3_SIZE])
     return octets[32] <= 1 and not behind.strip(b"\0") and not name.strip(MECHANISM_CHARACTERS)
 
 

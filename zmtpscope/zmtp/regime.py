@@ -73,6 +73,6 @@ def regime(
 
     `version` is the version in force ("1.0", "2.0", "3.0", "3.1") or None; `mechanism` the sender's as announced, None
     where it was never seen; `form` is for phase GREETING; `role` "client" or "server" of the security handshake;
-    `socket_type` the sender's, one of the names in wire.md 10.6; `early` means space-padded command names (wire.md 7.4).
+    `socket_type` the sender's, one of the names in wire.md 10.6; `early` means padded command names (wire.md 7.4).
     """
     return Regime(framing, version, mechanism, phase, form, role, socket_type, early)

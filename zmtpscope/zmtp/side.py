@@ -146,8 +146,7 @@ class SideReader:
             return
         old = self.regime.framing is Framing.V1
         if self.position != stop:
-            inside = min(self.position, stop), Finding("ZMTP10-FRAME-05" if old else "ZMTP3X-FRAME-05")
-            self._remark(inside[0], stop, [inside[1]])
+            self._remark(min(self.position, stop), stop, [Finding("ZMTP10-FRAME-05" if old else "ZMTP3X-FRAME-05")])
         elif self.message_open:
             self._remark(stop, stop, [Finding("ZMTP10-FRAME-06" if old else "ZMTP3X-FRAME-06")])
         if self._conduct.never_ready and self.regime.mechanism == "NULL":
@@ -281,7 +280,7 @@ class SideReader:
             if self.regime.socket_type in RULED:
                 self._judge_ruled(reader, flags, size, inside)
         self.frames.append(reader.unit, reader.body, size, row_flags)
-        self._remark(reader.unit, reader.body + size, self._habits_once(reader.findings))
+        self._remark(reader.unit, reader.body + size, self._habits_once(reader.findings), frame=True)
         self.position = reader.body + size
         self._settle_phase()
 
@@ -413,7 +412,7 @@ class SideReader:
                 self._once.add(finding.id)
         return kept
 
-    def _remark(self, start: int, stop: int, findings: list[Finding]) -> None:
+    def _remark(self, start: int, stop: int, findings: list[Finding], frame: bool = False) -> None:
         kept = []
         for finding in findings:
             raised = self._raised[finding.id] = self._raised.get(finding.id, 0) + 1
@@ -422,4 +421,4 @@ class SideReader:
             else:
                 self.repeats[finding.id] = (raised - STORED, finding.start)
         if kept:
-            self.events.append(Remark(start, stop, self.regime, tuple(kept)))
+            self.events.append(Remark(start, stop, self.regime, tuple(kept), frame))

@@ -1,0 +1,123 @@
+"""What the tests of the core share: sides in every state, units of a side, and everything a side reader said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.details import field_tree
+from zmtpscope.zmtp.events import Command, Greeting, Remark
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.reader import FieldNode, Finding
+from zmtpscope.zmtp.regime import Form, Framing, Regime
+from zmtpscope.zmtp.side import SideReader
+
+
+def command(mechanism: str, name: str, **fields: Any) -> bytes:
+    """One command frame."""
+    return build_frame(Framing.V2, build_command(mechanism, name, fields), command=True)
+
+
+EARLIER_STEP = {
+    ("PLAIN", "INITIATE"): command("PLAIN", "HELLO"),
+    ("PLAIN", "READY"): command("PLAIN", "WELCOME"),
+    ("CURVE", "INITIATE"): command("CURVE", "HELLO", client_key=bytes(32), nonce=1, box=bytes(80)),
+    ("CURVE", "READY"): command("CURVE", "WELCOME", long_nonce=bytes(16), box=bytes(144)),
+}
+"""What a side has sent before a handshake command that is not its first."""
+
+
+def in_handshake(version: str, mechanism: str, before: bytes = b"") -> SideReader:
+    """A 3.x side whose next octet has stream offset 0, behind its greeting and the octets `before`."""
+    octets = build_greeting_3(mechanism, version=version) + before
+    side = SideReader(Form.GREETING_3, version, offset=-len(octets))
+    side.read(octets, -len(octets))
+    side.take()
+    return side
+
+
+class Unit(NamedTuple):
+    """One unit of a side: where it is and how to read it again."""
+
+    start: int
+    stop: int
+    regime: Regime
+    inside: bool
+
+
+class Transcript(NamedTuple):
+    """Everything a side reader said about some octets, in comparable form."""
+
+    rows: list[tuple[int, int, int, int]]
+    events: list[Greeting | Command | Remark]
+    regimes: list[tuple[int, Regime]]
+    repeats: dict[str, tuple[int, int | None]]
+    position: int
+    state: tuple[Any, ...]
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for event in self.events for finding in event.findings]
+
+
+def transcript(side: SideReader) -> Transcript:
+    """What `side` has said; it is not to be taken from before."""
+    return Transcript(
+        side.frames.rows(),
+        side.events,
+        side.regimes,
+        side.repeats,
+        side.position,
+        (
+            side.regime,
+            side.broken,
+            side.opaque,
+            side.unreliable,
+            side.message_open,
+            side.socket_type,
+            side.identity,
+            side.mechanism,
+            side.as_server,
+            side.version_announced,
+            side.handshake_done,
+            side.error_seen,
+            side.role,
+        ),
+    )
+
+
+def feed(side: SideReader, octets: bytes, cuts: Iterable[int] = (), *, over: bool = True) -> Transcript:
+    """Give `octets` in the chunks that end at `cuts`, as a block reader would: what was not read comes again."""
+    start = side.position
+    for cut in [*sorted(cuts), len(octets)]:
+        at = min(side.position - start, cut)
+        side.read(octets[at:cut], start + at)
+    if over:
+        side.finish(start + len(octets))
+    return transcript(side)
+
+
+def units(said: Transcript, regimes: Sequence[tuple[int, Regime]]) -> list[Unit]:
+    """All greetings, commands and frames, in stream order."""
+    found = [
+        Unit(event.start, event.stop, event.regime, False)
+        for event in said.events
+        if not isinstance(event, Remark) or not (event.frame or event.start == event.stop)
+    ]
+    inside = False
+    for offset, body, size, flags in said.rows:
+        regime = [each for start, each in regimes if start <= offset][-1]
+        found.append(Unit(offset, body + size, regime, inside))
+        inside = bool(flags & 1)
+    return sorted(found, key=lambda unit: unit.start)
+
+
+def trees(said: Transcript, octets: bytes, base: int = 0) -> list[FieldNode]:
+    """The field tree of every unit; `octets[0]` has stream offset `base`."""
+    return [
+        field_tree(unit.regime, octets[unit.start - base : unit.stop - base], unit.start, inside=unit.inside)
+        for unit in units(said, said.regimes)
+        if unit.start >= base
+    ]

@@ -1,0 +1,123 @@
+"""The version is decided from the first octets of both sides, whatever the order they arrive in (wire.md 9.2, 9.3)."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.strategies import Exchange
+from tests.zmtp.sides import Transcript, feed
+from zmtpscope.zmtp.negotiation import Decision, negotiate
+from zmtpscope.zmtp.side import SideReader
+
+Case = dict[str, Any]
+
+CASES: list[Case] = json.loads((pathlib.Path(__file__).parent.parent / "vectors.json").read_text())["classification"]
+ONE_DIRECTION = ("C-17", "C-18")
+
+
+def is_over(case: Case) -> bool:
+    """Whether the case is judged at the end of the connection."""
+    return "connection is over" in case["title"] or "closed" in case["title"] or case["id"] in ONE_DIRECTION
+
+
+def connection(decision: Decision) -> str:
+    """A decision in the words of the cases."""
+    if decision.outcome == "refused":
+        return "2.0 refused"
+    if decision.outcome == "not agreed":
+        return f"{decision.text.split(' ', 1)[0]} not agreed"
+    if decision.outcome == "agreed":
+        one_side = decision.one_sided and decision.version != "1.0"
+        return f"{decision.version} (one side)" if one_side else str(decision.version)
+    return decision.outcome
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_classification(case: Case, order: str) -> None:
+    """Every case is decided as it says, in both orders; a pending one is decided only when it is over."""
+    octets = [bytes.fromhex(case[side]) for side in order]
+    expect = case["expect"]
+    early = negotiate(octets[0], octets[1])
+    decision = early or negotiate(octets[0], octets[1], over=True)
+    assert decision is not None
+    if expect["connection"] == "pending":
+        assert early is None
+    else:
+        assert connection(decision) == expect["connection"]
+    assert [form.value for form in decision.forms] == [expect[side] for side in order]
+
+
+def observe(first: bytes, second: bytes, order: list[bool]) -> tuple[Decision, Transcript | None, Transcript | None]:
+    """Watch both sides, which send an octet each time `order` names them, then the rest of the first and the second."""
+    octets = first, second
+    seen = [0, 0]
+    decision: Decision | None = None
+    readers: list[SideReader] = []
+
+    def arrive(side: int, count: int) -> None:
+        nonlocal decision
+        seen[side] = min(seen[side] + count, len(octets[side]))
+        if decision is None:
+            decision = negotiate(first[: seen[0]], second[: seen[1]])
+            if decision is None:
+                return
+            readers.extend(SideReader(form, decision.version) for form in decision.forms)
+        for reader, stream, stop in zip(readers, octets, seen, strict=True):
+            at = min(reader.position, stop)
+            reader.read(stream[at:stop], at)
+
+    for side in order:
+        arrive(side, 1)
+    arrive(0, len(first))
+    arrive(1, len(second))
+    if decision is None:
+        decision = negotiate(first, second, over=True)
+        assert decision is not None
+        readers.extend(SideReader(form, decision.version) for form in decision.forms)
+    return decision, *(
+        feed(reader, stream[min(reader.position, len(stream)) :])
+        for reader, stream in zip(readers, octets, strict=True)
+    )
+
+
+@given(
+    exchange=strategies.exchanges(),
+    order=st.lists(st.booleans(), max_size=200),
+    other=st.lists(st.booleans(), max_size=200),
+)
+def test_p2_interleaving(exchange: Exchange, order: list[bool], other: list[bool]) -> None:
+    """P2: any interleaving that keeps the order of each side gives the same decision, rows and findings per side."""
+    observed = observe(exchange.first, exchange.second, order)
+    assert observed == observe(exchange.first, exchange.second, other)
+    assert observed[0].version == exchange.version
+
+
+@given(data=st.data())
+def test_p2_interleaving_of_damaged_sides(data: st.DataObject) -> None:
+    """P2 holds for octets that are damaged, too, whatever they turn out to be."""
+    exchange = data.draw(strategies.exchanges())
+    first, second = (data.draw(strategies.damaged(octets) | st.binary(max_size=30)) for octets in exchange[1:])
+    orders = st.lists(st.booleans(), max_size=100)
+    assert observe(first, second, data.draw(orders)) == observe(first, second, data.draw(orders))
+
+
+@given(first=st.binary(max_size=90), second=st.binary(max_size=90))
+def test_anything_is_decided_at_the_end(first: bytes, second: bytes) -> None:
+    """P9: no octets raise, and at the end there is always an answer, the same one from both points of view."""
+    decision = negotiate(first, second, over=True)
+    mirrored = negotiate(second, first, over=True)
+    assert decision is not None
+    assert mirrored is not None
+    assert (decision.version, decision.outcome, decision.forms) == (
+        mirrored.version,
+        mirrored.outcome,
+        mirrored.forms[::-1],
+    )

@@ -1,0 +1,204 @@
+"""One side: neither chunks nor the lane a frame is read in may change what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.strategies import Side
+from tests.zmtp.sides import command, feed, in_handshake, trees, units
+from zmtpscope.zmtp.events import Command, Greeting
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.reader import FieldNode
+from zmtpscope.zmtp.regime import Form, Framing
+from zmtpscope.zmtp.side import STORED, SideReader
+
+
+class CarefulReader(SideReader):
+    """A side reader that reads every frame with care, for comparison."""
+
+    def _choose_lane(self) -> None:
+        self._scanning = False
+
+
+@given(data=st.data(), side=strategies.damaged_sides())
+def test_p1_chunks(data: st.DataObject, side: Side) -> None:
+    """P1: any chunking of the octets gives the same events, rows and order."""
+    cuts = data.draw(strategies.cuts(len(side.octets)))
+    assert feed(SideReader(side.form, side.version), side.octets, cuts) == feed(
+        SideReader(side.form, side.version), side.octets
+    )
+
+
+@given(side=strategies.damaged_sides())
+def test_p3_scanner(side: Side) -> None:
+    """P3: rows and octet findings of the scanner are those of the careful reader."""
+    assert feed(SideReader(side.form, side.version), side.octets) == feed(
+        CarefulReader(side.form, side.version), side.octets
+    )
+
+
+@given(octets=st.binary(max_size=300), framing=st.sampled_from(Framing), data=st.data())
+def test_p3_scanner_of_anything(octets: bytes, framing: Framing, data: st.DataObject) -> None:
+    """P3 and P1 hold for traffic that is anything at all, from any frame boundary on."""
+    cuts = data.draw(strategies.cuts(len(octets)))
+    version = "1.0" if framing is Framing.V1 else data.draw(st.sampled_from(["2.0", "3.1", None]))
+    readers = (kind.midstream(framing, offset=7, version=version) for kind in (SideReader, SideReader, CarefulReader))
+    whole, chunks, careful = readers
+    assert feed(whole, octets) == feed(chunks, octets, cuts)
+    assert whole.frames.rows() == feed(careful, octets).rows
+    assert whole.events == careful.events
+
+
+@given(side=strategies.damaged_sides(), offset=st.integers(0, 2**40))
+def test_p5_leaves_tile_the_units(side: Side, offset: int) -> None:
+    """P5: the leaves of a unit's tree tile its octets, and groups hold exactly what their children hold."""
+    said = feed(SideReader(side.form, side.version, offset=offset), side.octets)
+    stop = offset + len(side.octets)
+    for unit, tree in zip(units(said, said.regimes), trees(said, side.octets, offset), strict=True):
+        at = unit.start
+        for leaf in tree.leaves():
+            assert leaf.start == at
+            at += leaf.length
+            assert all((bit.start, bit.length) == (leaf.start, leaf.length) for bit in leaf.children)
+        assert at == min(unit.stop, stop)
+        assert_groups_hold_their_children(tree)
+
+
+def assert_groups_hold_their_children(node: FieldNode) -> None:
+    if node.value is None and node.children:
+        assert node.start == node.children[0].start
+        assert node.length == sum(child.length for child in node.children)
+        for child in node.children:
+            assert_groups_hold_their_children(child)
+
+
+@given(side=strategies.damaged_sides())
+def test_p6_tree_and_event_agree(side: Side) -> None:
+    """P6: what an event says stands in the tree of its unit, too."""
+    said = feed(SideReader(side.form, side.version), side.octets)
+    events = {event.start: event for event in said.events if isinstance(event, Greeting | Command)}
+    for tree in trees(said, side.octets):
+        event = events.get(tree.start)
+        if event is not None:
+            assert_values(event, list(tree.leaves()))
+
+
+EVENT_FIELDS = {
+    "mechanism": "zmtp.mechanism",
+    "as_server": "zmtp.as_server",
+    "topic": "zmtp.subscription.topic",
+    "group": "zmtp.group",
+    "reason": "zmtp.error.reason",
+    "context": "zmtp.ping.context",
+    "username": "plain.username",
+    "password": "plain.password",
+    "client_key": "curve.client_transient",
+    "version": "curve.version",
+    "nonce": "curve.nonce.short",
+}
+"""Event fields that are one field of the tree, by its name; an empty one is no field of the tree."""
+
+
+def assert_values(event: Greeting | Command, leaves: list[FieldNode]) -> None:
+    values = {leaf.name: leaf.value for leaf in leaves}
+    for name, where in EVENT_FIELDS.items():
+        if event.fields.get(name):
+            assert values[where] == event.fields[name]
+    if "ttl_ms" in event.fields:
+        assert values["zmtp.ping.ttl"] == event.fields["ttl_ms"] // 100
+    if isinstance(event, Greeting):
+        assert (event.fields.get("identity") or None) == (
+            values.get("zmtp2.identity") or values.get("zmtp1.body") or None if event.fields.get("identity") else None
+        )
+        return
+    name = values.get("zmtp.command.name", values.get("zmtp.command.name_padded"))
+    if not event.fields.get("mangled"):
+        assert (event.fields.get("name") or None) == name
+    properties = [leaf.value for leaf in leaves if leaf.name == "zmtp.metadata.value"]
+    assert [each["value"] for each in event.fields.get("metadata", ())] == properties[
+        : len(event.fields.get("metadata", ()))
+    ]
+
+
+@given(side=strategies.damaged_sides(), data=st.data())
+def test_p9_nothing_raises_and_nothing_waits_for_long(side: Side, data: st.DataObject) -> None:
+    """P9: no octets raise, also behind a loss, and what a reader asks to see again stays under its limits."""
+    reader = SideReader(side.form, side.version)
+    feed(reader, side.octets, over=False)
+    reader.resume(len(side.octets) + 10)
+    more = data.draw(st.binary(max_size=100))
+    reader.read(more, len(side.octets) + 10)
+    reader.finish(len(side.octets) + 10 + len(more))
+
+
+def test_a_huge_size_costs_nothing() -> None:
+    """A frame that announces 2^62 octets is a row at once, and the reader asks for nothing of its body."""
+    side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
+    side.read(b"\x02\x40" + bytes(7), 0)
+    assert side.frames.rows() == [(0, 9, 2**62, 2)]
+    assert side.position == 2**62 + 9
+
+
+def test_a_command_above_the_limit_is_named_and_skipped() -> None:
+    """Nobody waits for a READY of 2 MiB: its head gives the name, the rest is counted."""
+    side = in_handshake("3.1", "NULL")
+    side.read(b"\x06" + (2 << 20).to_bytes(8, "big") + b"\x05READY" + bytes(300), 0)
+    (event,) = side.events
+    assert isinstance(event, Command)
+    assert event.fields["name"] == "READY"
+    assert "ZMTP3X-FRAME-08" in [finding.id for finding in event.findings]
+    assert side.position == 9 + (2 << 20)
+    assert side.handshake_done
+
+
+def test_repeated_findings_are_counted() -> None:
+    """Of a million equal findings ten are handed up, the others are counted."""
+    side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
+    said = feed(side, b"\x80\x00" * 1000)
+    assert len(said.findings) == STORED
+    assert said.repeats == {"ZMTP3X-FRAME-01": (1000 - STORED, 1998)}
+    assert len(said.rows) == 1000
+
+
+def test_resume_behind_a_loss() -> None:
+    """After a loss reading goes on at the boundary given, an open message is given up, and order proves nothing."""
+    side = in_handshake("3.1", "NULL")
+    side.resume(500)
+    octets = build_frame(Framing.V2, b"part", more=True)
+    side.read(octets, 500)
+    assert side.frames.rows() == [(500, 502, 4, 1)]
+    assert not side.events
+    assert side.message_open
+    side.resume(600)
+    assert not side.message_open
+
+
+@pytest.mark.parametrize("shift", [0, 56])
+def test_curve_nonces_in_either_byte_order(shift: int) -> None:
+    """Counters are checked in the byte order of their direction: libzmq 4.0 counts little-endian from 0 (curve.md 3)."""
+
+    def nonces(*values: int) -> list[str]:
+        side = in_handshake("3.1", "CURVE")
+        octets = command("CURVE", "HELLO", client_key=bytes(32), nonce=values[0] << shift, box=bytes(80))
+        octets += command("CURVE", "INITIATE", cookie=bytes(96), nonce=values[1] << shift, box=bytes(144))
+        for value in values[2:]:
+            octets += command("CURVE", "MESSAGE", nonce=value << shift, box=bytes(17))
+        return [finding.id for finding in feed(side, octets).findings]
+
+    assert nonces(0, 1, 2, 3) == []
+    assert nonces(0, 1, 2, 2) == ["CURVE-07"]
+    assert nonces(0, 1, 2, 9) == ["CURVE-08"]
+
+
+def test_versioned_greeting_before_1_0_frames() -> None:
+    """Revision 0: the socket type stands in the greeting, its first 1.0 frame is the identity (D7)."""
+    octets = b"\xff" + bytes(7) + b"\1\x7f" + b"\0\2" + b"\3\0me" + b"\3\0\1A"
+    said = feed(SideReader(Form.VERSIONED_1, "1.0"), octets)
+    (greeting, *_) = said.events
+    assert greeting.stop == 16
+    assert isinstance(greeting, Greeting)
+    assert greeting.fields == {"version_announced": "0", "socket_type": "SUB", "identity": "me"}
+    assert said.rows == [(16, 18, 2, 0x200)]
