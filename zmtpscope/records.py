@@ -1,7 +1,7 @@
 """Record types, fields and the `text` encoding: one schema for every output.
 
-JSON keys, table columns, filter fields and the reference page are loops over `RECORDS`. Logical types are "int" (64 bit,
-signed), "bool", "text", "octets", "json", and lists and structs of these. Any field may be null: unknown, never guessed.
+JSON keys, table columns, filter fields and the reference page are loops over `RECORDS`. Logical types are "int" (64 bit
+with sign), "bool", "text", "octets", "json", and lists and structs of these. Null is unknown; no field is a guess.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def from_text(text: str) -> bytes:
 
 
 class Field(NamedTuple):
-    """One field of a record; `unit` is None for plain numbers and words, `aliases` are Wireshark's names of the same."""
+    """One field of a record; `unit` is None for plain numbers and words, `aliases` are Wireshark's names of it."""
 
     name: str
     type: str
