@@ -1,0 +1,143 @@
+"""Scripted TCP traffic for tests: what two sides send becomes packets, which a test may drop, swap, double or cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBlock
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
+from zmtpscope.dissect.rows import frame_values, message_values
+
+CLIENT = bytes([10, 0, 0, 2])
+SERVER = bytes([10, 0, 0, 1])
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One TCP segment of a scripted connection; `cut` payload octets were not captured."""
+
+    side: int
+    sequence: int
+    acknowledgment: int
+    flags: int
+    payload: bytes = b""
+    time: int = 0
+    cut: int = 0
+    number: int = 0
+    ports: tuple[int, int] = (50_000, 5555)
+
+    @property
+    def key(self) -> bytes:
+        addresses, ports = (CLIENT, SERVER), self.ports
+        if self.side:
+            addresses, ports = (SERVER, CLIENT), (ports[1], ports[0])
+        return b"".join(addresses) + ports[0].to_bytes(2, "big") + ports[1].to_bytes(2, "big")
+
+
+class Conversation:
+    """Writes packets as two hosts would; `packets` may be edited before `capture` numbers them."""
+
+    def __init__(
+        self,
+        initial: tuple[int, int] = (1000, 9000),
+        ports: tuple[int, int] = (50_000, 5555),
+        syn: bool = True,
+        start: int = 1_700_000_000_000_000_000,
+    ) -> None:
+        self.next = [initial[0], initial[1]]
+        self.ports = ports
+        self.time = start
+        self.packets: list[Packet] = []
+        if syn:
+            self.add(0, SYN)
+            self.add(1, SYN | ACK)
+            self.add(0, ACK)
+
+    def add(self, side: int, flags: int, payload: bytes = b"") -> None:
+        """One packet of `side`."""
+        self.time += 1_000_000
+        acknowledgment = self.next[1 - side] if flags & ACK else 0
+        self.packets.append(Packet(side, self.next[side], acknowledgment, flags, payload, self.time, ports=self.ports))
+        self.next[side] = (self.next[side] + len(payload) + bool(flags & (SYN | FIN))) % (1 << 32)
+
+    def send(self, side: int, octets: bytes, cuts: Sequence[int] = ()) -> None:
+        """`side` sends `octets`, one packet for each stretch between `cuts` (offsets into the octets)."""
+        edges = [0, *sorted(cut for cut in cuts if 0 < cut < len(octets)), len(octets)]
+        for start, stop in pairwise(edges):
+            if stop > start:
+                self.add(side, ACK | PSH, octets[start:stop])
+
+    def acknowledge(self, side: int) -> None:
+        """A packet of `side` without payload."""
+        self.add(side, ACK)
+
+    def wait(self, nanoseconds: int) -> None:
+        """Nothing happens for a while."""
+        self.time += nanoseconds
+
+    def close(self) -> None:
+        """Both sides send FIN."""
+        self.add(0, FIN | ACK)
+        self.add(1, FIN | ACK)
+        self.add(0, ACK)
+
+    def reset(self, side: int) -> None:
+        """`side` sends RST."""
+        self.add(side, RST)
+
+
+class Capture:
+    """Packets as the analyser takes them: blocks of `size` packets each."""
+
+    def __init__(self, packets: Iterable[Packet], size: int = 1 << 30) -> None:
+        self.packets = [replace(packet, number=number) for number, packet in enumerate(packets, 1)]
+        self.size = size
+        self.files: list[str | None] = ["test.pcap"]
+
+    def __iter__(self) -> Iterator[SegmentBlock]:
+        for begin in range(0, len(self.packets), self.size):
+            packets = self.packets[begin : begin + self.size]
+            block = SegmentBlock(b"".join(packet.payload for packet in packets), begin)
+            at = 0
+            for index, packet in enumerate(packets):
+                block.keys.append(packet.key)
+                block.sequences.append(packet.sequence)
+                block.acknowledgments.append(packet.acknowledgment)
+                block.flags.append(packet.flags | (CUT if packet.cut else 0))
+                block.starts.append(at)
+                at += len(packet.payload)
+                block.stops.append(at)
+                block.packets.append(packet.number)
+                block.times.append(packet.time)
+                if packet.cut:
+                    block.cut[index] = packet.cut
+            yield block
+
+
+def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str, Any]], Analyser]:
+    """Every record of a run as one dict each, in order, and the analyser that made them."""
+    options = options or Options()
+    analyser = Analyser(options)
+    found: list[dict[str, Any]] = []
+    for batch in analyser.run(capture):
+        for item, index in batch.in_order():
+            found.append(record_of(item, index, options))
+    return found, analyser
+
+
+def record_of(item: Record | MessageRun | FrameRun, index: int, options: Options) -> dict[str, Any]:
+    """One record as a dict: its own fields, and where it was found."""
+    if isinstance(item, Record):
+        return item.values
+    where: dict[str, Any] = {"conn": item.stream.conn, "side": item.stream.side, "source": 0}
+    where["packet"], where["ts_ns"] = int(item.packets[index]), int(item.times[index])
+    if isinstance(item, MessageRun):
+        where["record"] = "message"
+        where["offset"] = int(item.offsets[item.first[index]])
+        return where | message_values(item, index, options)
+    where["record"], where["offset"] = "frame", int(item.offsets[index])
+    return where | frame_values(item, index)

@@ -1,0 +1,51 @@
+"""The one entry: blocks of segments in, batches of records out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.capture import Captures
+from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.batch import Batch
+from zmtpscope.dissect.connection import Connection
+from zmtpscope.dissect.flows import Flows
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.sink import Sink, Summary
+
+
+class Analyser:
+    """One run over captures. `summary` is whole when `run` has ended."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.connections = 0
+        self.sink = Sink([])
+        self.flows = Flows(self._open)
+
+    @property
+    def summary(self) -> Summary:
+        """What the run saw so far."""
+        return self.sink.summary
+
+    def _open(self, key: bytes, start: Arrival) -> Connection:
+        self.connections += 1
+        return Connection(self.connections, key, start, self.sink, self.options)
+
+    def run(self, captures: Captures) -> Iterator[Batch]:
+        """A batch for every block that made something decidable, in order, and one for what is left at the end."""
+        self.sink.files = captures.files
+        self.sink.batch = Batch(captures.files)
+        for block in captures:
+            self.summary.datagrams += len(block.datagrams)
+            touched = self.flows.take(block)
+            if touched:
+                yield from self._advance(touched)
+        yield from self._advance(self.flows.end_of_capture())
+
+    def _advance(self, connections: list[Connection]) -> Iterator[Batch]:
+        view = BlockView(self.flows.reassembler)
+        for connection in connections:
+            connection.advance(view)
+        batch = self.sink.flush()
+        if batch.records or batch.runs or batch.frame_runs:
+            yield batch

@@ -1,0 +1,97 @@
+"""When octets arrived: which packet carried which octet of a stream, for as long as somebody may ask."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.dissect.batch import Int64
+from zmtpscope.dissect.reassembly import Reassembler
+
+
+class Arrival(NamedTuple):
+    """The segment that carried an octet: `ordinal` orders segments over the run, `packet` names the packet."""
+
+    ordinal: int
+    packet: int
+    time: int
+
+
+class BlockView:
+    """The rows of the current block, side path included, as the streams read them."""
+
+    def __init__(self, reassembler: Reassembler) -> None:
+        block = reassembler.block
+        self.data = reassembler.data()
+        self.starts, self.stops = block.starts, block.stops
+        self.packets, self.times = block.packets, block.times
+        self.ordinal = block.ordinal
+        self.plain_rows = reassembler.plain_rows
+        self.ordinal_of = reassembler.ordinal
+
+    def octets(self, rows: list[int]) -> bytes:
+        """The payload octets of `rows`, joined."""
+        data, starts, stops = self.data, self.starts, self.stops
+        if len(rows) == 1:
+            return data[starts[rows[0]] : stops[rows[0]]]
+        return b"".join([data[starts[row] : stops[row]] for row in rows])
+
+    def arrival(self, row: int) -> Arrival:
+        """The segment that row `row` stands for."""
+        return Arrival(self.ordinal_of(row), self.packets[row], self.times[row])
+
+
+class Arrivals:
+    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i."""
+
+    __slots__ = ("ends", "ordinals", "packets", "times")
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.ordinals: list[int] = []
+        self.packets: list[int] = []
+        self.times: list[int] = []
+
+    def add(self, view: BlockView, rows: list[int], offset: int) -> int:
+        """Append the pieces `rows`, the first of which begins at stream offset `offset`; the offset behind the last."""
+        starts, stops, packets, times = view.starts, view.stops, view.packets, view.times
+        ends = accumulate([stops[row] - starts[row] for row in rows], initial=offset)
+        next(ends)
+        self.ends.extend(ends)
+        if rows[-1] < view.plain_rows and max(rows) < view.plain_rows:
+            first = view.ordinal
+            self.ordinals.extend([first + row for row in rows])
+        else:
+            self.ordinals.extend(map(view.ordinal_of, rows))
+        self.packets.extend([packets[row] for row in rows])
+        self.times.extend([times[row] for row in rows])
+        return self.ends[-1]
+
+    def add_hole(self, end: int, arrival: Arrival) -> None:
+        """Octets up to `end` were lost; whoever asks for one of them is answered with the segment that told so."""
+        self.ends.append(end)
+        self.ordinals.append(arrival.ordinal)
+        self.packets.append(arrival.packet)
+        self.times.append(arrival.time)
+
+    def at(self, offset: int) -> Arrival:
+        """The segment that carried the octet at `offset` (of the first octet kept, or the last, beyond the ends)."""
+        piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
+        return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
+
+    def rows_at(self, offsets: Int64) -> tuple[Int64, Int64, Int64]:
+        """Ordinals, packets and times of the segments that carried the octets at `offsets`."""
+        pieces = np.searchsorted(np.array(self.ends, np.int64), offsets, "right").clip(0, len(self.ends) - 1)
+        columns = (self.ordinals, self.packets, self.times)
+        ordinals, packets, times = (np.array(column, np.int64)[pieces] for column in columns)
+        return ordinals, packets, times
+
+    def trim(self, offset: int) -> None:
+        """Forget the pieces that end at or in front of `offset`, but for the last of them."""
+        count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
+        if count > 0:
+            for column in (self.ends, self.ordinals, self.packets, self.times):
+                del column[:count]

@@ -1,0 +1,231 @@
+"""Frames of one side become messages: the core's columns go in as they are read, runs of rows come out.
+
+A message ends at a frame without MORE; every sealed frame (a CURVE or GSSAPI MESSAGE) is one message of its own. The
+frames of the message that is under way are carried from one read to the next.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from zmtpscope.dissect.arrivals import Arrival, Arrivals
+from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Stream
+from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
+from zmtpscope.zmtp.regime import Regime
+
+MORE = 0x01
+KNOWN_SIZES = 64
+"""How many of a side's last frame sizes count as known to it."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a side's rows share at the time they are made: octets from `base` on, arrivals up to `end`, and the rest."""
+
+    data: bytes
+    base: int
+    end: int
+    arrivals: Arrivals
+    regimes: list[tuple[int, Regime]]
+    version: str | None
+    confidence: str
+    settled: int
+    """No row was decidable before the segment with this ordinal."""
+    messages: bool
+    """Whether message rows are wanted at all (else they are only counted)."""
+    frames: bool
+
+
+class Assembly:
+    """The messages of one side."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.carried = FrameColumns()
+        self.message_start = Arrival(0, 0, 0)
+        """The segment with the first octet of the message under way."""
+        self.frame_start = Arrival(0, 0, 0)
+        """The segment with the first octet of the last frame that was carried."""
+        self.frames_told = 0
+        """How many of the carried frames have frame rows already."""
+        self.damaged = False
+        """Octets of the message under way were lost."""
+        self.message_count = 0
+        self.frame_count = 0
+        self.body_octets = 0
+        self.recent_sizes: frozenset[int] = frozenset()
+        self.message_runs: list[MessageRun] = []
+        self.frame_runs: list[FrameRun] = []
+
+    @property
+    def open_offset(self) -> int | None:
+        """Stream offset of the message under way, None where there is none."""
+        return self.carried.offsets[0] if self.carried.offsets else None
+
+    @property
+    def open_frames(self) -> int:
+        """How many frames of the message under way have been seen."""
+        return len(self.carried.offsets)
+
+    def take(self, columns: FrameColumns, context: Context) -> None:
+        """Add the frames of `columns`; the last of them may reach beyond `context.end`."""
+        before = len(self.carried.offsets)
+        if not columns.offsets and not before:
+            return
+        frames = joined(self.carried, columns) if before else columns
+        self.carried = frames
+        whole = len(frames.offsets)
+        if frames.bodies[-1] + frames.sizes[-1] > context.end:
+            whole -= 1
+        if context.frames:
+            self._tell_frames(before, whole, context)
+        flags = as_array(frames.flags)[:whole]
+        last = np.flatnonzero(((flags & MORE) == 0) | ((flags & ENCRYPTED) != 0))
+        if len(last):
+            first = np.empty_like(last)
+            first[0] = 0
+            first[1:] = last[:-1] + 1
+            self._tell_messages(before, first, last, True, context)
+            self._drop(int(last[-1]) + 1)
+            before = 0
+        if self.carried.offsets:
+            if not before:
+                self.message_start = context.arrivals.at(self.carried.offsets[0])
+            if columns.offsets:
+                self.frame_start = context.arrivals.at(self.carried.offsets[-1])
+
+    def give_up(self, context: Context) -> None:
+        """The message under way will never be whole: an incomplete row of what there is."""
+        count = len(self.carried.offsets)
+        if count:
+            self._tell_messages(count, np.array([0]), np.array([count - 1]), False, context)
+            self._drop(count)
+        self.damaged = False
+
+    def _drop(self, count: int) -> None:
+        self.carried = behind(self.carried, count)
+        self.frames_told = max(0, self.frames_told - count)
+
+    def _tell_messages(self, carried: int, first: Int64, last: Int64, complete: bool, context: Context) -> None:
+        count = int(last[-1]) + 1
+        offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
+        self.message_count += len(last)
+        self.frame_count += count
+        self.body_octets += int(sizes.sum())
+        self.recent_sizes = frozenset(sizes[-KNOWN_SIZES:].tolist())
+        completeness = np.full(len(last), complete)
+        if self.damaged:
+            completeness[0] = self.damaged = False
+        if not context.messages:
+            return
+        starts = offsets[first]
+        _, packets, times = context.arrivals.rows_at(starts)
+        if carried:
+            packets[0], times[0] = self.message_start.packet, self.message_start.time
+        stops = np.minimum(bodies[last] + sizes[last], context.end)
+        orders, packet_ends, time_ends = context.arrivals.rows_at(stops - 1)
+        for regime, low, high in regime_slices(context.regimes, starts):
+            frames = slice(int(first[low]), int(last[high - 1]) + 1)
+            rows = slice(low, high)
+            self.message_runs.append(
+                MessageRun(
+                    stream=self.stream,
+                    regime=regime,
+                    confidence=context.confidence,
+                    data=context.data,
+                    base=context.base,
+                    offsets=offsets[frames],
+                    bodies=bodies[frames],
+                    sizes=sizes[frames],
+                    flags=flags[frames],
+                    version=context.version,
+                    socket_type=regime.socket_type,
+                    peer_socket_type=None,
+                    first=first[rows] - frames.start,
+                    last=last[rows] - frames.start,
+                    complete=completeness[rows],
+                    orders=np.maximum(orders[rows], context.settled),
+                    packets=packets[rows],
+                    times=times[rows],
+                    packet_ends=packet_ends[rows],
+                    time_ends=time_ends[rows],
+                )
+            )
+
+    def _tell_frames(self, carried: int, whole: int, context: Context) -> None:
+        """Frame rows of the carried frames that have none yet and are whole now."""
+        told = self.frames_told
+        if whole <= told:
+            return
+        offsets, bodies, sizes, flags = (as_array(column)[told:whole] for column in columns_of(self.carried))
+        _, packets, times = context.arrivals.rows_at(offsets)
+        if told < carried:  # its header was read before
+            packets[0], times[0] = self.frame_start.packet, self.frame_start.time
+        orders, _, _ = context.arrivals.rows_at(bodies + sizes - 1)
+        all_flags = as_array(self.carried.flags)[:whole]
+        begins = np.concatenate(([True], ((all_flags & MORE) == 0)[:-1] | ((all_flags & ENCRYPTED) != 0)[:-1]))
+        message_of = np.maximum.accumulate(np.where(begins, np.arange(whole), 0))[told:]
+        messages = as_array(self.carried.offsets)[message_of]
+        for regime, low, high in regime_slices(context.regimes, offsets):
+            rows = slice(low, high)
+            self.frame_runs.append(
+                FrameRun(
+                    stream=self.stream,
+                    regime=regime,
+                    confidence=context.confidence,
+                    data=context.data,
+                    base=context.base,
+                    offsets=offsets[rows],
+                    bodies=bodies[rows],
+                    sizes=sizes[rows],
+                    flags=flags[rows],
+                    messages=messages[rows],
+                    orders=np.maximum(orders[rows], context.settled),
+                    packets=packets[rows],
+                    times=times[rows],
+                )
+            )
+        self.frames_told = whole
+
+
+def as_array(column: array[int]) -> Int64:
+    """A column of the core as numpy sees it (no copy: the column must not grow afterwards)."""
+    return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
+
+
+def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
+    """Offsets, bodies, sizes and flags."""
+    return frames.offsets, frames.bodies, frames.sizes, frames.flags
+
+
+def joined(first: FrameColumns, second: FrameColumns) -> FrameColumns:
+    """The frames of both, in new columns."""
+    frames = FrameColumns()
+    for column, parts in zip(columns_of(frames), zip(columns_of(first), columns_of(second), strict=True), strict=True):
+        column += parts[0] + parts[1]
+    return frames
+
+
+def behind(frames: FrameColumns, count: int) -> FrameColumns:
+    """The frames behind the first `count`, in new columns."""
+    rest = FrameColumns()
+    for column, whole in zip(columns_of(rest), columns_of(frames), strict=True):
+        column += whole[count:]
+    return rest
+
+
+def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:
+    """(regime, low, high): the units at `offsets[low:high]` stand under that regime."""
+    if len(regimes) == 1 or offsets[0] >= regimes[-1][0]:
+        yield regimes[-1][1], 0, len(offsets)
+        return
+    places = np.searchsorted(offsets, [offset for offset, _ in regimes[1:]], "left").tolist()
+    low = 0
+    for (_, regime), high in zip(regimes, [*places, len(offsets)], strict=True):
+        if high > low:
+            yield regime, low, high
+            low = high

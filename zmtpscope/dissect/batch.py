@@ -1,0 +1,188 @@
+"""What the analyser hands up: records as they become decidable, message rows as columns.
+
+A `Batch` holds what one block of capture made decidable: `MessageRun`s (columns, one row per message of one side) and
+`Record`s (everything else, one small object each). `Batch.in_order()` walks both in the order of the record schema:
+by the packet that made a record decidable, then by connection, side and stream offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.zmtp.regime import Regime
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What all records of one side of one connection share; the addresses are those of the sender and its peer."""
+
+    conn: int
+    conn_id: str
+    side: int | None
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The octets of one greeting or frame and the regime to read them under: enough to make its field tree again."""
+
+    regime: Regime
+    offset: int
+    octets: bytes
+
+
+Order = tuple[int, int, int, int, int]
+"""(ordinal, conn, side, offset, rank): the order of records (architecture.md, "Records")."""
+
+RANKS = {"greeting": 0, "command": 1, "frame": 2, "message": 3, "gap": 4, "finding": 5, "connection": 6}
+"""Ties at one place of one stream: what was read first, then what is said about it."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One record that is not a message row. `values` has every field of its type in `zmtpscope.records`."""
+
+    type: str
+    order: Order
+    values: dict[str, Any]
+    unit: Unit | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """Frames of one side, in stream order, as columns.
+
+    Frame j has header octets `offsets[j]..bodies[j]` and body octets `bodies[j]..bodies[j] + sizes[j]`, all stream
+    offsets. `data[0]` has stream offset `base`; body octets outside `data` were not kept. `flags` are those of
+    `zmtpscope.zmtp.events.FrameColumns`.
+    """
+
+    stream: Stream
+    regime: Regime
+    confidence: str
+    data: bytes
+    base: int
+    offsets: Int64
+    bodies: Int64
+    sizes: Int64
+    flags: Int64
+
+    def head(self, frame: int, limit: int | None = None) -> bytes | None:
+        """The octets of the body of `frame` from its first on, at most `limit`; None where that is not kept."""
+        start = int(self.bodies[frame]) - self.base
+        size = int(self.sizes[frame])
+        if start < 0 or (size and start >= len(self.data)):
+            return None
+        return self.data[start : start + (size if limit is None else min(size, limit))]
+
+
+@dataclass(slots=True)
+class MessageRun(Run):
+    """Messages of one side: message i is made of the frames `first[i]..last[i]` (both included).
+
+    `orders` are the ordinals of the segments that made the messages decidable, `packets` and `times` those of their
+    first octets, `packet_ends` and `time_ends` those of their last.
+    """
+
+    version: str | None
+    socket_type: str | None
+    peer_socket_type: str | None
+    first: Int64
+    last: Int64
+    complete: NDArray[np.bool_]
+    orders: Int64
+    packets: Int64
+    times: Int64
+    packet_ends: Int64
+    time_ends: Int64
+
+    def part(self, low: int, high: int) -> MessageRun:
+        """The messages `low..high` (high excluded) as a run of their own, over the same frames."""
+        rows = slice(low, high)
+        names = ("first", "last", "complete", "orders", "packets", "times", "packet_ends", "time_ends")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+
+@dataclass(slots=True)
+class FrameRun(Run):
+    """Frames one by one, where frame records were asked for; `messages` are the offsets of their messages."""
+
+    messages: Int64
+    orders: Int64
+    packets: Int64
+    times: Int64
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one block made decidable. `files` are the file names that packet references index."""
+
+    files: list[str | None]
+    runs: list[MessageRun] = field(default_factory=list)
+    frame_runs: list[FrameRun] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+    def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
+        """Every record of the batch in the order of the schema: (Record, -1), or a run and the index of its row."""
+        records = sorted(self.records, key=_order_of_record)
+        runs: list[MessageRun | FrameRun] = [*self.runs, *self.frame_runs]
+        runs.sort(key=_place_of_run)
+        run_of, row_of, ordinals = self._rows_in_order(runs)
+        record_at = 0
+        for run_index, row, ordinal in zip(run_of, row_of, ordinals, strict=True):
+            run = runs[run_index]
+            while record_at < len(records) and records[record_at].order[0] <= ordinal:
+                record = records[record_at]
+                if record.order[0] == ordinal and record.order > _order_of_row(run, row, ordinal):
+                    break
+                yield record, -1
+                record_at += 1
+            yield run, row
+        for record in records[record_at:]:
+            yield record, -1
+
+    def _rows_in_order(self, runs: list[MessageRun | FrameRun]) -> tuple[list[int], list[int], list[int]]:
+        """Run, row and ordinal of every row in order. Runs come sorted by side and their rows by offset, so a stable
+        sort by ordinal is enough, unless frames stand between messages."""
+        if not runs:
+            return [], [], []
+        orders = np.concatenate([run.orders for run in runs])
+        run_of = np.repeat(np.arange(len(runs)), [len(run.orders) for run in runs])
+        row_of = np.concatenate([np.arange(len(run.orders)) for run in runs])
+        if self.frame_runs:
+            offsets = np.concatenate([_row_offsets(run) for run in runs])
+            places = np.array([_place_of_run(run) for run in runs])[run_of]
+            by_order = np.lexsort((places[:, 2], offsets, places[:, 1], places[:, 0], orders))
+        else:
+            by_order = np.argsort(orders, kind="stable")
+        return run_of[by_order].tolist(), row_of[by_order].tolist(), orders[by_order].tolist()
+
+
+def _order_of_record(record: Record) -> Order:
+    return record.order
+
+
+def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int]:
+    """(conn, side, rank)."""
+    rank = RANKS["message" if isinstance(run, MessageRun) else "frame"]
+    return run.stream.conn, run.stream.side or 0, rank
+
+
+def _row_offsets(run: MessageRun | FrameRun) -> Int64:
+    return run.offsets[run.first] if isinstance(run, MessageRun) else run.offsets
+
+
+def _order_of_row(run: MessageRun | FrameRun, row: int, ordinal: int) -> Order:
+    conn, side, rank = _place_of_run(run)
+    frame = int(run.first[row]) if isinstance(run, MessageRun) else row
+    return ordinal, conn, side, int(run.offsets[frame]), rank

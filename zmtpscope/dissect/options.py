@@ -1,0 +1,43 @@
+"""What the caller of the analyser asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+DEFAULT_BODY_LIMIT = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeAs:
+    """`-d SELECTOR,zmtp[/VERSION[/MECHANISM]]`: connections that are read as ZMTP whatever their first octets say.
+
+    `selector` is "tcp.port" or "conn", `value` the port or the connection number.
+    """
+
+    selector: str
+    value: int
+    version: str | None = None
+    mechanism: str | None = None
+
+    def matches(self, conn: int, ports: tuple[int, int]) -> bool:
+        """Whether connection number `conn` between `ports` is meant."""
+        return self.value == conn if self.selector == "conn" else self.value in ports
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`bodies` is "full", "head" or "none": what of message bodies the rows carry.
+
+    "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame. With `rows`
+    false no message or frame rows are made, only counted. `frames` asks for frame records, `details` for the octets
+    of greetings and commands, so that field trees can be made.
+    """
+
+    bodies: str = "full"
+    body_limit: int = DEFAULT_BODY_LIMIT
+    head: int = 0
+    rows: bool = True
+    frames: bool = False
+    details: bool = False
+    decode_as: tuple[DecodeAs, ...] = field(default_factory=tuple)
+    show_secrets: bool = False

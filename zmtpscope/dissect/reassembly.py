@@ -1,0 +1,347 @@
+"""TCP reassembly: the segments of one side become pieces of its octet stream, holes included.
+
+The policy on overlap: the first copy of an octet wins. Octets delivered before are `repeated`; octets that wait behind
+a hole are compared with what arrives again, and those that differ are `conflicting`. A hole is declared by the rules of
+architecture.md ("Waiting is bounded"); octets that arrive for a declared hole are `late`, and never decoded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from zmtpscope.capture.segments import SegmentBlock
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.connection import Connection
+
+HOLE_PACKETS = 64
+"""A hole that the other side acknowledged past is declared after this many more packets of the connection ..."""
+HOLE_TIME = 1_000_000_000
+"""... or this many nanoseconds of capture time."""
+SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
+"""What may wait behind one hole of one side."""
+ALL_OCTETS = 64 << 20
+"""What may wait behind all holes of a run; the hole that has waited longest gives way."""
+REMEMBERED_HOLES = 64
+"""How many declared holes a side remembers to tell late octets from repeated ones."""
+
+SNAP_LENGTH = "snap length"
+
+MODULUS = 1 << 32
+HALF = 1 << 31
+
+
+def distance(later: int, earlier: int) -> int:
+    """`later - earlier` in sequence space (RFC 1982), in -2^31 .. 2^31 - 1."""
+    return (later - earlier + HALF) % MODULUS - HALF
+
+
+class Waiting(NamedTuple):
+    """A segment behind a hole; `position` is its stream offset."""
+
+    position: int
+    octets: bytes
+    missing: int
+    """Octets that follow `octets` and were cut off by the snap length."""
+    packet: int
+    time: int
+
+
+class Mark(NamedTuple):
+    """The other side had acknowledged up to stream offset `position` after `packets` packets, at `time`."""
+
+    position: int
+    packets: int
+    time: int
+
+
+def _position(segment: Waiting) -> int:
+    return segment.position
+
+
+@dataclass(slots=True)
+class Hole:
+    """Octets that the capture lost, in front of piece number `at` of the side's pieces."""
+
+    at: int
+    octets: int
+    reason: str
+    packet: int
+    time: int
+    ordinal: int
+
+
+@dataclass(slots=True)
+class OctetCounts:
+    """Captured TCP payload octets of one side that never reached its stream."""
+
+    captured: int = 0
+    repeated: int = 0
+    conflicting: int = 0
+    late: int = 0
+
+
+class WaitingOctets:
+    """The waiting octets of all sides of a run, so that their sum stays bounded."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.sides: dict[TcpSide, None] = {}
+        """Sides with waiting segments, the one that began to wait first in front."""
+
+
+class TcpSide:
+    """One direction of one TCP connection.
+
+    `next` is the sequence number of the next octet of the stream, `plain` the same number while segments may take the
+    plain way (in order, no hole open), else -1. `pieces` are indices into the columns of the current block.
+    """
+
+    __slots__ = (
+        "acknowledged",
+        "acknowledged_long",
+        "begun",
+        "connection",
+        "counts",
+        "declared",
+        "delivered",
+        "ended",
+        "finish",
+        "holes",
+        "initial",
+        "key",
+        "marks",
+        "next",
+        "number",
+        "peer",
+        "pieces",
+        "plain",
+        "seen",
+        "waiting",
+        "waiting_octets",
+        "watched",
+    )
+
+    def __init__(self, connection: Connection, number: int, key: bytes) -> None:
+        self.connection = connection
+        self.number = number
+        self.key = key
+        self.peer: TcpSide = self
+        self.plain = -1
+        self.next = -1
+        self.begun = False
+        """The stream is known from its first octet: its SYN was seen, or the other side's acknowledgment of it."""
+        self.initial = -1
+        """Sequence number of the SYN, -1 where none was seen."""
+        self.seen = False
+        self.acknowledged = -1
+        """The last acknowledgment number that this side sent, -1 before the first."""
+        self.pieces: list[int] = []
+        self.holes: list[Hole] = []
+        self.delivered = 0
+        """Stream offset of `next` (octets and holes in front of it)."""
+        self.waiting: list[Waiting] = []
+        self.waiting_octets = 0
+        self.watched = 0
+        """Packets of the connection since this side has holes."""
+        self.marks: deque[Mark] = deque()
+        """How far the other side had acknowledged, packet by packet, for as long as a hole may still be filled."""
+        self.acknowledged_long = 0
+        """Stream offset up to which it had acknowledged when that time was over."""
+        self.declared: list[tuple[int, int]] = []
+        self.finish: int | None = None
+        """Stream offset at which the side's FIN stands."""
+        self.ended = False
+        self.counts = OctetCounts()
+
+
+class Reassembler:
+    """The side path: everything but the next segment in order. Appends pieces to sides, and rows to the block for
+    octets that do not stand in it as they are needed (trimmed overlaps, octets that waited)."""
+
+    def __init__(self) -> None:
+        self.waiting = WaitingOctets()
+        self.block = SegmentBlock(b"", 0)
+        self.plain_rows = 0
+        self.extra = bytearray()
+        self.origins: list[int] = []
+        self.latest = 0
+        self.touched: dict[Connection, None] = {}
+        """Connections that got octets, holes or an end in this block, in order of first touch."""
+
+    def begin(self, block: SegmentBlock) -> None:
+        """Start on `block`; rows appended to it from now on are the side path's own."""
+        self.block = block
+        self.plain_rows = len(block.keys)
+        self.extra = bytearray()
+        self.origins = []
+        self.touched = {}
+
+    def ordinal(self, row: int) -> int:
+        """The ordinal of the segment that made row `row` part of its stream."""
+        return self.block.ordinal + row if row < self.plain_rows else self.origins[row - self.plain_rows]
+
+    def data(self) -> bytes:
+        """The octets that the rows of the block refer to, the side path's own behind the captured ones."""
+        return self.block.data + bytes(self.extra) if self.extra else self.block.data
+
+    def _row(self, start: int, stop: int, packet: int, time: int, origin: int) -> int:
+        block = self.block
+        block.starts.append(start)
+        block.stops.append(stop)
+        block.packets.append(packet)
+        block.times.append(time)
+        self.origins.append(block.ordinal + origin)
+        return len(block.starts) - 1
+
+    def segment(self, side: TcpSide, index: int, sequence: int) -> None:
+        """Take the payload of entry `index`, whatever its place in the stream."""
+        block = self.block
+        start, stop = block.starts[index], block.stops[index]
+        missing = block.cut.get(index, 0)
+        side.counts.captured += stop - start
+        if side.next < 0 or not (side.begun or side.delivered or side.waiting):
+            side.next = sequence
+        ahead = distance(sequence, side.next)
+        if ahead == 0 and not side.waiting:
+            if start < stop:
+                self._deliver(side, index, stop - start)
+            if missing:
+                self._hole(side, missing, SNAP_LENGTH, index)
+            return
+        position = side.delivered + ahead
+        octets = block.data[start:stop]
+        if ahead < 0:
+            known = min(-ahead, len(octets))
+            self._account_delivered(side, position, known)
+            missing = max(0, missing - max(0, -ahead - len(octets)))
+            position, octets = position + known, octets[known:]
+            if not octets:
+                position = side.delivered
+        self._wait(side, position, octets, missing, index)
+        self._drain(side, index)
+
+    def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
+        """Count octets that lie in front of `next`: late where they belong to a declared hole, else repeated."""
+        stop = position + length
+        late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in side.declared if end > position)
+        if position < 0:  # in front of the first octet of a stream whose start was not captured
+            late += min(length, -position)
+        side.counts.late += late
+        side.counts.repeated += length - late
+
+    def _deliver(self, side: TcpSide, row: int, length: int) -> None:
+        side.pieces.append(row)
+        self.touched[side.connection] = None
+        side.next = (side.next + length) % MODULUS
+        side.delivered += length
+
+    def _hole(self, side: TcpSide, octets: int, reason: str, index: int) -> None:
+        block = self.block
+        ordinal = block.ordinal + index
+        side.holes.append(Hole(len(side.pieces), octets, reason, block.packets[index], block.times[index], ordinal))
+        side.declared.append((side.delivered, side.delivered + octets))
+        del side.declared[:-REMEMBERED_HOLES]
+        self.touched[side.connection] = None
+        side.next = (side.next + octets) % MODULUS
+        side.delivered += octets
+
+    def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, index: int) -> None:
+        """Keep what is new of a segment, so that the waiting segments never overlap."""
+        waiting = side.waiting
+        packet, time = self.block.packets[index], self.block.times[index]
+        place = bisect_right(waiting, position, key=_position)
+        if place and waiting[place - 1].position + len(waiting[place - 1].octets) > position:
+            place -= 1
+        fresh: list[Waiting] = []
+        while octets and place < len(waiting) and waiting[place].position < position + len(octets):
+            held = waiting[place]
+            if held.position > position:
+                lead = held.position - position
+                fresh.append(Waiting(position, octets[:lead], 0, packet, time))
+                position, octets = held.position, octets[lead:]
+            shared = min(len(octets), held.position + len(held.octets) - position)
+            offset = position - held.position
+            if held.octets[offset : offset + shared] == octets[:shared]:
+                side.counts.repeated += shared
+            else:
+                side.counts.conflicting += shared
+            position, octets = position + shared, octets[shared:]
+            place += 1
+        if octets or missing:
+            fresh.append(Waiting(position, octets, missing, packet, time))
+        for segment in fresh:
+            insort(waiting, segment, key=_position)
+            side.waiting_octets += len(segment.octets)
+            self.waiting.total += len(segment.octets)
+        if waiting:
+            self.waiting.sides.setdefault(side)
+
+    def _drain(self, side: TcpSide, index: int) -> None:
+        """Deliver what waited and is next now."""
+        waiting = side.waiting
+        count = 0
+        while count < len(waiting) and waiting[count].position <= side.delivered:
+            segment = waiting[count]
+            count += 1
+            side.waiting_octets -= len(segment.octets)
+            self.waiting.total -= len(segment.octets)
+            if segment.octets:
+                start = len(self.block.data) + len(self.extra)
+                self.extra += segment.octets
+                stop = start + len(segment.octets)
+                self._deliver(side, self._row(start, stop, segment.packet, segment.time, index), stop - start)
+            after = waiting[count].position if count < len(waiting) else None
+            missing = segment.missing if after is None else min(segment.missing, after - side.delivered)
+            if missing > 0:
+                self._hole(side, missing, SNAP_LENGTH, index)
+        del waiting[:count]
+        if not waiting:
+            self.waiting.sides.pop(side, None)
+            side.marks.clear()
+
+    def wait_for_end(self, side: TcpSide, index: int) -> None:
+        """A FIN stands behind octets that are not there: wait for them as for any hole."""
+        assert side.finish is not None
+        end = Waiting(side.finish, b"", 0, self.block.packets[index], self.block.times[index])
+        insort(side.waiting, end, key=_position)
+        self.waiting.sides.setdefault(side)
+
+    def declare(self, side: TcpSide, reason: str, index: int) -> None:
+        """Give up the octets in front of the first waiting segment of `side`."""
+        self._hole(side, side.waiting[0].position - side.delivered, reason, index)
+        self._drain(side, index)
+
+    def weigh(self, side: TcpSide, index: int) -> None:
+        """Apply the waiting limits to `side` after a packet of its connection (entry `index`)."""
+        if not side.waiting:
+            return
+        marks = side.marks
+        side.watched += 1
+        acknowledged = (
+            side.delivered + distance(side.peer.acknowledged, side.next) if side.peer.acknowledged >= 0 else 0
+        )
+        if not marks or acknowledged > marks[-1].position:
+            marks.append(Mark(acknowledged, side.watched, self.latest))
+        while side.watched - marks[0].packets >= HOLE_PACKETS or self.latest - marks[0].time >= HOLE_TIME:
+            side.acknowledged_long = max(side.acknowledged_long, marks[0].position)
+            marks.popleft()
+            if not marks:
+                break
+        if side.waiting_octets > SIDE_OCTETS or len(side.waiting) > SIDE_SEGMENTS:
+            self.declare(side, "limit of waiting octets", index)
+        while side.waiting and side.acknowledged_long > side.delivered:
+            self.declare(side, "acknowledged by the receiver", index)
+
+    def weigh_all(self, index: int) -> None:
+        """Apply the limit on all waiting octets of the run."""
+        while self.waiting.total > ALL_OCTETS:
+            self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", index)
+
+    def give_up(self, side: TcpSide, index: int) -> None:
+        """The side ended: what waits is delivered behind its holes."""
+        while side.waiting:
+            self.declare(side, "end of the connection", index)

@@ -1,0 +1,232 @@
+"""Finding frame boundaries in a stream whose start, or some of whose octets, the capture lacks (wire.md 9.5).
+
+Two phases: *synchronise* (any plausible octet may begin a frame) and *trial* (frames are followed from there, and their
+evidence is added up). Nothing is published before a trial has succeeded, and the result is never better than `likely`.
+All trials run side by side: frames that meet at one boundary are one trial, so every octet is looked at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from zmtpscope.findings import FINDINGS
+from zmtpscope.zmtp.commands import read_command
+from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.regime import Framing, Phase, regime
+
+WINDOW = 64 << 10
+"""Every octet in the first 64 KiB may begin a frame; behind them only the first octet of a segment."""
+RETAINED = 1 << 20
+"""A trial that needs more octets than these in front of what was captured last is given up."""
+ENOUGH = 12
+ENOUGH_AT_THE_END = 5
+LEAST_FRAMES = 3
+LARGEST = 1 << 31
+SEALED = b"\x07MESSAGE"
+
+FOR_COMMAND = 8
+FOR_BODY = 1
+FOR_SEGMENT_END = 4
+FOR_KNOWN_SIZE = 2
+
+
+TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
+
+
+def is_known_command(body: bytes) -> bool:
+    """Whether `body` is a command that is known, with its exact grammar."""
+    reader = Reader(body, 0, len(body), 0)
+    layout = read_command(reader, TRAFFIC, {})
+    severities = (finding.severity or FINDINGS[finding.id].severity for finding in reader.findings)
+    return layout is not None and "error" not in severities
+
+
+class Found(NamedTuple):
+    """A trial that succeeded: frames of `framing` begin at stream offset `offset`."""
+
+    framing: Framing
+    offset: int
+
+
+@dataclass(slots=True)
+class Trial:
+    """Frames followed from `start`; the last one begins at `frame`, its body at `body`."""
+
+    start: int
+    score: int
+    bodies: int
+    aligned: bool
+    frame: int
+    body: int
+    command: bool
+
+
+class FrameSearch:
+    """The search in one side's stream under one framing; give it the octets segment by segment.
+
+    `known` says that the side is known to speak `framing`, and `known_sizes` are frame sizes that it sent before octets
+    were lost. Where it is not known, frames have to agree with segments too: other protocols look like frames at times.
+    """
+
+    def __init__(self, framing: Framing, offset: int, known: bool, known_sizes: frozenset[int] = frozenset()) -> None:
+        self.framing = framing
+        self.known = known
+        self.base = self.origin = offset
+        self.limit = offset + WINDOW
+        self.known_sizes = known_sizes
+        self.data = bytearray()
+        self.at = offset
+        self.trials: dict[int, Trial] = {}
+        self.edges: set[int] = {offset}
+        self.starts: list[int] = [offset]
+        """Segment starts behind the window, not looked at yet (the window needs no list)."""
+
+    def feed(self, octets: bytes) -> Found | None:
+        """Take the octets of the next segment; where frames begin, once that is likely enough."""
+        end = self.base + len(self.data)
+        if end >= self.limit:
+            self.starts.append(end)
+        self.edges.add(end)
+        self.data += octets
+        self.edges.add(end + len(octets))
+        found = self._follow()
+        if found is None:
+            self._trim()
+        return found
+
+    @property
+    def end(self) -> int:
+        """The stream offset behind the last octet that was fed."""
+        return self.base + len(self.data)
+
+    def conclude(self) -> Found | None:
+        """No more octets will come in one piece with these: less evidence is enough for frames that begin at a segment
+        start and end with the last octet."""
+        trial = self.trials.get(self.end)
+        if self.known and trial is not None and trial.start in self.edges and trial.score >= ENOUGH_AT_THE_END:
+            return Found(self.framing, trial.start)
+        return None
+
+    def exhausted(self) -> bool:
+        """No trial is under way and every octet of the window was looked at."""
+        return not self.trials and self.at >= self.limit
+
+    def octets_from(self, offset: int) -> bytes:
+        """The octets from stream offset `offset` on, which is not in front of a trial that succeeded."""
+        return bytes(self.data[offset - self.base :])
+
+    def _follow(self) -> Found | None:
+        end = self.base + len(self.data)
+        while self.at <= end:
+            if self._succeeds(self.at):
+                return Found(self.framing, self.trials[self.at].start)
+            trial = self.trials.get(self.at)
+            if (trial is not None or self._may_start()) and not self._step(trial):
+                break
+            self.trials.pop(self.at, None)
+            self.at = self._next(end)
+        if self._succeeds(end):  # a frame may end here although an octet in front of it could begin one
+            return Found(self.framing, self.trials[end].start)
+        return None
+
+    def _succeeds(self, boundary: int) -> bool:
+        """Weigh the frame that ends at `boundary`, once, and tell whether its trial has succeeded."""
+        trial = self.trials.get(boundary)
+        if trial is None:
+            return False
+        if not self._weigh(trial, boundary):
+            del self.trials[boundary]
+            return False
+        trial.frame = trial.body = boundary
+        trial.command = False
+        aligned = self.known or trial.aligned or boundary in self.edges
+        return trial.score >= ENOUGH and trial.bodies >= LEAST_FRAMES and aligned
+
+    def _may_start(self) -> bool:
+        return self.at < self.limit or (bool(self.starts) and self.starts[0] <= self.at)
+
+    def _next(self, end: int) -> int:
+        if self.at + 1 < self.limit:
+            return self.at + 1
+        while self.starts and self.starts[0] <= self.at:
+            del self.starts[0]
+        following = min((offset for offset in self.trials if offset > self.at), default=end + 1)
+        return min(following, self.starts[0] if self.starts else end + 1)
+
+    def _weigh(self, trial: Trial, boundary: int) -> bool:
+        """Add the evidence of the frame that ends at `boundary`; False where it cannot be a frame after all."""
+        first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
+        if trial.command:
+            if not is_known_command(bytes(self.data[body:stop])):
+                return False
+            trial.score += FOR_COMMAND
+        if body == stop or self.data.count(self.data[first], first, stop) == stop - first:
+            return True
+        trial.score += FOR_BODY
+        trial.bodies += 1
+        if stop - body in self.known_sizes:
+            trial.score += FOR_KNOWN_SIZE
+        if self.data.startswith(SEALED, body, stop):
+            trial.score += FOR_COMMAND
+        if boundary in self.edges:
+            trial.score += FOR_SEGMENT_END
+            trial.aligned = True
+        return True
+
+    def _step(self, trial: Trial | None) -> bool:
+        """Read the header at the current offset and move the trial to the frame's end; False to wait for octets."""
+        header = self._header(self.at - self.base)
+        if header is None:
+            return False
+        start, length, command = header
+        if not start:
+            return True
+        boundary = self.at + start + length
+        if trial is None:
+            trial = Trial(self.at, 0, 0, self.at in self.edges, self.at, self.at + start, command)
+        else:
+            self.trials.pop(self.at)
+            trial.frame, trial.body, trial.command = self.at, self.at + start, command
+        rival = self.trials.get(boundary)
+        if rival is None or (rival.score, -rival.start) < (trial.score, -trial.start):
+            self.trials[boundary] = trial
+        return True
+
+    def _header(self, at: int) -> tuple[int, int, bool] | None:
+        """(header length, body length, COMMAND) of a frame at index `at`, zeros where none can be, None to wait."""
+        data = self.data
+        none = (0, 0, False)
+        if at >= len(data):
+            return None
+        first = data[at]
+        if self.framing is Framing.V2:
+            if first not in (0, 1, 2, 3, 4, 6):
+                return none
+            if not first & 2:
+                return None if at + 2 > len(data) else (2, data[at + 1], first == 4)
+            if at + 9 > len(data):
+                return None if not any(data[at + 1 : at + 5]) else none
+            size = int.from_bytes(data[at + 1 : at + 9])
+            return (9, size, first == 6) if 256 <= size <= LARGEST else none
+        if first == 0:
+            return none
+        if first != 255:
+            if at + 2 > len(data):
+                return None
+            return (2, first - 1, False) if data[at + 1] in (0, 1) else none
+        if at + 10 > len(data):
+            return None if not any(data[at + 1 : at + 5]) else none
+        size = int.from_bytes(data[at + 1 : at + 9])
+        return (10, size - 1, False) if 255 <= size <= LARGEST and data[at + 9] in (0, 1) else none
+
+    def _trim(self) -> None:
+        """Give up what lies more than `RETAINED` octets behind."""
+        excess = len(self.data) - RETAINED
+        if excess <= 0:
+            return
+        del self.data[:excess]
+        self.base += excess
+        self.at = max(self.at, self.base)
+        self.trials = {boundary: trial for boundary, trial in self.trials.items() if trial.start >= self.base}
+        self.edges = {edge for edge in self.edges if edge >= self.base}

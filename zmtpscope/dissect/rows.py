@@ -1,0 +1,100 @@
+"""The fields of one message or frame row, by the names of the record schema, made where somebody reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zmtpscope.dissect.batch import FrameRun, MessageRun
+from zmtpscope.dissect.options import Options
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
+
+MORE = 0x01
+PUBLISHERS = frozenset({"PUB", "XPUB"})
+KINDS = {ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
+
+
+def kind_of(run: MessageRun, index: int) -> str:
+    """`kind` of message `index`: data, subscribe, cancel or encrypted."""
+    return KINDS.get(int(run.flags[run.first[index]]) & (ENCRYPTED | SUBSCRIBE | CANCEL), "data")
+
+
+def envelope_length(run: MessageRun, first: int, last: int) -> int | None:
+    """How many frames of a message are envelope, delimiter included; None where nothing tells (wire.md 10.1)."""
+    types = (run.socket_type, run.peer_socket_type)
+    if "REQ" not in types and "REP" not in types:
+        return None
+    for frame in range(first, last):
+        if run.sizes[frame] == 0:
+            return frame - first + 1
+    return None
+
+
+def message_values(run: MessageRun, index: int, options: Options) -> dict[str, Any]:
+    """The own fields of message `index`, by the names of `zmtpscope.records`; bodies as `options` ask for them."""
+    first, last = int(run.first[index]), int(run.last[index])
+    kind = kind_of(run, index)
+    encrypted = kind == "encrypted"
+    sizes = run.sizes[first : last + 1].tolist()
+    complete = bool(run.complete[index])
+    bodies: list[bytes] | None = None
+    kept = "none"
+    if options.bodies != "none" and not encrypted:
+        bodies, kept = _bodies(run, first, last, sum(sizes), options)
+    topic = _topic(run, kind, first)
+    envelope = None if encrypted or kind != "data" else envelope_length(run, first, last)
+    return {
+        "parts": None if encrypted else last - first + 1,
+        "sizes": None if encrypted else sizes,
+        "bodies": bodies,
+        "bodies_kept": kept,
+        "packet_end": int(run.packet_ends[index]),
+        "ts_end_ns": int(run.time_ends[index]),
+        "version": run.version,
+        "socket_type": run.socket_type,
+        "peer_socket_type": run.peer_socket_type,
+        "envelope": None if envelope is None else [to_text(run.head(first + i) or b"") for i in range(envelope - 1)],
+        "topic": None if topic is None else to_text(topic),
+        "kind": kind,
+        "decrypted": False,
+        "payload": None,
+        "complete": complete,
+        "confidence": run.confidence,
+    }
+
+
+def _bodies(run: MessageRun, first: int, last: int, total: int, options: Options) -> tuple[list[bytes] | None, str]:
+    limit = options.head if options.bodies == "head" else None
+    if options.bodies == "full" and total > options.body_limit:
+        limit = 0
+    bodies = [run.head(frame, limit) for frame in range(first, last + 1)]
+    whole = all(
+        body is not None and len(body) == size
+        for body, size in zip(bodies, run.sizes[first : last + 1].tolist(), strict=True)
+    )
+    if whole:
+        return [body or b"" for body in bodies], "full"
+    if limit == 0 or not any(bodies):
+        return None, "none"
+    return [body or b"" for body in bodies], "head"
+
+
+def _topic(run: MessageRun, kind: str, first: int) -> bytes | None:
+    if kind in ("subscribe", "cancel"):
+        body = run.head(first)
+        return None if body is None else body[1:]
+    if kind == "data" and run.socket_type in PUBLISHERS:
+        return run.head(first)
+    return None
+
+
+def frame_values(run: FrameRun, index: int) -> dict[str, Any]:
+    """The own fields of frame `index`; `long` tells the size form that was used, whatever the size."""
+    flags = int(run.flags[index]) & 0xFF
+    return {
+        "flags": flags,
+        "more": bool(flags & MORE),
+        "long": int(run.bodies[index] - run.offsets[index]) > 2,
+        "size": int(run.sizes[index]),
+        "message": int(run.messages[index]),
+    }

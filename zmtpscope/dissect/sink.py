@@ -1,0 +1,80 @@
+"""Where the connections of a run put their records: the batch under way, and what is counted over the whole run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.dissect.batch import Batch, Record
+
+
+@dataclass(slots=True)
+class OctetSums:
+    """The two sums of "nothing lost", over all sides of all connections that have records (architecture.md).
+
+    stream = units + gaps + undissected; captured = units + undissected + repeated + conflicting + late.
+    """
+
+    stream: int = 0
+    units: int = 0
+    gaps: int = 0
+    undissected: int = 0
+    captured: int = 0
+    repeated: int = 0
+    conflicting: int = 0
+    late: int = 0
+
+    def hold(self) -> bool:
+        """Whether both sums come out even."""
+        return (
+            self.stream == self.units + self.gaps + self.undissected
+            and self.captured == self.units + self.undissected + self.repeated + self.conflicting + self.late
+        )
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a whole run saw; the counters are keyed by the words of the records' fields."""
+
+    connections: int = 0
+    other_tcp: int = 0
+    """TCP connections on which nothing looked like ZMTP."""
+    datagrams: int = 0
+    versions: Counter[str] = field(default_factory=Counter)
+    mechanisms: Counter[str] = field(default_factory=Counter)
+    socket_types: Counter[str] = field(default_factory=Counter)
+    handshakes: Counter[str] = field(default_factory=Counter)
+    closes: Counter[str] = field(default_factory=Counter)
+    greetings: int = 0
+    commands: Counter[str] = field(default_factory=Counter)
+    messages: int = 0
+    frames: int = 0
+    body_octets: int = 0
+    gaps: int = 0
+    findings: Counter[str] = field(default_factory=Counter)
+    severities: Counter[str] = field(default_factory=Counter)
+    sums: OctetSums = field(default_factory=OctetSums)
+
+
+class Sink:
+    """Takes records while a block is read; `flush` hands them up as a batch."""
+
+    def __init__(self, files: list[str | None]) -> None:
+        self.files = files
+        self.summary = Summary()
+        self.batch = Batch(files)
+
+    def file(self, packet: int) -> str | None:
+        """The name of the file that a packet reference points into."""
+        index = packet >> FILE_SHIFT
+        return self.files[index] if index < len(self.files) else None
+
+    def put(self, record: Record) -> None:
+        """Add a record to the batch under way."""
+        self.batch.records.append(record)
+
+    def flush(self) -> Batch:
+        """The batch under way; a new one begins."""
+        batch, self.batch = self.batch, Batch(self.files)
+        return batch

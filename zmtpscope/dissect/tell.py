@@ -1,0 +1,132 @@
+"""What a connection tells: events, findings, holes and the connection itself as records of the schema."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit
+from zmtpscope.dissect.reassembly import Hole
+from zmtpscope.dissect.sink import Sink
+from zmtpscope.findings import FINDINGS
+from zmtpscope.records import empty
+from zmtpscope.zmtp.events import Command, Greeting
+from zmtpscope.zmtp.reader import Finding
+
+TOLD = 10
+"""The same finding on the same side makes this many records; then it is counted, and told once more at the end."""
+
+
+class Teller:
+    """Makes the records of one connection. `streams` are the two sides' constants, `whole` those of the connection."""
+
+    def __init__(self, sink: Sink, streams: tuple[Stream, Stream]) -> None:
+        self.sink = sink
+        self.streams = streams
+        both = streams[0]
+        self.whole = Stream(both.conn, both.conn_id, None, both.src_ip, both.src_port, both.dst_ip, both.dst_port)
+        self.told: Counter[tuple[int | None, str]] = Counter()
+        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival]] = {}
+
+    def _values(self, type_: str, stream: Stream, arrival: Arrival) -> dict[str, Any]:
+        values = empty(type_)
+        values.update(
+            schema=1,
+            record=type_,
+            conn=stream.conn,
+            conn_id=stream.conn_id,
+            side=stream.side,
+            ts_ns=arrival.time,
+            file=self.sink.file(arrival.packet),
+            packet=arrival.packet & PACKET_MASK,
+            src_ip=stream.src_ip,
+            src_port=stream.src_port,
+            dst_ip=stream.dst_ip,
+            dst_port=stream.dst_port,
+        )
+        return values
+
+    def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
+        order = (ordinal, stream.conn, stream.side or 0, offset, RANKS[values["record"]])
+        self.sink.put(Record(values["record"], order, values, unit))
+
+    def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
+        """A greeting or command of `side` whose first octet arrived with `first`."""
+        stream = self.streams[side]
+        type_ = "greeting" if isinstance(event, Greeting) else "command"
+        values = self._values(type_, stream, first)
+        values.update(source=0, offset=event.start, length=event.stop - event.start)
+        values.update(event.fields)
+        summary = self.sink.summary
+        if isinstance(event, Greeting):
+            summary.greetings += 1
+        else:
+            summary.commands[values.get("name") or ""] += 1
+        self._put(values, stream, ordinal, event.start, unit)
+
+    def finding(
+        self, side: int | None, finding: Finding, first: Arrival, ordinal: int, refs: tuple[str, ...] = ()
+    ) -> None:
+        """A finding on `side` (None: the connection); from the eleventh of a kind on it is only counted."""
+        summary = self.sink.summary
+        summary.findings[finding.id] += 1
+        summary.severities[finding.severity or FINDINGS[finding.id].severity] += 1
+        key = (side, finding.id)
+        self.told[key] += 1
+        if self.told[key] > TOLD:
+            self.last[key] = (finding, first)
+        else:
+            self._put_finding(side, finding, first, ordinal, refs, 1)
+
+    def repeated(self, side: int, finding: Finding, last: Arrival, count: int) -> None:
+        """`count` more findings of a kind that was told before, the last of them at `last`."""
+        self.sink.summary.findings[finding.id] += count
+        self.sink.summary.severities[FINDINGS[finding.id].severity] += count
+        key = (side, finding.id)
+        self.told[key] = max(self.told[key], TOLD) + count
+        self.last[key] = (finding, last)
+
+    def _put_finding(
+        self, side: int | None, finding: Finding, first: Arrival, ordinal: int, refs: tuple[str, ...], count: int
+    ) -> None:
+        stream = self.whole if side is None else self.streams[side]
+        kind = FINDINGS[finding.id]
+        values = self._values("finding", stream, first)
+        located = finding.start is not None
+        values.update(
+            source=0 if located else None,
+            offset=finding.start,
+            length=finding.length if located else None,
+            id=finding.id,
+            severity=finding.severity or kind.severity,
+            text=f"{kind.text} {finding.detail}" if finding.detail else kind.text,
+            section=kind.section,
+            hint=kind.hint,
+            refs=list(refs),
+            count=count,
+            last_packet=first.packet & PACKET_MASK,
+        )
+        self._put(values, stream, ordinal, finding.start or 0)
+
+    def counted_findings(self, ordinal: int) -> None:
+        """At the end: one more record for every finding that was only counted from some point on."""
+        for key, (finding, last) in self.last.items():
+            self._put_finding(key[0], finding, last, ordinal, (), self.told[key] - TOLD)
+
+    def gap(self, side: int, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
+        """Octets that the capture lost."""
+        stream = self.streams[side]
+        values = self._values("gap", stream, told)
+        values.update(
+            source=0, offset=start, length=hole.octets, bytes=hole.octets, reason=hole.reason, resumed_at=resumed_at
+        )
+        self.sink.summary.gaps += 1
+        self._put(values, stream, told.ordinal, start)
+
+    def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
+        """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""
+        values = self._values("connection", self.whole, start)
+        values.update(own)
+        self._put(values, self.whole, ordinal, 1 << 62)
