@@ -61,8 +61,9 @@ def read_headers(run: PacketRun, decoder: Decoder, reference: int) -> None:
                 offset = 0
             if offset >= 0x50 and start <= end:
                 if end > stop:
-                    flags |= CUT
-                    cut[len(keys)] = end - max(start, stop)
+                    if start < end:
+                        flags |= CUT
+                        cut[len(keys)] = end - max(start, stop)
                     start, end = min(start, stop), stop
                 add_key(key)
                 add_sequence(sequence)

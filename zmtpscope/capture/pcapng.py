@@ -154,6 +154,7 @@ class Reader:
         interfaces, run = self.section.interfaces, self.run
         unpack, trailer, largest = self.section.packet, self.section.trailer, LARGEST_PACKET
         current, unit, divisor, offset = -1, 0, 1, 0
+        upper, base = 0, 0
         add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
         while position + 32 <= end:
             kind, length, interface, high, low, captured, original = unpack(data, position)
@@ -173,12 +174,15 @@ class Reader:
                     add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
             if original > captured:
                 run.missing[len(run.times)] = original - captured
-            time = (high << 32 | low) * unit // divisor + offset
-            if not 0 <= time <= LATEST:
-                time = min(max(time, 0), LATEST)
+            if high != upper:  # it seldom changes
+                upper, base = high, high << 32
+            time = (base + low) * unit
+            if divisor != 1:
+                time //= divisor
+            time += offset
             add_start(start)
             add_stop(start + captured)
-            add_time(time)
+            add_time(time if 0 <= time <= LATEST else LATEST if time > 0 else 0)
             position = stop
         self.position = position
 

@@ -1,0 +1,154 @@
+"""Containers and link layers: whatever form a capture has, the same packets give the same segments."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.capture.containers import (
+    Packet,
+    Segment,
+    Udp,
+    block,
+    captures_of,
+    enhanced,
+    interface,
+    old,
+    option,
+    pcap,
+    pcapng,
+    read,
+    read_octets,
+    section,
+)
+from tests.capture.packets import Crafted, crafted
+from tests.capture.test_headers import tcp_packet
+from zmtpscope.capture import CaptureError
+
+IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
+
+CONTAINERS = {
+    "pcap": pcap,
+    "pcap, big endian": lambda packets: pcap(packets, order=">"),
+    "pcap, nanoseconds": lambda packets: pcap(packets, nanoseconds=True),
+    "pcap, nanoseconds, big endian": lambda packets: pcap(packets, nanoseconds=True, order=">"),
+    "pcap, modified": lambda packets: pcap(packets, modified=True),
+    "pcap, modified, big endian": lambda packets: pcap(packets, modified=True, order=">"),
+    "pcapng": pcapng,
+    "pcapng, big endian": lambda packets: pcapng(packets, order=">"),
+    "pcapng, old packet blocks": lambda packets: pcapng(packets, old_blocks=True),
+    "pcapng, old packet blocks, big endian": lambda packets: pcapng(packets, old_blocks=True, order=">"),
+}
+
+
+def family(order: str, darwin: int = 30) -> dict[bytes, bytes]:
+    return {IPV4: struct.pack(order + "I", 2), IPV6: struct.pack(order + "I", darwin)}
+
+
+LINKS = {
+    "Ethernet": (1, lambda kind: bytes(12) + kind),
+    "802.1Q": (1, lambda kind: bytes(12) + b"\x81\x00\x20\x05" + kind),
+    "QinQ": (1, lambda kind: bytes(12) + b"\x88\xa8\x00\x05\x81\x00\x00\x06" + kind),
+    "802.3 with SNAP": (1, lambda kind: bytes(12) + b"\x00\x40\xaa\xaa\x03\0\0\0" + kind),
+    **{f"raw {link}": (link, lambda kind: b"") for link in (101, 12, 14, 228, 229)},
+    "BSD null": (0, family("<").__getitem__),
+    "BSD null, big endian": (0, family(">", 28).__getitem__),
+    "BSD loop": (108, family(">", 24).__getitem__),
+    "Linux cooked": (113, lambda kind: bytes(14) + kind),
+    "Linux cooked, 802.1Q": (113, lambda kind: bytes(14) + b"\x81\x00\x00\x05" + kind),
+    "Linux cooked 2": (276, lambda kind: kind + bytes(18)),
+    "Linux cooked 2, 802.1Q": (276, lambda kind: b"\x81\x00" + bytes(18) + b"\x00\x05" + kind),
+    "PPP": (9, lambda kind: b"\xff\x03" + {IPV4: b"\x00\x21", IPV6: b"\x00\x57"}[kind]),
+    "PPP, short": (9, lambda kind: {IPV4: b"\x21", IPV6: b"\x57"}[kind]),
+    "PPP in HDLC framing": (50, lambda kind: b"\xff\x03" + {IPV4: b"\x00\x21", IPV6: b"\x00\x57"}[kind]),
+    "PPPoE": (51, lambda kind: b"\x11\0\0\1\0\x40" + {IPV4: b"\x00\x21", IPV6: b"\x00\x57"}[kind]),
+    "Cisco HDLC": (104, lambda kind: b"\x0f\0" + kind),
+    "PKTAP": (258, lambda kind: struct.pack("<III", 108, 1, 1) + bytes(96) + bytes(12) + kind),
+    "NFLOG": (239, lambda kind: {IPV4: b"\2", IPV6: b"\x0a"}[kind] + b"\0\0\0\x05\0\x03\0x\0\0\0\x00\0\x09\0"),
+}
+
+
+def on(link: str, packet: Crafted, time: int) -> Packet:
+    """The IP packet of `packet` on another link layer."""
+    number, header = LINKS[link]
+    return Packet(header(IPV4 if packet.ip[0] >> 4 == 4 else IPV6) + packet.ip, time=time, link=number)
+
+
+def without_references(result: tuple[list[Segment], list[Udp]]) -> tuple[list[Segment], list[Udp]]:
+    segments, datagrams = result
+    return [each._replace(file=0, packet=0) for each in segments], [each._replace(file=0, packet=0) for each in datagrams]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("containers")
+
+
+some_packets = st.lists(crafted(udp=None), min_size=1, max_size=5)
+START = 1_700_000_000_123_456_000
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@given(packets=some_packets, data=st.data())
+def test_every_container_on_every_link_layer_gives_the_same_segments(
+    folder: Path, container: str, packets: list[Crafted], data: st.DataObject
+) -> None:
+    link = data.draw(st.sampled_from(sorted(LINKS)))
+    plain = pcap([Packet(packet.octets, time=START + index * 1000) for index, packet in enumerate(packets)])
+    other = CONTAINERS[container]([on(link, packet, START + index * 1000) for index, packet in enumerate(packets)])
+    assert read_octets(folder, other) == read_octets(folder, plain)
+
+
+@given(packets=some_packets, links=st.lists(st.sampled_from(sorted(LINKS)), min_size=5, max_size=5))
+def test_link_layers_may_be_mixed_in_one_pcapng(folder: Path, packets: list[Crafted], links: list[str]) -> None:
+    plain = pcap([Packet(packet.octets, time=START + index * 1000) for index, packet in enumerate(packets)])
+    mixed = [on(link, packet, START + index * 1000) for index, (packet, link) in enumerate(zip(packets, links))]
+    assert read_octets(folder, pcapng(mixed)) == read_octets(folder, plain)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@given(packets=st.lists(crafted(udp=None), min_size=1, max_size=20), size=st.sampled_from([64, 65, 100, 1000, 4096]))
+def test_block_size_changes_nothing(folder: Path, container: str, packets: list[Crafted], size: int) -> None:
+    """P1 at the bottom: the blocks that a file is read in are nobody's business."""
+    file = CONTAINERS[container]([Packet(packet.octets, time=START) for packet in packets])
+    assert read_octets(folder, file, block_size=size) == read_octets(folder, file)
+
+
+@given(packets=st.lists(crafted(udp=None), min_size=1, max_size=6), data=st.data())
+def test_a_file_that_ends_early_gives_everything_in_front_of_the_cut(
+    folder: Path, packets: list[Crafted], data: st.DataObject
+) -> None:
+    container = data.draw(st.sampled_from(sorted(CONTAINERS)))
+    file = CONTAINERS[container]([Packet(packet.octets, time=START) for packet in packets])
+    stop = data.draw(st.integers(24 if container.startswith("pcap,") or container == "pcap" else 28, len(file)))
+    captures = captures_of(folder, file[:stop])
+    segments, datagrams = read(captures)
+    whole_segments, whole_datagrams = read_octets(folder, file)
+    assert segments == whole_segments[: len(segments)]
+    assert datagrams == whole_datagrams[: len(datagrams)]
+    if stop == len(file):
+        assert not captures.problems
+    for problem in captures.problems:
+        assert problem.packet == captures.statistics.packets
+        assert 0 < problem.offset < stop
+
+
+@given(packets=st.lists(crafted(), min_size=1, max_size=4), seed=st.randoms(use_true_random=False))
+def test_any_octets_in_a_container_raise_nothing(folder: Path, packets: list[Crafted], seed: random.Random) -> None:
+    container = seed.choice(sorted(CONTAINERS))
+    file = bytearray(CONTAINERS[container]([Packet(packet.octets, time=START) for packet in packets]))
+    for _ in range(seed.randrange(1, 6)):
+        file[seed.randrange(4, len(file))] = seed.choice((0, 1, 2, 3, 6, 0x0A, 0x7F, 0x80, 0xFF))
+    results = []
+    for size in (64, 1 << 20):
+        try:
+            captures = captures_of(folder, bytes(file), block_size=size)
+            results.append((read(captures), captures.problems, captures.statistics))
+        except CaptureError:
+            results.append(None)
+    assert results[0] == results[1]

@@ -1,0 +1,209 @@
+"""The header loop and the decoder: they agree with dpkt, with scapy, and with each other, and nothing raises."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import dpkt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.layers.l2 import Ether
+
+from tests.capture.containers import Packet, Segment, Udp, captures_of, pcap, read, read_octets
+from tests.capture.packets import Crafted, crafted
+from zmtpscope.capture.captures import Captures
+from zmtpscope.capture.decoder import Decoder
+from zmtpscope.capture.headers import read_headers
+from zmtpscope.capture.link import LAYOUTS
+from zmtpscope.capture.packets import PacketRun
+from zmtpscope.capture.segments import CUT, SegmentBlock
+from zmtpscope.capture.statistics import CaptureStatistics
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("headers")
+
+
+def expected(packets: list[Crafted]) -> tuple[list[Segment], list[Udp]]:
+    """What must come out of a capture of `packets`, all taken at the same time."""
+    time = Packet(b"").time
+    segments, datagrams = [], []
+    for number, packet in enumerate(packets, 1):
+        if packet.udp:
+            datagrams.append(Udp(0, number, time, packet.key, packet.payload))
+        else:
+            fields = (packet.sequence, packet.acknowledgment, packet.flags, packet.payload)
+            segments.append(Segment(0, number, time, packet.key, *fields, 0))
+    return segments, datagrams
+
+
+@given(packets=st.lists(crafted(udp=None), max_size=12))
+def test_every_valid_packet_becomes_what_was_put_in(folder: Path, packets: list[Crafted]) -> None:
+    """Options, extension headers, tags and padding change nothing."""
+    assert read_octets(folder, pcap([Packet(packet.octets) for packet in packets])) == expected(packets)
+
+
+def inner(layer: Any) -> Any:
+    """The IP packet in what dpkt made of an Ethernet frame."""
+    while not isinstance(layer, dpkt.ip.IP | dpkt.ip6.IP6):
+        layer = layer.data
+    return layer
+
+
+@given(packets=st.lists(crafted(), min_size=1, max_size=8))
+def test_dpkt_reads_the_same(folder: Path, packets: list[Crafted]) -> None:
+    segments, _ = read_octets(folder, pcap([Packet(packet.octets) for packet in packets]))
+    assert len(segments) == len(packets)
+    for segment, packet in zip(segments, packets, strict=True):
+        ip = inner(dpkt.ethernet.Ethernet(packet.octets))
+        tcp = ip.data
+        key = ip.src + ip.dst + tcp.sport.to_bytes(2, "big") + tcp.dport.to_bytes(2, "big")
+        assert (segment.key, segment.sequence, segment.acknowledgment) == (key, tcp.seq, tcp.ack)
+        assert segment.flags == tcp.flags & 0xFF
+        # dpkt keeps Ethernet padding where the payload is empty or IPv6.
+        assert tcp.data[: len(segment.payload)] == segment.payload
+        assert tcp.data[len(segment.payload) :].strip(b"\0\xee") == b""
+
+
+@given(packets=st.lists(crafted(), min_size=1, max_size=4))
+def test_scapy_reads_the_same(folder: Path, packets: list[Crafted]) -> None:
+    segments, _ = read_octets(folder, pcap([Packet(packet.octets) for packet in packets]))
+    assert len(segments) == len(packets)
+    for segment, packet in zip(segments, packets, strict=True):
+        tcp = Ether(packet.octets)["TCP"]
+        assert (segment.sequence, segment.acknowledgment, segment.flags) == (tcp.seq, tcp.ack, int(tcp.flags) & 0xFF)
+        assert segment.key[-4:] == tcp.sport.to_bytes(2, "big") + tcp.dport.to_bytes(2, "big")
+        assert segment.payload == (bytes(tcp["Raw"].load) if tcp.haslayer("Raw") else b"")
+
+
+@given(packet=crafted(plain=True), data=st.data())
+def test_a_snap_length_cuts_payload_and_says_how_much(folder: Path, packet: Crafted, data: st.DataObject) -> None:
+    """Headers that are there give a segment, however little of the payload was captured."""
+    at = packet.octets.index(packet.ip)
+    header = at + len(packet.ip) - len(packet.payload)
+    kept = data.draw(st.integers(header, len(packet.octets)))
+    cut = Packet(packet.octets[:kept], original=len(packet.octets))
+    (segment,), _ = read_octets(folder, pcap([cut]))
+    missing = max(0, len(packet.payload) - (kept - header))
+    assert segment.cut == missing
+    assert segment.flags == packet.flags | (CUT if missing else 0)
+    assert segment.payload == packet.payload[: len(packet.payload) - missing]
+    assert segment.sequence == packet.sequence
+
+
+@given(packet=crafted(plain=True), data=st.data())
+def test_a_cut_inside_tcp_options_leaves_a_segment_without_payload(
+    folder: Path, packet: Crafted, data: st.DataObject
+) -> None:
+    at = packet.octets.index(packet.ip)
+    header = at + len(packet.ip) - len(packet.payload)
+    fixed = at + (20 if packet.ip[0] >> 4 == 4 else 40) + 20
+    kept = data.draw(st.integers(fixed, header))
+    (segment,), _ = read_octets(folder, pcap([Packet(packet.octets[:kept], original=len(packet.octets))]))
+    assert (segment.sequence, segment.payload, segment.cut) == (packet.sequence, b"", len(packet.payload))
+    assert bool(segment.flags & CUT) == bool(packet.payload)
+
+
+def run_of(packets: list[bytes], link: int) -> PacketRun:
+    """Packets one behind the other, as a container reader hands them on."""
+    run = PacketRun(b"".join(packets), link, 1)
+    position = 0
+    for index, octets in enumerate(packets):
+        run.starts.append(position)
+        position += len(octets)
+        run.stops.append(position)
+        run.times.append(index)
+    return run
+
+
+def columns(block: SegmentBlock) -> list[object]:
+    names = ("keys", "sequences", "acknowledgments", "flags", "starts", "stops", "packets", "times", "cut", "datagrams")
+    return [block.data, *(getattr(block, name) for name in names)]
+
+
+@given(
+    packets=st.lists(crafted(udp=None), min_size=1, max_size=6),
+    link=st.sampled_from([*LAYOUTS, 9, 51, 104, 239, 258, 147]),
+    seed=st.integers(0, 2**32),
+)
+def test_damaged_headers_mean_the_same_to_loop_and_decoder(packets: list[Crafted], link: int, seed: int) -> None:
+    """Any octets whatever, on any link layer: nothing raises, and the fast way is the slow way, only faster."""
+    chance = random.Random(seed)
+    damaged = []
+    for packet in packets:
+        octets = bytearray(packet.octets if chance.random() < 0.7 else packet.ip)
+        for _ in range(chance.randrange(4)):
+            octets[chance.randrange(min(80, len(octets)))] = chance.choice((0, 1, 4, 6, 0x45, 0x60, 0xFF, 0x81, 8))
+        damaged.append(bytes(octets[: chance.choice((len(octets), chance.randrange(len(octets))))]))
+    run = run_of(damaged, link)
+    loop, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
+    loop.begin(SegmentBlock(run.data, 0))
+    read_headers(run, loop, 1)
+    alone.begin(SegmentBlock(run.data, 0))
+    for index, (start, stop) in enumerate(zip(run.starts, run.stops, strict=True)):
+        alone.packet(link, start, stop, 0, index + 1, index)
+    loop.finish()
+    alone.finish()
+    assert columns(loop.block) == columns(alone.block)
+    assert loop.statistics == alone.statistics
+
+
+def tcp_packet(total: int, payload: bytes, *, header: int = 0x50) -> bytes:
+    """An Ethernet frame with IPv4 and TCP whose announced lengths are given."""
+    ip = bytes((0x45, 0)) + total.to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + bytes((10, 0, 0, 1, 10, 0, 0, 2))
+    tcp = b"\x12\x34\x15\xb3" + (7).to_bytes(4, "big") + (9).to_bytes(4, "big") + bytes((header, 0x18)) + bytes(6)
+    return bytes(12) + b"\x08\x00" + ip + tcp + payload
+
+
+def test_a_total_length_of_zero_reaches_to_the_end_of_the_packet(tmp_path: Path) -> None:
+    """Segmentation offload: the length did not fit its field."""
+    body = bytes(range(256)) * 300
+    whole, cut = Packet(tcp_packet(0, body)), Packet(tcp_packet(0, body[:100]), original=54 + len(body))
+    (first, second), _ = read_octets(tmp_path, pcap([whole, cut]))
+    assert (first.payload, first.cut) == (body, 0)
+    assert (second.payload, second.cut, second.flags & CUT) == (body[:100], len(body) - 100, CUT)
+
+
+def test_padding_is_no_payload(tmp_path: Path) -> None:
+    (segment,), _ = read_octets(tmp_path, pcap([Packet(tcp_packet(40, bytes(6)))]))
+    assert segment.payload == b""
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (tcp_packet(39, b""), "TCP header lies"),
+        (tcp_packet(40, b"", header=0x40), "TCP header lies"),
+        (tcp_packet(40, b"", header=0xF0), "TCP header lies"),
+        (tcp_packet(19, b""), "IP header lies"),
+        (tcp_packet(40, b"")[:40], "headers cut short"),
+        (tcp_packet(40, b"")[:20], "headers cut short"),
+        (b"", "headers cut short"),
+        (tcp_packet(40, b"").replace(b"\x40\x06", b"\x40\x01"), "other IP protocol"),
+        (bytes(12) + b"\x08\x06" + bytes(28), "not IP"),
+        (bytes(12) + b"\x81\x00\0\0" * 40 + b"\x08\0", "headers nested too deep"),
+    ],
+)
+def test_what_gives_no_segment_is_counted_by_its_reason(tmp_path: Path, octets: bytes, reason: str) -> None:
+    captures = captures_of(tmp_path, pcap([Packet(octets)]))
+    assert read(captures) == ([], [])
+    assert captures.statistics.other == {reason: 1}
+
+
+def test_an_unknown_link_type_is_counted(tmp_path: Path) -> None:
+    captures = captures_of(tmp_path, pcap([Packet(tcp_packet(40, b""))] * 3, link=147))
+    assert read(captures) == ([], [])
+    assert captures.statistics.other == {"link type 147 is not known": 3}
+
+
+def test_statistics_count_packets_octets_and_times(tmp_path: Path) -> None:
+    packets = [Packet(tcp_packet(40, b""), time=time * 1000) for time in (5, 3, 9)]
+    captures: Captures = captures_of(tmp_path, pcap(packets))
+    read(captures)
+    statistics = captures.statistics
+    assert (statistics.packets, statistics.octets) == (3, 3 * 54)
+    assert (statistics.first_time, statistics.last_time) == (5000, 9000)
