@@ -45,13 +45,18 @@ def read_header_1(reader: Reader) -> tuple[int, int]:
     return flags, length - 1
 
 
-def judge_header_1(reader: Reader, flags: int, size: int, header: int) -> None:
-    """Findings of the header of a 1.0 message frame that started at `reader.unit` and has `header` octets."""
+def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_noted: bool) -> None:
+    """Findings of the header of a 1.0 message frame that started at `reader.unit` and has `header` octets.
+
+    `habit_noted`: flags 7E and 7F were met before on this side.
+    """
     if header == 10 and size < 254:
         reader.finding("ZMTP10-FRAME-03", reader.unit, 9)
-    if flags & ~MORE:
-        habit = "note" if flags in HABITUAL_FLAGS_1 else None
-        reader.finding("ZMTP10-FRAME-02", reader.unit + header - 1, 1, habit)
+    if flags in HABITUAL_FLAGS_1:
+        if not habit_noted:
+            reader.finding("ZMTP10-FRAME-02", reader.unit + header - 1, 1, "note")
+    elif flags & ~MORE:
+        reader.finding("ZMTP10-FRAME-02", reader.unit + header - 1, 1)
 
 
 def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:

@@ -7,7 +7,7 @@ further octet could change it, so the order in which the octets of the two sides
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from typing import NamedTuple
 
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
@@ -43,21 +43,28 @@ class Decision:
     confidence: str = "proven"
 
 
-class Class(Enum):
+class Class(IntEnum):
     """What the octets of one side look like so far."""
 
-    NONE = "nothing"
-    WAIT = "too few octets"
-    ALIEN = "not ZMTP"
-    CUT = "the beginning of a first 1.0 frame"
-    OLD = "a first 1.0 frame"
-    DOUBTFUL = "a first 1.0 frame, then octets that look like none"
-    FIRM = "two 1.0 frames"
-    SIGNATURE = "a signature"
-    REVISION_0 = "revision 0"
-    REVISION_1 = "revision 1"
-    REVISION_2 = "revision 2"
-    REVISION_3 = "version 3 or above"
+    NONE = 0
+    WAIT = 1
+    """Too few octets to tell."""
+    ALIEN = 2
+    """Not ZMTP."""
+    CUT = 3
+    """The beginning of a first 1.0 frame."""
+    OLD = 4
+    """A first 1.0 frame."""
+    DOUBTFUL = 5
+    """A first 1.0 frame, then octets that look like none."""
+    FIRM = 6
+    """Two 1.0 frames."""
+    SIGNATURE = 7
+    REVISION_0 = 8
+    REVISION_1 = 9
+    REVISION_2 = 10
+    REVISION_3 = 11
+    """Version 3 or above."""
 
 
 _OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
@@ -144,7 +151,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
     if one is Class.REVISION_3 and other is Class.REVISION_3 and len(first) > 11 and len(second) > 11:
         return _agreed_3(first, second)
     if Class.ALIEN in classes:
-        decision: Decision | None = _unknown(first, second, classes)
+        decision = _unknown(first, second, classes) if over or _are_settled(first, second, classes) else None
     elif one in _OLD or other in _OLD:
         decision = _with_old(first, second, classes)
     elif one in _VERSIONED and other in _VERSIONED:
@@ -153,10 +160,9 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
         decision = None
     if over:
         return _at_the_end(first, second, classes) if decision is None else decision
-    if decision is None or decision.version is not None:
-        return decision
-    # Without a version each side is shown as what it is, so that has to be certain too.
-    return decision if _is_settled(first, one) and _is_settled(second, other) else None
+    if decision is not None and decision.version is None and not _are_settled(first, second, classes):
+        return None
+    return decision
 
 
 def _settle(one: Class, other: Class) -> tuple[Class, Class]:
@@ -189,6 +195,11 @@ def _shape(octets: bytes, kind: Class) -> Form:
     return forms.get(kind, Form.WAIT)
 
 
+def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
+    """Where no version will be in force each side is shown as what it is, so that has to be certain too."""
+    return _is_settled(first, classes[0]) and _is_settled(second, classes[1])
+
+
 def _is_settled(octets: bytes, kind: Class) -> bool:
     """Whether no further octet can change the form that a side has by itself."""
     if kind is Class.REVISION_3:
@@ -208,9 +219,7 @@ def _announced(octets: bytes, kind: Class) -> str:
         return "1.0"
     if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and not _form_3(octets)):
         return "2.0"
-    if kind in (Class.REVISION_2, Class.REVISION_3):
-        return f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}"
-    return str(kind.value)
+    return f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}"
 
 
 def _agreed(
@@ -333,22 +342,11 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
     )
 
 
-_ADVANCE = (
-    Class.NONE,
-    Class.WAIT,
-    Class.SIGNATURE,
-    Class.REVISION_0,
-    Class.REVISION_1,
-    Class.REVISION_2,
-    Class.REVISION_3,
-)
-
-
 def _most_advanced(classes: tuple[Class, Class]) -> int:
     """The side to report by: revision 1 decides over 3.x, because a 3.x side would follow it."""
     if Class.REVISION_1 in classes:
         return classes.index(Class.REVISION_1)
-    return int(_ADVANCE.index(classes[1]) > _ADVANCE.index(classes[0]))
+    return int(classes[1] > classes[0])
 
 
 def _report(octets: bytes, kind: Class) -> tuple[str, str]:

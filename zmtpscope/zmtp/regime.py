@@ -7,7 +7,13 @@ from enum import Enum
 from functools import lru_cache
 
 
-class Framing(Enum):
+class _Kind(Enum):
+    """An enumeration that is hashed by identity: regimes are looked up often, and `Enum` hashes in Python."""
+
+    __hash__ = object.__hash__
+
+
+class Framing(_Kind):
     """How frames are delimited (wire.md 3.1, 4.2, 6)."""
 
     V1 = "1.0"
@@ -16,7 +22,7 @@ class Framing(Enum):
     """Flags, size, body: ZMTP 2.0 and 3.x."""
 
 
-class Phase(Enum):
+class Phase(_Kind):
     """Where a side stands: it greets, shakes hands (3.x only), then sends traffic."""
 
     GREETING = "greeting"
@@ -24,7 +30,7 @@ class Phase(Enum):
     TRAFFIC = "traffic"
 
 
-class Form(Enum):
+class Form(_Kind):
     """The shape of the first octets of one side (wire.md 9.2, 9.3)."""
 
     NOTHING = "none"

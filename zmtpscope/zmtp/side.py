@@ -6,6 +6,8 @@ careful reader here, after which the scanner goes on (design, "Two lanes").
 
 from __future__ import annotations
 
+import re
+
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
@@ -13,6 +15,7 @@ from zmtpscope.zmtp.content import ENCRYPTING, MESSAGE_HEAD, MESSAGE_NAME, Kind
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE, Command, Event, Fields, FrameColumns, Greeting, Remark
 from zmtpscope.zmtp.framing import (
     COMMAND,
+    HABITUAL_FLAGS_1,
     LARGEST_SIZE,
     MORE,
     judge_header_1,
@@ -31,6 +34,8 @@ STORED = 10
 
 RULED = SUBSCRIBERS | {"RADIO", "DISH"}
 """Sender types with a rule for single frames: their frames are read with care."""
+
+_ZEROS = re.compile(rb"\0+")
 
 _FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.VERSIONED_1: Framing.V1}
 
@@ -89,7 +94,7 @@ class SideReader:
         self.identity: str | None = None
         self.repeats: dict[str, tuple[int, int | None]] = {}
         self._raised: dict[str, int] = {}
-        self._once: set[str] = set()
+        self._habits: set[str] = set()
         self._conduct = Conduct(None)
         self._nonces = curve.Nonces()
         self._padding = 0
@@ -219,7 +224,7 @@ class SideReader:
         if self.regime.framing is Framing.V2:
             at = scan_2(data, at, base, self.frames)
         else:
-            at = scan_1(data, at, base, self.frames, "ZMTP10-FRAME-02" in self._once)
+            at = scan_1(data, at, base, self.frames, "ZMTP10-FRAME-02" in self._habits)
         if len(self.frames.flags) > rows:
             self.position = base + at
             self.message_open = bool(self.frames.flags[-1] & MORE)
@@ -263,7 +268,8 @@ class SideReader:
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
         """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
         if self.regime.framing is Framing.V1:
-            judge_header_1(reader, flags, size, reader.body - reader.unit)
+            habit_noted = flags in HABITUAL_FLAGS_1 and not self._first_time("ZMTP10-FRAME-02")
+            judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
         inside, self.message_open = self.message_open, bool(flags & MORE)
         row_flags = flags
         fields: Fields = {}
@@ -280,9 +286,11 @@ class SideReader:
             if self.regime.socket_type in RULED:
                 self._judge_ruled(reader, flags, size, inside)
         self.frames.append(reader.unit, reader.body, size, row_flags)
-        self._remark(reader.unit, reader.body + size, self._habits_once(reader.findings), frame=True)
         self.position = reader.body + size
-        self._settle_phase()
+        if reader.findings:
+            self._remark(reader.unit, self.position, reader.findings, frame=True)
+        if self.regime.phase is Phase.HANDSHAKE:
+            self._settle_phase()
 
     def _read_command(self, reader: Reader, flags: int, size: int) -> bool:
         whole = size <= LARGEST_AWAITED_COMMAND
@@ -304,13 +312,13 @@ class SideReader:
         if layout is not None:
             self._conduct.command(reader, layout)
         name = fields.get("name")
-        if name in ("PING", "PONG") and read_under.version == "3.0":
+        if name in ("PING", "PONG") and read_under.version == "3.0" and self._first_time("ZMTP31-PING-05"):
             reader.finding("ZMTP31-PING-05", *reader.name_span)
         if "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[layout.name if layout else ""])
         self._learn(reader, fields)
         self.position = reader.body + size
-        findings = tuple(self._habits_once(reader.findings))
+        findings = tuple(reader.findings)
         self.events.append(Command(reader.unit, self.position, read_under, fields, findings))
         self._settle_phase()
         return True
@@ -324,7 +332,7 @@ class SideReader:
 
     def _judge_encrypted(self, reader: Reader, flags: int) -> None:
         if self.regime.mechanism == "CURVE":
-            if not flags & COMMAND:
+            if not flags & COMMAND and self._first_time("CURVE-10"):
                 reader.finding("CURVE-10", reader.unit, 1)
             if flags & MORE:
                 reader.finding("CURVE-18", reader.unit, 1)
@@ -361,7 +369,19 @@ class SideReader:
         self.unreliable = True
         self.position = reader.offset
         self._remark(reader.unit, reader.offset, reader.findings)
+        if "ZMTP10-FRAME-01" in self.repeats:
+            self._pass_run_of_zeros(reader)
         return True
+
+    def _pass_run_of_zeros(self, reader: Reader) -> None:
+        """Count a run of such units at once: streams of zeros are common in files that are not ZMTP."""
+        run = _ZEROS.match(reader.data, reader.position)
+        if run is not None:
+            count, _ = self.repeats["ZMTP10-FRAME-01"]
+            passed = run.end() - run.start()
+            self.position += passed
+            self.repeats["ZMTP10-FRAME-01"] = (count + passed, self.position - 1)
+            self._raised["ZMTP10-FRAME-01"] += passed
 
     def _break(self, reader: Reader) -> bool:
         self._remark(reader.unit, reader.body, reader.findings)
@@ -399,18 +419,12 @@ class SideReader:
         plain = now.mechanism not in ENCRYPTING and now.socket_type not in RULED
         self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided
 
-    def _habits_once(self, findings: list[Finding]) -> list[Finding]:
-        """Leave out findings that show on every frame of some implementation and were raised before."""
-        kept = []
-        for finding in findings:
-            habit = finding.id in ("CURVE-10", "ZMTP31-PING-05") or (
-                finding.id == "ZMTP10-FRAME-02" and finding.severity == "note"
-            )
-            if not habit or finding.id not in self._once:
-                kept.append(finding)
-            if habit:
-                self._once.add(finding.id)
-        return kept
+    def _first_time(self, habit: str) -> bool:
+        """Whether a habit, which shows on every frame of some implementation, is met for the first time."""
+        if habit in self._habits:
+            return False
+        self._habits.add(habit)
+        return True
 
     def _remark(self, start: int, stop: int, findings: list[Finding], frame: bool = False) -> None:
         kept = []
