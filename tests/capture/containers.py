@@ -91,9 +91,7 @@ def interface(link: int = ETHERNET, order: str = "<", options: bytes = b"", snap
 
 def enhanced(packet: Packet, units: int, number: int = 0, order: str = "<", options: bytes = b"") -> bytes:
     """An Enhanced Packet Block."""
-    head = struct.pack(
-        order + "IIIII", number, units >> 32, units & 0xFFFFFFFF, len(packet.octets), packet.wire_length
-    )
+    head = struct.pack(order + "IIIII", number, units >> 32, units & 0xFFFFFFFF, len(packet.octets), packet.wire_length)
     return block(6, head + packet.octets + bytes(-len(packet.octets) % 4) + options, order)
 
 

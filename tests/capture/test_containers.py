@@ -14,20 +14,13 @@ from tests.capture.containers import (
     Packet,
     Segment,
     Udp,
-    block,
     captures_of,
-    enhanced,
-    interface,
-    old,
-    option,
     pcap,
     pcapng,
     read,
     read_octets,
-    section,
 )
 from tests.capture.packets import Crafted, crafted
-from tests.capture.test_headers import tcp_packet
 from zmtpscope.capture import CaptureError
 
 IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
@@ -81,7 +74,9 @@ def on(link: str, packet: Crafted, time: int) -> Packet:
 
 def without_references(result: tuple[list[Segment], list[Udp]]) -> tuple[list[Segment], list[Udp]]:
     segments, datagrams = result
-    return [each._replace(file=0, packet=0) for each in segments], [each._replace(file=0, packet=0) for each in datagrams]
+    return [each._replace(file=0, packet=0) for each in segments], [
+        each._replace(file=0, packet=0) for each in datagrams
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +102,9 @@ def test_every_container_on_every_link_layer_gives_the_same_segments(
 @given(packets=some_packets, links=st.lists(st.sampled_from(sorted(LINKS)), min_size=5, max_size=5))
 def test_link_layers_may_be_mixed_in_one_pcapng(folder: Path, packets: list[Crafted], links: list[str]) -> None:
     plain = pcap([Packet(packet.octets, time=START + index * 1000) for index, packet in enumerate(packets)])
-    mixed = [on(link, packet, START + index * 1000) for index, (packet, link) in enumerate(zip(packets, links))]
+    mixed = [
+        on(link, packet, START + index * 1000) for index, (packet, link) in enumerate(zip(packets, links, strict=False))
+    ]
     assert read_octets(folder, pcapng(mixed)) == read_octets(folder, plain)
 
 

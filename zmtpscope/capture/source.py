@@ -155,10 +155,29 @@ class Gzip:
                 self._input = self._raw.read(RAW_READ)
                 if not self._input:
                     raise EOFError("it ends too early")
-            octets = self._member.decompress(self._input, size)
-            self._input = self._member.unconsumed_tail
+            before = self._member.copy()
+            try:
+                octets = self._member.decompress(self._input, size)
+                self._input = self._member.unconsumed_tail
+            except zlib.error:
+                octets = self._up_to_damage(before, size)
             if octets:
                 return octets
+
+    def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
+        """What an input that is damaged somewhere gives in front of the damage; raises where that is nothing."""
+        octets = b""
+        while self._input and len(octets) < size:
+            try:
+                octets += member.decompress(self._input[:1], size - len(octets))
+            except zlib.error:
+                if octets:
+                    break
+                raise
+            self._input = member.unconsumed_tail + self._input[1:]
+        # What follows is the damage itself: the next read meets it at once.
+        self._member = member
+        return octets
 
 
 def zstd(path: str, raw: Raw) -> Octets:

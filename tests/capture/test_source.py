@@ -1,0 +1,233 @@
+"""Where octets come from: files, pipes, standard input, compressed streams; and the errors of each, for people."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import os
+import random
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.capture.containers import Packet, captures_of, pcap, pcapng, read
+from tests.capture.test_headers import tcp_packet
+from zmtpscope.capture import CaptureError, open_captures
+
+PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(200)]
+FILE = pcap(PACKETS)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(FILE)
+    return path
+
+
+def test_a_fifo_is_read_without_seeking(tmp_path: Path, file: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(FILE,))
+    writer.start()
+    result = read(open_captures([str(path)]))
+    writer.join()
+    assert result == read(open_captures([str(file)]))
+
+
+READ_STDIN = """
+import sys
+from zmtpscope.capture import open_captures
+captures = open_captures(["-"])
+print(captures.files, sum(len(block.keys) for block in captures), captures.problems)
+"""
+
+
+@pytest.mark.parametrize("content", [FILE, pcapng(PACKETS), gzip.compress(FILE)], ids=["pcap", "pcapng", "gzip"])
+def test_standard_input_is_a_file_without_a_name(content: bytes) -> None:
+    done = subprocess.run([sys.executable, "-c", READ_STDIN], input=content, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[None] 200 []"
+
+
+def test_standard_input_can_be_read_once() -> None:
+    with pytest.raises(CaptureError, match="standard input: can be read only once"):
+        open_captures(["-", "-"])
+
+
+@pytest.mark.parametrize(
+    "compress", [gzip.compress, lambda octets: gzip.compress(octets[:999]) + gzip.compress(octets[999:])]
+)
+@pytest.mark.parametrize("block_size", [64, 1 << 20])
+def test_gzip_is_recognised_by_its_octets(tmp_path: Path, file: Path, block_size: int, compress: object) -> None:
+    """Whatever the file is called, in one member or in several, with padding behind it."""
+    assert callable(compress)
+    packed = captures_of(tmp_path, compress(FILE) + bytes(512), block_size=block_size)
+    assert read(packed) == read(open_captures([str(file)]))
+    assert packed.problems == []
+
+
+@pytest.mark.parametrize("block_size", [64, 4096, 1 << 20])
+def test_a_gzip_stream_that_is_cut_gives_what_is_in_front_of_the_cut(tmp_path: Path, block_size: int) -> None:
+    noise = [Packet(tcp_packet(1040, random.randbytes(1000)), time=1) for _ in range(300)]
+    packed = gzip.compress(pcap(noise))
+    captures = captures_of(tmp_path, packed[: len(packed) // 2], block_size=block_size)
+    segments, _ = read(captures)
+    (problem,) = captures.problems
+    assert 145 < len(segments) < 155
+    assert (problem.packet, problem.offset) == (len(segments), 24 + len(segments) * (16 + 54 + 1000))
+    assert problem.text == "the compressed stream is damaged: it ends too early"
+
+
+@pytest.mark.parametrize("block_size", [64, 4096, 1 << 20])
+def test_a_gzip_stream_with_a_wrong_checksum_gives_everything_and_a_problem(tmp_path: Path, block_size: int) -> None:
+    packed = bytearray(gzip.compress(FILE))
+    packed[-5] ^= 1
+    captures = captures_of(tmp_path, bytes(packed), block_size=block_size)
+    segments, _ = read(captures)
+    (problem,) = captures.problems
+    assert (len(segments), problem.packet, problem.offset) == (200, 200, len(FILE))
+    assert problem.text.startswith("the compressed stream is damaged: ")
+
+
+def test_a_gzip_bomb_costs_a_block_at_a_time(tmp_path: Path) -> None:
+    """A compressed stream is asked for a block, not for what it unpacks to."""
+    packer = zlib.compressobj(9, wbits=31)
+    file = packer.compress(FILE)
+    file += b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush()
+    path = tmp_path / "bomb"
+    path.write_bytes(file)
+    code = f"""
+import resource
+from zmtpscope.capture import open_captures
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+captures = open_captures([{str(path)!r}], packet_limit=300)
+for block in captures: assert len(block.data) < 3 << 20
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert int(done.stdout) < 32 << 10
+
+
+def test_zstd_is_read_where_a_module_is_installed(tmp_path: Path, file: Path) -> None:
+    for name in ("compression.zstd", "zstandard"):
+        try:
+            compress = importlib.import_module(name).compress
+            break
+        except ImportError:
+            continue
+    else:
+        pytest.skip("no module for zstd is installed")
+    assert read(captures_of(tmp_path, compress(FILE))) == read(open_captures([str(file)]))
+
+
+def test_zstd_without_a_module_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(CaptureError, match=r"is compressed with zstd.*; install the Python package zstandard"):
+        captures_of(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(20))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty; a capture has a header even when it has no packets"),
+        (b"{}", "is not a capture, neither pcap nor pcapng begins with 7b 7d"),
+        (b"#!/bin/sh\necho hello\n", "is not a capture, neither pcap nor pcapng begins with 23 21 2f 62"),
+        (b"snoop\0\0\0" + bytes(30), "is a Solaris snoop file; only pcap and pcapng are read"),
+        (b"\x0a\x0d\x0d\x0a" + bytes(30), "is not a capture"),
+        (gzip.compress(b"a diary"), "is not a capture, neither pcap nor pcapng begins with 61 20 64 69"),
+        (gzip.compress(FILE)[:10], "the compressed stream is damaged"),
+    ],
+)
+def test_what_is_no_capture_is_said_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(CaptureError) as caught:
+        captures_of(tmp_path, content)
+    assert str(caught.value).startswith(str(tmp_path))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"missing\.pcap: there is no such file") as caught:
+        open_captures([str(tmp_path / "missing.pcap")])
+    assert caught.value.path == str(tmp_path / "missing.pcap")
+
+
+def test_a_file_that_may_not_be_read_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(CaptureError, match=r"a\.pcap: there is no permission to read it"):
+        open_captures([str(file)])
+
+
+@pytest.mark.parametrize("name", ["with\0zero", "x" * 5000])
+def test_an_impossible_name_is_an_error_like_others(name: str) -> None:
+    with pytest.raises(CaptureError, match="cannot be opened"):
+        open_captures([name])
+
+
+def test_a_file_that_vanishes_after_it_was_checked_is_a_problem(file: Path) -> None:
+    captures = open_captures([str(file)])
+    file.unlink()
+    assert read(captures) == ([], [])
+    assert [problem.text for problem in captures.problems] == ["there is no such file"]
+
+
+def test_an_input_error_while_reading_is_a_problem(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captures = open_captures([str(file)], block_size=1000)
+    real = os.read
+    left = [8]
+
+    def fail(descriptor: int, size: int) -> bytes:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(5, "Input/output error")
+        return real(descriptor, size)
+
+    monkeypatch.setattr(os, "read", fail)
+    segments, _ = read(captures)
+    monkeypatch.undo()
+    assert 0 < len(segments) < 200
+    assert captures.problems[0].text == "it cannot be read on: Input/output error"
+    assert captures.problems[0].packet == len(segments)
+
+
+@pytest.mark.parametrize("octets", range(4, 24))
+def test_a_file_that_ends_inside_its_header_is_cut_short(tmp_path: Path, octets: int) -> None:
+    captures = captures_of(tmp_path, FILE[:octets])
+    assert read(captures) == ([], [])
+    (problem,) = captures.problems
+    assert (problem.packet, problem.offset) == (0, 0)
+    assert str(problem).endswith(
+        f"the file ends inside its header, {octets} of 24 octets are there (before the first packet, octet 0)"
+    )
+
+
+@pytest.mark.parametrize("missing", [1, 16, 90, 253])
+def test_a_file_that_ends_inside_a_packet_is_cut_short(tmp_path: Path, missing: int) -> None:
+    captures = captures_of(tmp_path, FILE[:-missing])
+    segments, _ = read(captures)
+    assert len(segments) == 199
+    (problem,) = captures.problems
+    last = 16 + 54 + 199
+    assert (problem.packet, problem.offset) == (199, len(FILE) - last)
+    assert problem.text == f"the file ends inside a packet, {last - missing} octets of it are there"
+
+
+def test_a_capture_without_packets_is_no_error(tmp_path: Path) -> None:
+    captures = captures_of(tmp_path, pcap([]))
+    assert read(captures) == ([], [])
+    assert captures.problems == []
+
+
+@pytest.mark.parametrize("limit", [0, 1, 50, 199, 200, 1000])
+def test_a_packet_limit_ends_the_reading(file: Path, limit: int) -> None:
+    captures = open_captures([str(file), str(file)], packet_limit=limit, block_size=1000)
+    segments, _ = read(captures)
+    assert len(segments) == captures.statistics.packets == min(limit, 400)
