@@ -41,6 +41,8 @@ class Analyser:
             if touched:
                 yield from self._advance(touched)
         yield from self._advance(self.flows.end_of_capture())
+        self.summary.sums.captured += self.flows.late
+        self.summary.sums.late += self.flows.late
 
     def _advance(self, connections: list[Connection]) -> Iterator[Batch]:
         view = BlockView(self.flows.reassembler)

@@ -29,6 +29,9 @@ WAIT_LIMIT = 3_000_000_000
 
 SILENT_FORMS = (Form.NOTHING, Form.WAIT, Form.ALIEN)
 SIGNATURE = 10
+MAJOR_AT, MINOR_AT = 10, 11
+GREETING_PIECES = 64
+"""In how many segments a greeting is looked for at once; one that comes in more takes the long way."""
 
 FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
 """How a side greets that spoke only after the version was settled, or whose version was forced; else GREETING_3."""
@@ -52,7 +55,7 @@ class Connection:
         self.tcp[0].peer, self.tcp[1].peer = self.tcp[1], self.tcp[0]
         constants = self._stream(0), self._stream(1)
         self.streams = SideStream(self, constants[0]), SideStream(self, constants[1])
-        self.teller = Teller(sink, constants)
+        self.teller = Teller(sink, constants, options.records)
         self.relations = Relations(self)
         self.opened_by: int | None = None
         self.first_end: int | None = None
@@ -89,7 +92,7 @@ class Connection:
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought, then close the books where the connection ended."""
-        if not self.settled:
+        if not self.settled and not self._negotiate_at_once(view):
             self._negotiate(view)
         for tcp, stream in zip(self.tcp, self.streams, strict=True):
             for entry in entries(tcp.pieces, tcp.holes):
@@ -104,6 +107,40 @@ class Connection:
         self._tell_rows()
 
     # -- the version -------------------------------------------------------------------------------------------------
+
+    def _negotiate_at_once(self, view: BlockView) -> bool:
+        """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
+
+        No shorter prefix of theirs decides anything (wire.md 9.3), so the version is settled by the later of the two
+        segments that brought octet 11.
+        """
+        settled_by = []
+        prefixes = []
+        for tcp, stream in zip(self.tcp, self.streams, strict=True):
+            if not tcp.begun or tcp.holes or stream.end:
+                return False
+            needed = MINOR_AT + 1
+            for row in tcp.pieces:
+                needed -= view.stops[row] - view.starts[row]
+                if needed <= 0:
+                    settled_by.append(view.arrival(row))
+                    break
+            prefix = view.octets(tcp.pieces[:GREETING_PIECES])
+            if needed > 0 or len(prefix) <= MINOR_AT or not announces_version_3(prefix):
+                return False
+            prefixes.append(prefix)
+        first_time = min(view.times[tcp.pieces[0]] for tcp in self.tcp)
+        arrival = max(settled_by)
+        if arrival.time - first_time >= WAIT_LIMIT or self.options.decode_as:
+            return False
+        decision = negotiate(prefixes[0][:PREFIX_LIMIT], prefixes[1][:PREFIX_LIMIT])
+        if decision is None:
+            return False
+        for tcp, stream in zip(self.tcp, self.streams, strict=True):
+            stream.extend(view, tcp.pieces)
+            tcp.pieces = []
+        self._apply(decision, arrival)
+        return True
 
     def _negotiate(self, view: BlockView) -> None:
         """Take pieces one by one, as they arrived, until the version is settled; the rest is left for the bulk way."""
@@ -197,7 +234,7 @@ class Connection:
 
     def wants_messages(self, stream: SideStream) -> bool:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
-        return self.options.rows or (stream.reader is not None and stream.reader.socket_type in ROW_RULES)
+        return self.options.records or (stream.reader is not None and stream.reader.socket_type in ROW_RULES)
 
     def take_event(self, stream: SideStream, event: Event) -> None:
         """Make records of something that was read, and of what is to be said about it."""
@@ -268,7 +305,7 @@ class Connection:
                 for part in self._with_peer_type(side, run):
                     for finding_id, index in broken_rows(part):
                         self._note_row(side, finding_id, part, index)
-                    if self.options.rows:
+                    if self.options.records:
                         batch.runs.append(part)
             batch.frame_runs += stream.assembly.frame_runs
             stream.assembly.frame_runs = []
@@ -307,8 +344,9 @@ class Connection:
         if self.close_how in ("fin", "rst") and whole:
             self.relations.close(arrival)
         self.teller.counted_findings(arrival.ordinal)
-        self.teller.connection(self.start, self._values(), arrival.ordinal)
-        self._count()
+        values = self._values()
+        self.teller.connection(self.start, values, arrival.ordinal)
+        self._count(values)
 
     def _values(self) -> dict[str, Any]:
         readers = [stream.reader for stream in self.streams]
@@ -358,8 +396,8 @@ class Connection:
             return "complete"
         return "incomplete"
 
-    def _count(self) -> None:
-        summary, values = self.sink.summary, self._values()
+    def _count(self, values: dict[str, Any]) -> None:
+        summary = self.sink.summary
         summary.connections += 1
         summary.versions[values["version"] or "unknown"] += 1
         summary.mechanisms[values["mechanism"] or "none"] += 1
@@ -415,6 +453,11 @@ def begins_like_a_signature(prefix: bytes) -> bool:
     if len(prefix) < SIGNATURE:
         return prefix == b"\xff\x00\x00\x00\x00\x00\x00\x00\x00\x7f"[: len(prefix)]
     return prefix[0] == 0xFF and prefix[9] == 0x7F and int.from_bytes(prefix[1:9]) <= 256
+
+
+def announces_version_3(prefix: bytes) -> bool:
+    """Whether these octets, more than 11, are those of a 3.x peer that nobody would take for anything else."""
+    return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3
 
 
 def remark_end(remark: Remark, end: int) -> int:

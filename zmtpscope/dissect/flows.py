@@ -6,7 +6,6 @@ everything else, SYN, FIN, RST, holes, retransmissions and cut packets, goes thr
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
@@ -15,8 +14,8 @@ from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance
 
 ODD = SYN | FIN | RST | CUT
-REMEMBERED_CLOSED = 65_536
-"""How many closed connections are remembered, so that their last acknowledgments open no new ones."""
+REMEMBERED_CLOSED = 16_384
+"""How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
 
 
 def reverse(key: bytes) -> bytes:
@@ -34,7 +33,10 @@ class Flows:
     def __init__(self, open_connection: Callable[[bytes, Arrival], Connection]) -> None:
         self.open_connection = open_connection
         self.sides: dict[bytes, TcpSide] = {}
-        self.closed: deque[TcpSide] = deque()
+        self.closed: dict[bytes, None] = {}
+        """Keys of closed connections, the oldest in front."""
+        self.late = 0
+        """Payload octets that came for closed connections."""
         self.reassembler = Reassembler()
         self.packet = 0
         self.time = 0
@@ -69,15 +71,14 @@ class Flows:
         """The side path of one segment: whatever is not the next octets of a known flow."""
         block = self.reassembler.block
         side = self.sides.get(key)
+        if side is None and key in self.closed and not flags & SYN:
+            self.late += length
+            return
         if side is None or self._is_new_session(side, sequence, flags):
-            if side is not None and not side.connection.closed:
+            if side is not None:
                 self._close(side.connection, index, "open", None)
             side = self._open(key, flags, index)
         connection, peer = side.connection, side.peer
-        if connection.closed:
-            side.counts.captured += length
-            side.counts.late += length
-            return
         for each in (side, peer):
             if each.plain >= 0:
                 self._leave_plain(each)
@@ -130,7 +131,7 @@ class Flows:
         """A SYN that does not fit what is known of the flow begins a new connection on the same addresses and ports."""
         if not flags & SYN or side.initial == sequence:
             return False
-        if side.initial < 0 and not side.connection.closed:
+        if side.initial < 0:
             return side.next >= 0 and side.next != (sequence + 1) % MODULUS
         return True
 
@@ -140,6 +141,7 @@ class Flows:
         connection = self.open_connection(opener, self._arrival(index))
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
             self.sides[side_key] = side
+            self.closed.pop(side_key, None)
         return connection.tcp[sender]
 
     def _arrival(self, index: int) -> Arrival:
@@ -162,12 +164,11 @@ class Flows:
             self.reassembler.give_up(side, index)
         connection.close(how, closed_by, self._arrival(index))
         self.reassembler.touched[connection] = None
-        self.closed.append(connection.tcp[0])
+        for side in connection.tcp:
+            del self.sides[side.key]
+            self.closed[side.key] = None
         while len(self.closed) > REMEMBERED_CLOSED:
-            side = self.closed.popleft()
-            for each in (side, side.peer):
-                if self.sides.get(each.key) is each:
-                    del self.sides[each.key]
+            del self.closed[next(iter(self.closed))]
 
     def end_of_capture(self) -> list[Connection]:
         """No more segments will come: give up every hole and close what is open, in order of numbers."""
@@ -183,7 +184,7 @@ class Flows:
         ):
             column.append(value)
         reassembler.begin(final)
-        still_open = [side for side in self.sides.values() if side.number == 0 and not side.connection.closed]
-        for side in still_open:
-            self._close(side.connection, 0, "open", None)
-        return [side.connection for side in still_open]
+        still_open = [side.connection for side in self.sides.values() if side.number == 0]
+        for connection in still_open:
+            self._close(connection, 0, "open", None)
+        return still_open

@@ -28,15 +28,15 @@ class DecodeAs:
 class Options:
     """`bodies` is "full", "head" or "none": what of message bodies the rows carry.
 
-    "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame. With `rows`
-    false no message or frame rows are made, only counted. `frames` asks for frame records, `details` for the octets
+    "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame. With `records`
+    false nothing is told, only counted in the summary. `frames` asks for frame records, `details` for the octets
     of greetings and commands, so that field trees can be made.
     """
 
     bodies: str = "full"
     body_limit: int = DEFAULT_BODY_LIMIT
     head: int = 0
-    rows: bool = True
+    records: bool = True
     frames: bool = False
     details: bool = False
     decode_as: tuple[DecodeAs, ...] = field(default_factory=tuple)

@@ -134,7 +134,7 @@ class SideStream:
 
     def _keeps_bodies(self) -> bool:
         options, begin = self.connection.options, self.assembly.open_offset
-        if begin is None or not options.rows or options.bodies == "none":
+        if begin is None or not options.records or options.bodies == "none":
             return False
         return self.end - begin <= options.body_limit + HEADERS * self.assembly.open_frames
 
@@ -165,6 +165,18 @@ class SideStream:
             octets.append(entry)
         return b"".join(octets)
 
+    def _joined_queue(self) -> list[bytes | Hole]:
+        """The queue with octets between holes in one piece."""
+        joined: list[bytes | Hole] = []
+        pieces: list[bytes] = []
+        for entry in self.queue:
+            if isinstance(entry, Hole):
+                joined += [b"".join(pieces), entry] if pieces else [entry]
+                pieces = []
+            else:
+                pieces.append(entry)
+        return [*joined, b"".join(pieces)] if pieces else joined
+
     def search_from_the_start(self) -> None:
         """The capture lacks the start of this side: what waits is searched for frames."""
         queue, self.queue = self.queue, []
@@ -183,7 +195,7 @@ class SideStream:
 
     def begin(self, reader: SideReader | None, settled: int, confidence: str) -> None:
         """Read what waited with `reader`, or (None) leave this side alone from now on."""
-        queue, self.queue = self.queue, []
+        queue, self.queue = self._joined_queue(), []
         waited = self.end
         self.settled, self.confidence, self.reader = settled, confidence, reader
         self.mode = Mode.OPAQUE if reader is None else Mode.READING

@@ -22,8 +22,10 @@ TOLD = 10
 class Teller:
     """Makes the records of one connection. `streams` are the two sides' constants, `whole` those of the connection."""
 
-    def __init__(self, sink: Sink, streams: tuple[Stream, Stream]) -> None:
+    def __init__(self, sink: Sink, streams: tuple[Stream, Stream], telling: bool) -> None:
         self.sink = sink
+        self.telling = telling
+        """Whether records are made at all, or only counted."""
         self.streams = streams
         both = streams[0]
         self.whole = Stream(both.conn, both.conn_id, None, both.src_ip, both.src_port, both.dst_ip, both.dst_port)
@@ -54,16 +56,19 @@ class Teller:
 
     def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
         """A greeting or command of `side` whose first octet arrived with `first`."""
+        summary = self.sink.summary
+        if isinstance(event, Greeting):
+            type_ = "greeting"
+            summary.greetings += 1
+        else:
+            type_ = "command"
+            summary.commands[event.fields.get("name") or ""] += 1
+        if not self.telling:
+            return
         stream = self.streams[side]
-        type_ = "greeting" if isinstance(event, Greeting) else "command"
         values = self._values(type_, stream, first)
         values.update(source=0, offset=event.start, length=event.stop - event.start)
         values.update(event.fields)
-        summary = self.sink.summary
-        if isinstance(event, Greeting):
-            summary.greetings += 1
-        else:
-            summary.commands[values.get("name") or ""] += 1
         self._put(values, stream, ordinal, event.start, unit)
 
     def finding(
@@ -77,7 +82,7 @@ class Teller:
         self.told[key] += 1
         if self.told[key] > TOLD:
             self.last[key] = (finding, first)
-        else:
+        elif self.telling:
             self._put_finding(side, finding, first, ordinal, refs, 1)
 
     def repeated(self, side: int, finding: Finding, last: Arrival, count: int) -> None:
@@ -112,21 +117,24 @@ class Teller:
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
-        for key, (finding, last) in self.last.items():
+        for key, (finding, last) in self.last.items() if self.telling else ():
             self._put_finding(key[0], finding, last, ordinal, (), self.told[key] - TOLD)
 
     def gap(self, side: int, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
         """Octets that the capture lost."""
+        self.sink.summary.gaps += 1
+        if not self.telling:
+            return
         stream = self.streams[side]
         values = self._values("gap", stream, told)
         values.update(
             source=0, offset=start, length=hole.octets, bytes=hole.octets, reason=hole.reason, resumed_at=resumed_at
         )
-        self.sink.summary.gaps += 1
         self._put(values, stream, told.ordinal, start)
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
         """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""
-        values = self._values("connection", self.whole, start)
-        values.update(own)
-        self._put(values, self.whole, ordinal, 1 << 62)
+        if self.telling:
+            values = self._values("connection", self.whole, start)
+            values.update(own)
+            self._put(values, self.whole, ordinal, 1 << 62)
