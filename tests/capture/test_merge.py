@@ -1,0 +1,125 @@
+"""Several files as one capture: in time order, packet by packet where they overlap, each packet with its file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from heapq import merge
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.capture.containers import Packet, Segment, captures_of, pcap, pcapng, read
+from tests.capture.test_headers import tcp_packet
+from zmtpscope.capture import CaptureError, open_captures
+
+times = st.lists(st.integers(0, 60), max_size=25)
+
+
+def packets(moments: list[int], file: int) -> list[Packet]:
+    """Packets at these microseconds whose payload names file and number."""
+    return [
+        Packet(tcp_packet(42, bytes((file, number))), time=moment * 1000) for number, moment in enumerate(moments, 1)
+    ]
+
+
+def order(segments: list[Segment]) -> list[tuple[int, int, int]]:
+    for segment in segments:
+        assert segment.payload == bytes((segment.file, segment.packet))
+    return [(segment.time // 1000, segment.file, segment.packet) for segment in segments]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("merge")
+
+
+@given(files=st.lists(times, min_size=1, max_size=4), size=st.sampled_from([64, 500, 1 << 20]), mixed=st.booleans())
+def test_packets_of_all_files_come_in_time_order(folder: Path, files: list[list[int]], size: int, mixed: bool) -> None:
+    """Equal times in the order of the files; each file's own order is kept also where its time runs backwards."""
+    written = [packets(moments, index) for index, moments in enumerate(files)]
+    octets = [(pcapng if mixed and index % 2 else pcap)(each) for index, each in enumerate(written)]
+    segments, _ = read(captures_of(folder, *octets, block_size=size))
+    keyed = [
+        [(moment, index, number) for number, moment in enumerate(moments, 1)] for index, moments in enumerate(files)
+    ]
+    assert order(segments) == list(merge(*keyed, key=lambda entry: entry[:2]))
+
+
+@given(first=times, second=times, size=st.sampled_from([64, 500, 1 << 20]))
+def test_files_that_do_not_overlap_come_one_after_the_other(
+    folder: Path, first: list[int], second: list[int], size: int
+) -> None:
+    """By their times, not by the order they were named in; time may run backwards inside each."""
+    later = [moment + 100 for moment in second]
+    segments, _ = read(captures_of(folder, pcap(packets(later, 0)), pcap(packets(first, 1)), block_size=size))
+    expected = [(moment, 1, number) for number, moment in enumerate(first, 1)]
+    assert order(segments) == expected + [(moment, 0, number) for number, moment in enumerate(later, 1)]
+
+
+def test_blocks_of_files_that_do_not_overlap_are_handed_on_untouched(tmp_path: Path) -> None:
+    early, late = pcap(packets(list(range(50)), 0)), pcap(packets(list(range(50, 100)), 1))
+    blocks = [block.data for block in captures_of(tmp_path, late, early)]
+    assert b"".join(blocks) == early + late
+
+
+def test_fragments_and_ordinals_go_on_from_file_to_file(tmp_path: Path) -> None:
+    """`read` checks the ordinals; a file that is damaged does not end the run."""
+    whole, cut = pcap(packets([1, 4], 0)), pcap(packets([2, 3], 1))[:-10]
+    captures = captures_of(tmp_path, whole, cut)
+    segments, _ = read(captures)
+    assert order(segments) == [(1, 0, 1), (2, 1, 1), (4, 0, 2)]
+    assert [problem.file for problem in captures.problems] == [str(tmp_path / "1.capture")]
+
+
+def test_a_pipe_is_merged_like_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    writer = threading.Thread(target=(tmp_path / "fifo").write_bytes, args=(pcap(packets([2, 3, 9], 1)),))
+    writer.start()
+    (tmp_path / "file").write_bytes(pcap(packets([1, 4, 5], 0)))
+    segments, _ = read(open_captures([str(tmp_path / "file"), str(tmp_path / "fifo")]))
+    writer.join()
+    assert [moment for moment, _, _ in order(segments)] == [1, 2, 3, 4, 5, 9]
+
+
+def test_more_files_than_a_process_may_have_open(tmp_path: Path) -> None:
+    """Rotated captures that do not overlap are open one at a time."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    paths = [tmp_path / f"{index:03}.pcap" for index in range(120)]
+    for index, path in enumerate(paths):
+        path.write_bytes(pcap(packets([index], index)))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (80, hard))
+    try:
+        captures = open_captures([str(tmp_path)])
+        segments, _ = read(captures)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [segment.file for segment in segments] == list(range(120))
+    assert captures.problems == []
+
+
+def test_a_directory_stands_for_the_captures_in_it(tmp_path: Path) -> None:
+    """By name, whatever the names are; other files are passed over."""
+    (tmp_path / "b.pcap0").write_bytes(pcap(packets([5], 0)))
+    (tmp_path / "a.pcapng").write_bytes(pcapng(packets([6], 0)))
+    (tmp_path / "c").write_bytes(gzip.compress(pcap(packets([7], 0))))
+    (tmp_path / "notes.txt").write_text("not a capture")
+    (tmp_path / "empty.pcap").write_bytes(b"")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "d.pcap").write_bytes(pcap(packets([8], 0)))
+    captures = open_captures([str(tmp_path)])
+    assert captures.files == [str(tmp_path / name) for name in ("a.pcapng", "b.pcap0", "c")]
+    segments, _ = read(captures)
+    assert [(segment.time, segment.file) for segment in segments] == [(5000, 1), (6000, 0), (7000, 2)]
+
+
+def test_a_directory_without_captures_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a capture")
+    with pytest.raises(
+        CaptureError, match=r"a directory without captures, 1 other files are in it; directories inside"
+    ):
+        open_captures([str(tmp_path)])
