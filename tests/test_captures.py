@@ -142,6 +142,46 @@ def test_subscriptions_are_found(truth: Truth) -> None:
     assert set(truth.subscriptions) <= seen
 
 
+NAMED = {
+    "damage/holes": "ZMTP-CONN-05",
+    "damage/midstream-1.0": "ZMTP-CONN-01",
+    "damage/midstream-3.0": "ZMTP-CONN-01",
+    "damage/one-direction": "ZMTP-CONN-02",
+    "damage/one-segment-lost": "ZMTP-CONN-05",
+    "damage/snap-length-96": "ZMTP-CONN-05",
+    "faults/as-server-2": "ZMTP3X-GREETING-06",
+    "faults/command-with-more": "ZMTP3X-FRAME-02",
+    "faults/early-draft-ready": "ZMTP30E-CMD-01",
+    "faults/frame-length-2p63": "ZMTP3X-FRAME-04",
+    "faults/garbage-client": "ZMTP-CONN-04",
+    "faults/identity-256": "ZMTP3X-META-10",
+    "faults/mechanism-lower-case": "ZMTP3X-GREETING-03",
+    "faults/ping-with-ttl-and-context": "ZMTP31-PING-05",
+    "faults/property-without-name": "ZMTP3X-META-01",
+    "faults/reserved-flag-80": "ZMTP3X-FRAME-01",
+    "faults/resource-property": "ZMTP3X-META-13",
+    "security/mismatch-null-server-plain-client": "ZMTP3X-GREETING-12",
+    "security/mismatch-plain-server-null-client": "ZMTP3X-GREETING-12",
+    "security/plain-refused-4.1.8": "NULL-03",
+    "security/plain-refused-4.3.5": "PLAIN-06",
+    "security/plain-wrong-password": "PLAIN-06",
+}
+"""The finding that says what is wrong in a capture."""
+
+
+@pytest.mark.parametrize(("capture", "finding"), NAMED.items())
+def test_what_is_wrong_is_named(capture: str, finding: str) -> None:
+    assert finding in {record["id"] for record in read(CAPTURES / f"{capture}.pcap").of("finding")}
+
+
+@captures_where(
+    lambda truth: truth.name.split("/")[0] in ("implementations", "network", "patterns", "public", "versions")
+)
+def test_healthy_traffic_is_called_healthy(truth: Truth) -> None:
+    findings = read(truth.path).of("finding")
+    assert [record["id"] for record in findings if record["severity"] in ("error", "warn")] == []
+
+
 def test_every_capture_has_a_truth_file_and_a_line_in_the_readme() -> None:
     readme = (CAPTURES / "README.md").read_text()
     captures = set(CAPTURES.glob("*/*.pcap*"))
