@@ -12,7 +12,7 @@ import numpy as np
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import MessageRun, Stream, Unit
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.reassembly import Hole, TcpSide
+from zmtpscope.dissect.reassembly import Hole, TcpSide, distance
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.sink import Sink
@@ -210,6 +210,14 @@ class Connection:
             if self.identified:
                 for finding in decision.findings[side]:
                     self.note(side, finding, arrival)
+                if decision.one_sided and stream.end and self._lacks_octets(1 - side):
+                    self.note(side, Finding("ZMTP-CONN-02"), arrival)
+
+    def _lacks_octets(self, side: int) -> bool:
+        """Whether a side from which nothing was captured did send something: no packet of it is there, or octets of it
+        were acknowledged."""
+        tcp = self.tcp[side]
+        return not tcp.seen or (tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0)
 
     def _force(self, rule: DecodeAs, arrival: Arrival) -> None:
         """Read as the user says: from the greeting where the start was captured, else as traffic."""
@@ -280,14 +288,14 @@ class Connection:
             return
         side = self.side_of(stream)
         self.teller.gap(side, hole, start, told, resumed_at)
-        behind = "" if resumed_at is None else f", read on at offset {resumed_at}"
-        detail = f"({hole.octets} octets at offset {start}: {hole.reason}{behind})"
+        behind = "; reading went on nowhere" if resumed_at is None else f"; reading goes on at offset {resumed_at}"
+        detail = f"{hole.octets} octets at offset {start}, {hole.reason}{behind}"
         self.note(side, Finding("ZMTP-CONN-05", start, hole.octets, None, detail), told)
 
     def found_midstream(self, stream: SideStream, offset: int, arrival: Arrival) -> None:
         """Frames were found in a stream whose start was not captured."""
         self.identified = True
-        detail = f"(frames found from offset {offset} on)"
+        detail = f"frames were found from offset {offset} on"
         self.note(self.side_of(stream), Finding("ZMTP-CONN-01", offset, 0, None, detail), arrival)
 
     def said_something_after(self, side: int, arrival: Arrival) -> bool:
@@ -342,7 +350,8 @@ class Connection:
             return
         whole = not any(stream.lost_octets for stream in self.streams) and all(tcp.begun for tcp in self.tcp)
         if self.close_how in ("fin", "rst") and whole:
-            self.relations.close(arrival)
+            self.relations.weigh()
+            self.relations.close(arrival, self.closed_by)
         self.teller.counted_findings(arrival.ordinal)
         values = self._values()
         self.teller.connection(self.start, values, arrival.ordinal)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000
 OPEN_PINGS = 3
+WHOLE_GREETING = 64
 MOST_OPEN_PINGS = 64
 """No more open PINGs than these are remembered."""
 
@@ -93,7 +94,7 @@ class Relations:
             return
         ours, theirs = moment.event.fields, other.event.fields
         if ours.get("mechanism") != theirs.get("mechanism"):
-            detail = f"({theirs.get('mechanism')} against {ours.get('mechanism')})"
+            detail = f"{theirs.get('mechanism')} against {ours.get('mechanism')}"
             self._note("ZMTP3X-GREETING-05", moment, detail=detail)
         elif ours.get("mechanism") not in (None, "NULL") and ours.get("as_server") == theirs.get("as_server"):
             severity = "warn" if ours.get("as_server") == 1 else None
@@ -109,7 +110,7 @@ class Relations:
         ours, theirs = str(moment.event.fields["socket_type"]), str(other.event.fields["socket_type"])
         if not may_meet(ours, theirs):
             id_ = "ZMTP20-GREETING-04" if self.connection.version == "2.0" else "ZMTP3X-META-08"
-            self._note(id_, moment, detail=f"({ours} and {theirs})")
+            self._note(id_, moment, detail=f"{ours} and {theirs}")
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -142,17 +143,30 @@ class Relations:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def close(self, arrival: Arrival) -> None:
-        """The connection closed with `arrival` (FIN or RST captured)."""
+    def close(self, arrival: Arrival, closed_by: int | None) -> None:
+        """The connection closed with `arrival` (FIN or RST captured), `closed_by` first."""
+        self._refused_greeting(arrival, closed_by)
         for number, side in enumerate(self.sides):
             if side.pings and self.connection.said_something_after(1 - number, side.pings[0].arrival):
                 self._note_at("ZMTP31-PING-04", side.pings[0], arrival, self._unanswered_severity(1 - number))
         if self.fault is not None and arrival.time - self.fault[0].time <= SECOND:
             told, side_number, finding, reference = self.fault
             milliseconds = (arrival.time - told.time) / 1e6
-            detail = f"({finding.id} {milliseconds:.1f} ms before)"
+            detail = f"{finding.id} came {milliseconds:.1f} ms before"
             note = Finding("ZMTP-CONN-08", finding.start, finding.length, None, detail)
             self.connection.note(side_number, note, arrival, (reference,))
+
+    def _refused_greeting(self, arrival: Arrival, closed_by: int | None) -> None:
+        """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
+        if closed_by is None:
+            return
+        whole, part = self.sides[1 - closed_by].greeting, self.sides[closed_by].greeting
+        if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
+            return
+        mechanism = whole.event.fields.get("mechanism")
+        detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
+        finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
+        self.connection.note(closed_by, finding, arrival)
 
     def _note_at(self, id_: str, moment: Moment, arrival: Arrival, severity: str | None) -> None:
         start, length = moment.event.start, moment.event.stop - moment.event.start

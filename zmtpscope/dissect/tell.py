@@ -15,6 +15,9 @@ from zmtpscope.records import empty
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
+NEITHER = 2
+"""What is said of no side comes behind what is said of either."""
+
 TOLD = 10
 """The same finding on the same side makes this many records; then it is counted, and told once more at the end."""
 
@@ -51,7 +54,8 @@ class Teller:
         return values
 
     def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
-        order = (ordinal, stream.conn, stream.side or 0, offset, RANKS[values["record"]])
+        side = NEITHER if stream.side is None else stream.side
+        order = (ordinal, stream.conn, side, offset, RANKS[values["record"]])
         self.sink.put(Record(values["record"], order, values, unit))
 
     def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
@@ -106,7 +110,7 @@ class Teller:
             length=finding.length if located else None,
             id=finding.id,
             severity=finding.severity or kind.severity,
-            text=f"{kind.text} {finding.detail}" if finding.detail else kind.text,
+            text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
             section=kind.section,
             hint=kind.hint,
             refs=list(refs),
