@@ -1,0 +1,27 @@
+"""The one door through which text from the network reaches a terminal, a page or a file name."""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0 with ESC, DEL, C1
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0"  # take no room, or look as if they did not
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"  # zero width, line separators, bidi controls
+    "\ud800-\udfff"  # surrogates
+    "\U000e0000-\U000e0fff"  # tags
+    "]"
+)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def safe_text(text: str) -> str:
+    """`text` with everything escaped that could move the cursor, hide, or turn the direction of writing."""
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_escape, text)
