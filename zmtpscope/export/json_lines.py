@@ -62,8 +62,9 @@ def message_lines(run: MessageRun, files: Sequence[str | None], options: Options
     offsets = run.offsets[first]
     lengths = run.bodies[last] + run.sizes[last] - offsets
     seconds, nanoseconds = np.divmod(run.times, SECOND)
+    template = _template(run)
     out = [
-        _template(run) % values
+        template % values
         for values in zip(
             run.times.tolist(),
             map(_clock, seconds.tolist()),
