@@ -154,6 +154,7 @@ NAMED = {
     "faults/early-draft-ready": "ZMTP30E-CMD-01",
     "faults/frame-length-2p63": "ZMTP3X-FRAME-04",
     "faults/garbage-client": "ZMTP-CONN-04",
+    "faults/greeting-octet-by-octet": "ZMTP-GREETING-04",
     "faults/identity-256": "ZMTP3X-META-10",
     "faults/mechanism-lower-case": "ZMTP3X-GREETING-03",
     "faults/ping-with-ttl-and-context": "ZMTP31-PING-05",
