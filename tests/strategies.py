@@ -155,7 +155,14 @@ def traffic_3(draw: Callable[[st.SearchStrategy[Drawn]], Drawn], mechanism: str)
     """Handshake and traffic of one 3.x side, mostly in a right order."""
     names = draw(st.sampled_from(STEPS[mechanism]))
     handshake = [draw(commands(mechanism, name)) for name in names]
-    unit = st.one_of(messages(Framing.V2), messages(Framing.V2), commands(mechanism), st.just(b"\x04\x00"))
+    unit = st.one_of(
+        messages(Framing.V2),
+        messages(Framing.V2),
+        st.builds(functools.partial(build_frame, Framing.V2), BODIES, more=st.booleans()),
+        commands(mechanism),
+        commands(mechanism, "ERROR"),
+        st.just(b"\x04\x00"),
+    )
     return b"".join([*handshake, *draw(st.lists(unit, max_size=6))])
 
 

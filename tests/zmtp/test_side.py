@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -11,6 +11,7 @@ from tests.strategies import Side
 from tests.zmtp.sides import command, feed, in_handshake, trees, units
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import STORED, SideReader
@@ -32,7 +33,16 @@ def test_p1_chunks(data: st.DataObject, side: Side) -> None:
     )
 
 
+AFTER_ERROR = Side(
+    Form.GREETING_3,
+    "3.1",
+    build_greeting_3() + command("NULL", "READY") + command("NULL", "ERROR", reason="400") + 2 * b"\0\1a",
+)
+"""A side that goes on in plain frames after ERROR in its traffic: only the first of them is a finding."""
+
+
 @given(side=strategies.damaged_sides())
+@example(side=AFTER_ERROR)
 def test_p3_scanner(side: Side) -> None:
     """P3: rows and octet findings of the scanner are those of the careful reader."""
     assert feed(SideReader(side.form, side.version), side.octets) == feed(

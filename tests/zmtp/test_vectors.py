@@ -7,9 +7,9 @@ import pathlib
 from typing import Any
 
 import pytest
-from zmtpscope.findings import FINDINGS
 
 from tests.zmtp.sides import EARLIER_STEP, Transcript, feed, in_handshake, trees
+from zmtpscope.findings import FINDINGS
 from zmtpscope.zmtp.events import Greeting
 from zmtpscope.zmtp.reader import FieldNode, Finding
 from zmtpscope.zmtp.regime import Form, Framing

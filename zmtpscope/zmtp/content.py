@@ -15,6 +15,9 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 MESSAGE_NAME = b"\x07MESSAGE"
 ENCRYPTING = ("CURVE", "GSSAPI")
 
+LARGEST_AWAITED_TOPIC = 1 << 16
+"""A subscription message of more octets than this is not waited for: its topic is not remembered."""
+
 MESSAGE_HEAD = 16
 """Octets of a MESSAGE body that hold its name and nonce or token length; no handshake command has a longer name."""
 

@@ -6,8 +6,10 @@ size within limits. At any other header it stops, and the careful reader decides
 
 from __future__ import annotations
 
-from zmtpscope.zmtp.events import FrameColumns
-from zmtpscope.zmtp.framing import LARGEST_SIZE
+from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME
+from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
+from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG
+from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 
 
 def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
@@ -77,3 +79,41 @@ def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) 
         flags_of(flags)
         at = start + length - 1
     return at
+
+
+def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
+    """Scan CURVE MESSAGEs in message frames (wire.md 8.3), as `scan_2`, while their nonces count up from `nonce`.
+
+    Gives the nonce that should come next, too. Of each body name and nonce have to be there.
+    """
+    offset, body, size_of, flags_of = (
+        columns.offsets.append,
+        columns.bodies.append,
+        columns.sizes.append,
+        columns.flags.append,
+    )
+    number = int.from_bytes
+    last = len(data) - MESSAGE_HEAD - 2
+    while at <= last:
+        flags = data[at]
+        if flags == 0:
+            size = data[at + 1]
+            start = at + 2
+            if size < SMALLEST_MESSAGE:
+                break
+        elif flags == LONG:
+            start = at + 9
+            size = number(data[at + 1 : start], "big")
+            if not 255 < size <= LARGEST_SIZE or start + MESSAGE_HEAD > len(data):
+                break
+        else:
+            break
+        if nonce > LARGEST_NONCE or data[start : start + MESSAGE_HEAD] != MESSAGE_NAME + nonce.to_bytes(8, "big"):
+            break
+        nonce += 1
+        offset(base + at)
+        body(base + start)
+        size_of(size)
+        flags_of(flags | ENCRYPTED)
+        at = start + size
+    return at, nonce

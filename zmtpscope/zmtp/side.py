@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
@@ -24,9 +25,10 @@ from zmtpscope.zmtp.framing import (
 )
 from zmtpscope.zmtp.greeting import READERS
 from zmtpscope.zmtp.mechanisms import curve
+from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
-from zmtpscope.zmtp.scanner import scan_1, scan_2
+from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
 
 STORED = 10
@@ -73,6 +75,7 @@ class SideReader:
         side.socket_type = socket_type
         side.mechanism = mechanism
         side._conduct = Conduct(mechanism, done=True)
+        side._memberships.forgive()
         side._undecided = framing is Framing.V2 and version != "2.0" and mechanism is None
         side._choose_lane()
         return side
@@ -97,6 +100,7 @@ class SideReader:
         self._habits: set[str] = set()
         self._conduct = Conduct(None)
         self._nonces = curve.Nonces()
+        self._memberships = Memberships()
         self._padding = 0
         self._partial = b""
         self._scanning = False
@@ -141,6 +145,7 @@ class SideReader:
         self.message_open = False
         self._conduct.forgive()
         self._nonces.forgive()
+        self._memberships.forgive()
 
     def finish(self, stop: int) -> None:
         """The stream ended at `stop` and no octet is missing."""
@@ -221,7 +226,13 @@ class SideReader:
     def _scan(self, data: bytes, base: int) -> None:
         rows = len(self.frames.flags)
         at = self.position - base
-        if self.regime.framing is Framing.V2:
+        if self.regime.mechanism == "CURVE":
+            nonce = self._nonces.next
+            if nonce is None or "CURVE-10" not in self._habits or self.message_open:
+                return
+            at, nonce = scan_curve(data, at, base, self.frames, nonce)
+            self._nonces.passed(nonce - 1)
+        elif self.regime.framing is Framing.V2:
             at = scan_2(data, at, base, self.frames)
         else:
             at = scan_1(data, at, base, self.frames, "ZMTP10-FRAME-02" in self._habits)
@@ -259,7 +270,8 @@ class SideReader:
         kind = content.kind_of(self.regime, flags, size, head, self.message_open)
         if kind is Kind.COMMAND:
             return self._read_command(reader, flags, size)
-        if kind is Kind.GROUP and stop > len(data):
+        awaited = kind is Kind.GROUP or (kind is Kind.SUBSCRIPTION and size <= content.LARGEST_AWAITED_TOPIC)
+        if awaited and stop > len(data):
             return False
         reader.stop = stop
         self._read_message(reader, flags, size, kind)
@@ -281,6 +293,8 @@ class SideReader:
             if kind is Kind.SUBSCRIPTION:
                 content.read_subscription(reader, self.regime, fields)
                 row_flags |= SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
+                if size <= content.LARGEST_AWAITED_TOPIC:
+                    self._memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
             elif kind is Kind.GROUP:
                 content.read_group_frame(reader, self.regime, fields)
             if self.regime.socket_type in RULED:
@@ -316,11 +330,15 @@ class SideReader:
             reader.finding("ZMTP31-PING-05", *reader.name_span)
         if "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[layout.name if layout else ""])
+        if name in MEMBERSHIP_COMMANDS and layout is not None and whole:
+            self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
         self._learn(reader, fields)
         self.position = reader.body + size
         findings = tuple(reader.findings)
         self.events.append(Command(reader.unit, self.position, read_under, fields, findings))
         self._settle_phase()
+        if self._conduct.error:
+            self._choose_lane()
         return True
 
     def _learn(self, reader: Reader, fields: Fields) -> None:
@@ -329,6 +347,12 @@ class SideReader:
             return
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
+        if (
+            self.identity is not None
+            and 1 <= self._padding <= 256
+            and self._padding != len(from_text(self.identity)) + 1
+        ):
+            reader.finding("ZMTP-GREETING-04", reader.unit, reader.base + reader.stop - reader.unit)
 
     def _judge_encrypted(self, reader: Reader, flags: int) -> None:
         if self.regime.mechanism == "CURVE":
@@ -416,8 +440,8 @@ class SideReader:
 
     def _choose_lane(self) -> None:
         now = self.regime
-        plain = now.mechanism not in ENCRYPTING and now.socket_type not in RULED
-        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided
+        plain = now.mechanism != "GSSAPI" and now.socket_type not in RULED
+        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._conduct.error
 
     def _first_time(self, habit: str) -> bool:
         """Whether a habit, which shows on every frame of some implementation, is met for the first time."""

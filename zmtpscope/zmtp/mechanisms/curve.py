@@ -16,6 +16,7 @@ SMALLEST_READY = 30
 SMALLEST_MESSAGE = 33
 
 PADDING_SIZE = 72
+LARGEST_NONCE = 2**64 - 1
 
 NONCE_AT = {"HELLO": 112, "INITIATE": 105, "READY": 6, "MESSAGE": 8}
 """Where the short nonce stands, counted from the first octet of the body."""
@@ -97,6 +98,15 @@ class Nonces:
     def forgive(self) -> None:
         """Octets were lost: the next nonce may be any."""
         self._previous = None
+
+    @property
+    def next(self) -> int | None:
+        """The nonce that a counter in network order has next; None where that order is not certain yet."""
+        return None if self._little is not False or self._previous is None else self._previous + 1
+
+    def passed(self, nonce: int) -> None:
+        """All nonces from `next` up to `nonce` were met, one by one."""
+        self._previous = nonce
 
     def judge(self, reader: Reader, nonce: int, start: int) -> None:
         """One more nonce, read big-endian, that stands at stream offset `start`."""
