@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.batch import Int64
+from zmtpscope.dissect.batch import Int64, Pieces
 from zmtpscope.dissect.reassembly import Reassembler
 
 
@@ -45,15 +45,18 @@ class BlockView:
 
 
 class Arrivals:
-    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i."""
+    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins."""
 
-    __slots__ = ("ends", "ordinals", "packets", "times")
+    __slots__ = ("begin", "ends", "holes", "ordinals", "packets", "times")
 
     def __init__(self) -> None:
+        self.begin = 0
         self.ends: list[int] = []
         self.ordinals: list[int] = []
         self.packets: list[int] = []
         self.times: list[int] = []
+        self.holes: set[int] = set()
+        """Ends of the pieces that no packet brought."""
 
     def add(self, view: BlockView, rows: list[int], offset: int) -> int:
         """Append the pieces `rows`, the first of which begins at stream offset `offset`; the offset behind the last."""
@@ -61,7 +64,7 @@ class Arrivals:
         ends = accumulate([stops[row] - starts[row] for row in rows], initial=offset)
         next(ends)
         self.ends.extend(ends)
-        if rows[-1] < view.plain_rows and max(rows) < view.plain_rows:
+        if max(rows) < view.plain_rows:
             first = view.ordinal
             self.ordinals.extend([first + row for row in rows])
         else:
@@ -76,6 +79,12 @@ class Arrivals:
         self.ordinals.append(arrival.ordinal)
         self.packets.append(arrival.packet)
         self.times.append(arrival.time)
+        self.holes.add(end)
+
+    def pieces(self) -> Pieces:
+        """A copy of what is known, for those who ask later which packets carried what."""
+        packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
+        return Pieces(self.begin, list(self.ends), packets)
 
     def at(self, offset: int) -> Arrival:
         """The segment that carried the octet at `offset` (of the first octet kept, or the last, beyond the ends)."""
@@ -93,5 +102,8 @@ class Arrivals:
         """Forget the pieces that end at or in front of `offset`, but for the last of them."""
         count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         if count > 0:
+            self.begin = self.ends[count - 1]
+            if self.holes:
+                self.holes.difference_update(self.ends[:count])
             for column in (self.ends, self.ordinals, self.packets, self.times):
                 del column[:count]

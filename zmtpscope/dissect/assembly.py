@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals
-from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Stream
+from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
 from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
 from zmtpscope.zmtp.regime import Regime
 
@@ -35,6 +35,7 @@ class Context:
     confidence: str
     settled: int
     """No row was decidable before the segment with this ordinal."""
+    pieces: Pieces | None
     messages: bool
     """Whether message rows are wanted at all (else they are only counted)."""
     frames: bool
@@ -142,6 +143,7 @@ class Assembly:
                     bodies=bodies[frames],
                     sizes=sizes[frames],
                     flags=flags[frames],
+                    pieces=context.pieces,
                     version=context.version,
                     socket_type=regime.socket_type,
                     peer_socket_type=None,
@@ -183,6 +185,7 @@ class Assembly:
                     bodies=bodies[rows],
                     sizes=sizes[rows],
                     flags=flags[rows],
+                    pieces=context.pieces,
                     messages=messages[rows],
                     orders=np.maximum(orders[rows], context.settled),
                     packets=packets[rows],

@@ -7,9 +7,10 @@ by the packet that made a record decidable, then by connection, side and stream 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,35 @@ class Stream:
     dst_port: int
 
 
+class PacketSlice(NamedTuple):
+    """The stream octets `start..stop` came with the packet that the reference `packet` names."""
+
+    packet: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How a stretch of one stream came: `ends[i]` is the offset behind the piece that `packets[i]` carried (0: a hole);
+    the first piece begins at `begin`."""
+
+    begin: int
+    ends: list[int]
+    packets: list[int]
+
+    def slices(self, start: int, stop: int) -> list[PacketSlice]:
+        """The packets that carried the octets `start..stop`, in stream order."""
+        found = []
+        for place in range(bisect_right(self.ends, start), len(self.ends)):
+            piece_start = self.ends[place - 1] if place else self.begin
+            if piece_start >= stop:
+                break
+            if self.packets[place]:
+                found.append(PacketSlice(self.packets[place], max(start, piece_start), min(stop, self.ends[place])))
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The octets of one greeting or frame and the regime to read them under: enough to make its field tree again."""
@@ -39,6 +69,7 @@ class Unit:
     regime: Regime
     offset: int
     octets: bytes
+    slices: list[PacketSlice]
 
 
 Order = tuple[int, int, int, int, int]
@@ -76,6 +107,8 @@ class Run:
     bodies: Int64
     sizes: Int64
     flags: Int64
+    pieces: Pieces | None
+    """Only where details were asked for."""
 
     def head(self, frame: int, limit: int | None = None) -> bytes | None:
         """The octets of the body of `frame` from its first on, at most `limit`; None where that is not kept."""

@@ -18,7 +18,7 @@ from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
-from zmtpscope.zmtp.events import Event, Remark
+from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form, Framing
@@ -253,11 +253,7 @@ class Connection:
         else:
             ordinal = max(stream.arrivals.at(last).ordinal, stream.settled)
             first = stream.arrivals.at(event.start)
-            unit = (
-                Unit(event.regime, event.start, stream.octets(event.start, event.stop))
-                if self.options.details
-                else None
-            )
+            unit = self._unit(stream, event) if self.options.details else None
             self.teller.event(side, event, first, ordinal, unit)
             self.relations.add(side, event, Arrival(ordinal, first.packet, first.time))
             if stream.type_known is None and event.fields.get("socket_type") is not None:
@@ -269,6 +265,10 @@ class Connection:
             record = type(event).__name__.lower().replace("remark", "frame")
             reference = f"{self.id}/{side}/0/{event.start}/{record}"
             self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
+
+    def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
+        octets = stream.octets(event.start, event.stop)
+        return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.stop))
 
     def count_repeats(self, stream: SideStream) -> None:
         """Take over what the reader of a side only counted since it was asked last."""

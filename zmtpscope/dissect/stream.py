@@ -97,7 +97,7 @@ class SideStream:
                 self.kept.append(view.octets(rows))
             else:
                 self.kept = []
-            self.arrivals.trim(self.end)
+            self._trim_arrivals(self.end)
             if reader.position == self.end:
                 self._read(b"")
 
@@ -124,13 +124,19 @@ class SideStream:
         if reader.repeats:
             self.connection.count_repeats(self)
         base = min(reader.position, self.end)
-        self.arrivals.trim(base)
+        self._trim_arrivals(base)
         if self.assembly.open_offset is not None and self._keeps_bodies():
             base = max(min(base, self.assembly.open_offset), self.kept_base)
         rest = data[base - self.kept_base :]
         self.reading = b""
         self.kept = [rest] if rest else []
         self.kept_base = base
+
+    def _trim_arrivals(self, offset: int) -> None:
+        """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
+        if self._keeps_bodies() and self.connection.options.details and self.assembly.open_offset is not None:
+            offset = min(offset, self.assembly.open_offset)
+        self.arrivals.trim(offset)
 
     def _keeps_bodies(self) -> bool:
         options, begin = self.connection.options, self.assembly.open_offset
@@ -150,6 +156,7 @@ class SideStream:
             version=self.connection.version,
             confidence=self.confidence,
             settled=self.settled,
+            pieces=self.arrivals.pieces() if self.connection.options.details else None,
             messages=self.connection.wants_messages(self),
             frames=self.connection.options.frames,
         )
