@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_damaged_headers_mean_the_same_to_loop_and_decoder(packets: list[Crafted
     run = run_of(damaged, link)
     loop, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
     loop.begin(SegmentBlock(run.data, 0))
-    read_headers(run, loop, 1)
+    read_headers(run, loop, array("q", range(1, len(run) + 1)))
     alone.begin(SegmentBlock(run.data, 0))
     for index, (start, stop) in enumerate(zip(run.starts, run.stops, strict=True)):
         alone.packet(link, start, stop, 0, index + 1, index)

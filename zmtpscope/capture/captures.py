@@ -9,7 +9,7 @@ from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import CaptureFile, find_files
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
-from zmtpscope.capture.segments import FILE_SHIFT, SegmentBlock
+from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
 
@@ -36,12 +36,12 @@ class Captures:
         for data, stretches in read_merged(self._files, self._block_size, self.problems):
             block = SegmentBlock(data, ordinal)
             decoder.begin(block)
-            for stretch in stretches:
-                run = stretch.run
+            for run, references in stretches:
                 if left is not None:
-                    run = run.part(0, left)
+                    run.keep(left)
+                    del references[left:]
                     left -= len(run)
-                read_headers(run, decoder, stretch.file << FILE_SHIFT | run.first)
+                read_headers(run, decoder, references)
                 statistics.add(run)
             decoder.finish()
             ordinal += len(block.keys)

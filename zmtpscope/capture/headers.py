@@ -14,13 +14,13 @@ from zmtpscope.capture.packets import PacketRun
 from zmtpscope.capture.segments import CUT
 
 
-def read_headers(run: PacketRun, decoder: Decoder, reference: int) -> None:
-    """Append the segments and datagrams of `run` to the decoder's block; `reference` is that of its first packet.
+def read_headers(run: PacketRun, decoder: Decoder, references: array[int]) -> None:
+    """Append the segments and datagrams of `run` to the decoder's block; `references` are those of its packets.
 
     Times and packet references of a stretch of plain packets are appended at once, in front of the packet that ends it.
     """
     block = decoder.block
-    times, references = run.times, array("q", list(range(reference, reference + len(run))))
+    times = run.times
     layout = LAYOUTS.get(run.link)
     if layout is None:
         for index, time in enumerate(times):

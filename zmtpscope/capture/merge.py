@@ -6,6 +6,7 @@ other and their blocks are handed on untouched; only where files overlap are pac
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -13,16 +14,17 @@ from typing import NamedTuple
 from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.packets import PacketRun
+from zmtpscope.capture.segments import FILE_SHIFT
 
 NEVER = (1 << 63, 0)
 """Behind every time."""
 
 
 class Stretch(NamedTuple):
-    """Packets of one file, numbered one after the other."""
+    """Packets of one link type, and for each its packet reference (see `segments.FILE_SHIFT`)."""
 
-    file: int
     run: PacketRun
+    references: array[int]
 
 
 def read_merged(
@@ -31,7 +33,7 @@ def read_merged(
     """The octets of a block and its packets, in order. Of equal times, the file that was named first comes first."""
     if len(files) == 1:
         for runs in files[0].blocks(block_size, problems):
-            yield runs[0].data, [Stretch(files[0].index, run) for run in runs]
+            yield runs[0].data, [numbered(0, run) for run in runs]
         return
     heads = [
         ((file.first_time(block_size, problems), file.index), Cursor(file, block_size, problems)) for file in files
@@ -46,16 +48,22 @@ def read_merged(
         if cursor.untouched and (cursor.latest(), cursor.file.index) <= limit:
             if together.stretches:
                 yield together.take()
-            yield cursor.runs[0].data, [Stretch(cursor.file.index, run) for run in cursor.runs]
+            yield cursor.runs[0].data, [numbered(cursor.file.index, run) for run in cursor.runs]
             cursor.runs = []
         else:
-            together.add(cursor.file.index, cursor.up_to(limit))
+            together.add(cursor.file.index, *cursor.up_to(limit))
             if len(together.octets) >= block_size:
                 yield together.take()
         if cursor.runs or cursor.advance():
             heappush(heads, (cursor.key(), cursor))
     if together.stretches:
         yield together.take()
+
+
+def numbered(file: int, run: PacketRun) -> Stretch:
+    """The packets of a run of one file."""
+    first = file << FILE_SHIFT | run.first
+    return Stretch(run, array("q", list(range(first, first + len(run)))))
 
 
 class Cursor:
@@ -87,8 +95,11 @@ class Cursor:
         """The largest time in the block at hand."""
         return max(max(run.times) for run in self.runs)
 
-    def up_to(self, limit: tuple[int, int]) -> PacketRun:
-        """Take packets, at least one, of the run at hand while none of another file comes before them."""
+    def up_to(self, limit: tuple[int, int]) -> tuple[PacketRun, int, int]:
+        """Take packets, at least one, of the run at hand while none of another file comes before them.
+
+        Gives the run, the first packet taken and the one behind the last.
+        """
         run, begin = self.runs[0], self.at
         end = begin + 1
         latest = limit[0] if self.file.index < limit[1] else limit[0] - 1
@@ -99,23 +110,33 @@ class Cursor:
         if end == len(run):
             del self.runs[0]
             self.at = 0
-        return run.part(begin, end)
+        return run, begin, end
 
 
 class Together:
-    """A block that is put together from stretches of several files."""
+    """A block that is put together from the packets of several files."""
 
     def __init__(self) -> None:
         self.octets = bytearray()
         self.stretches: list[Stretch] = []
 
-    def add(self, file: int, run: PacketRun) -> None:
-        """Copy the octets of `run` behind those that are there."""
-        shift = len(self.octets) - run.starts[0]
-        self.octets += run.data[run.starts[0] : run.stops[-1]]
-        run.starts = [start + shift for start in run.starts]
-        run.stops = [stop + shift for stop in run.stops]
-        self.stretches.append(Stretch(file, run))
+    def add(self, file: int, run: PacketRun, begin: int, end: int) -> None:
+        """Copy packets `begin` to `end` of `run` behind those that are there."""
+        if not self.stretches or self.stretches[-1].run.link != run.link:
+            self.stretches.append(Stretch(PacketRun(b"", run.link, 0), array("q")))
+        copy, references = self.stretches[-1]
+        starts, stops = run.starts, run.stops
+        shift = len(self.octets) - starts[begin]
+        self.octets += run.data[starts[begin] : stops[end - 1]]
+        reference = (file << FILE_SHIFT | run.first) + begin
+        for index in range(begin, end):
+            if index in run.missing:
+                copy.missing[len(copy.times)] = run.missing[index]
+            copy.starts.append(starts[index] + shift)
+            copy.stops.append(stops[index] + shift)
+            copy.times.append(run.times[index])
+            references.append(reference)
+            reference += 1
 
     def take(self) -> tuple[bytes, list[Stretch]]:
         """The block, ready; an empty one is begun."""

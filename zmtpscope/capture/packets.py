@@ -32,11 +32,7 @@ class PacketRun:
     def __len__(self) -> int:
         return len(self.times)
 
-    def part(self, begin: int, end: int) -> PacketRun:
-        """Packets `begin` to `end` (exclusive) as a run of its own over the same octets."""
-        run = PacketRun(self.data, self.link, self.first + begin)
-        run.starts = self.starts[begin:end]
-        run.stops = self.stops[begin:end]
-        run.times = self.times[begin:end]
-        run.missing = {index - begin: octets for index, octets in self.missing.items() if begin <= index < end}
-        return run
+    def keep(self, count: int) -> None:
+        """Drop all packets behind the first `count`."""
+        for column in (self.starts, self.stops, self.times):
+            del column[count:]
