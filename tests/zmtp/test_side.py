@@ -188,7 +188,7 @@ def test_resume_behind_a_loss() -> None:
 
 @pytest.mark.parametrize("shift", [0, 56])
 def test_curve_nonces_in_either_byte_order(shift: int) -> None:
-    """Counters are checked in the byte order of their direction: libzmq 4.0 counts little-endian from 0 (curve.md 3)."""
+    """Counters are checked in the byte order of their side: libzmq 4.0 counts little-endian from 0 (curve.md 3)."""
 
     def nonces(*values: int) -> list[str]:
         side = in_handshake("3.1", "CURVE")

@@ -85,9 +85,8 @@ def read_identity_1(reader: Reader, fields: Fields) -> None:
         reader.finding("ZMTP10-FRAME-03", start, 9)
     if size > LARGEST_IDENTITY:
         reader.finding("ZMTP10-GREETING-03", *reader.size_span)
-    body = reader.offset
-    if reader.starts_with(b"\0") and size:
-        reader.finding("ZMTP10-GREETING-01", body, 1)
+    if 0 < size <= LARGEST_AWAITED_IDENTITY and reader.starts_with(b"\0"):
+        reader.finding("ZMTP10-GREETING-01", reader.offset, 1)
     _read_identity(reader, fields, "zmtp1.body", size)
 
 
