@@ -159,3 +159,10 @@ def captures_of(folder: Path, *files: bytes, block_size: int = 1 << 20) -> Captu
     for path, octets in zip(paths, files, strict=True):
         path.write_bytes(octets)
     return open_captures([str(path) for path in paths], block_size=block_size)
+
+
+def tcp_packet(total: int, payload: bytes, *, header: int = 0x50) -> bytes:
+    """An Ethernet frame with IPv4 and TCP whose announced lengths are given."""
+    ip = bytes((0x45, 0)) + total.to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + bytes((10, 0, 0, 1, 10, 0, 0, 2))
+    tcp = b"\x12\x34\x15\xb3" + (7).to_bytes(4, "big") + (9).to_bytes(4, "big") + bytes((header, 0x18)) + bytes(6)
+    return bytes(12) + b"\x08\x00" + ip + tcp + payload

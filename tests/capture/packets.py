@@ -12,6 +12,8 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet as Layer
 from scapy.packet import Raw
 
+from tests.capture.containers import Packet
+
 
 @dataclass(frozen=True)
 class Crafted:
@@ -101,3 +103,39 @@ def crafted(draw: st.DrawFn, udp: bool | None = False, plain: bool = False) -> C
 
 
 EXTENSIONS = [IPv6ExtHdrHopByHop, IPv6ExtHdrDestOpt, IPv6ExtHdrRouting]
+
+
+IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
+
+
+def family(order: str, darwin: int = 30) -> dict[bytes, bytes]:
+    return {IPV4: struct.pack(order + "I", 2), IPV6: struct.pack(order + "I", darwin)}
+
+
+LINKS = {
+    "Ethernet": (1, lambda kind: bytes(12) + kind),
+    "802.1Q": (1, lambda kind: bytes(12) + b"\x81\x00\x20\x05" + kind),
+    "QinQ": (1, lambda kind: bytes(12) + b"\x88\xa8\x00\x05\x81\x00\x00\x06" + kind),
+    "802.3 with SNAP": (1, lambda kind: bytes(12) + b"\x00\x40\xaa\xaa\x03\0\0\0" + kind),
+    **{f"raw {link}": (link, lambda kind: b"") for link in (101, 12, 14, 228, 229)},
+    "BSD null": (0, family("<").__getitem__),
+    "BSD null, big endian": (0, family(">", 28).__getitem__),
+    "BSD loop": (108, family(">", 24).__getitem__),
+    "Linux cooked": (113, lambda kind: bytes(14) + kind),
+    "Linux cooked, 802.1Q": (113, lambda kind: bytes(14) + b"\x81\x00\x00\x05" + kind),
+    "Linux cooked 2": (276, lambda kind: kind + bytes(18)),
+    "Linux cooked 2, 802.1Q": (276, lambda kind: b"\x81\x00" + bytes(18) + b"\x00\x05" + kind),
+    "PPP": (9, lambda kind: b"\xff\x03" + {IPV4: b"\x00\x21", IPV6: b"\x00\x57"}[kind]),
+    "PPP, short": (9, lambda kind: {IPV4: b"\x21", IPV6: b"\x57"}[kind]),
+    "PPP in HDLC framing": (50, lambda kind: b"\xff\x03" + {IPV4: b"\x00\x21", IPV6: b"\x00\x57"}[kind]),
+    "PPPoE": (51, lambda kind: b"\x11\0\0\1\0\x40" + {IPV4: b"\x00\x21", IPV6: b"\x00\x57"}[kind]),
+    "Cisco HDLC": (104, lambda kind: b"\x0f\0" + kind),
+    "PKTAP": (258, lambda kind: struct.pack("<III", 108, 1, 1) + bytes(96) + bytes(12) + kind),
+    "NFLOG": (239, lambda kind: {IPV4: b"\2", IPV6: b"\x0a"}[kind] + b"\0\0\0\x05\0\x03\0x\0\0\0\x00\0\x09\0"),
+}
+
+
+def on(link: str, packet: Crafted, time: int = 0) -> Packet:
+    """The IP packet of `packet` on another link layer."""
+    number, header = LINKS[link]
+    return Packet(header(IPV4 if packet.ip[0] >> 4 == 4 else IPV6) + packet.ip, time=time, link=number)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.containers import Packet, interface, pcap, pcapng, section
-from tests.capture.test_headers import tcp_packet
+from tests.capture.containers import Packet, interface, pcap, pcapng, section, tcp_packet
 from zmtpscope.capture import open_captures
 
 IP = tcp_packet(50, bytes(10))[14:]

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.capture.containers import Packet, Segment, captures_of, pcap, pcapng, read
-from tests.capture.test_headers import tcp_packet
+from tests.capture.containers import Packet, Segment, captures_of, pcap, pcapng, read, tcp_packet
 from zmtpscope.capture import CaptureError, open_captures
 
 times = st.lists(st.integers(0, 60), max_size=25)

@@ -19,8 +19,8 @@ from tests.capture.containers import (
     read,
     read_octets,
     section,
+    tcp_packet,
 )
-from tests.capture.test_headers import tcp_packet
 from zmtpscope.capture.packets import LATEST
 
 SECOND = 1_000_000_000

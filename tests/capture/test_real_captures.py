@@ -51,9 +51,12 @@ def test_nothing_in_real_traffic_is_called_a_lie(path: Path) -> None:
     captures = open_captures([str(path)])
     read(captures)
     assert set(captures.statistics.other) <= ORDINARY
-    assert captures.statistics.packets == len(dpkt_packets(path)) or path.name == MODIFIED
     assert captures.statistics.fragments_given_up == 0
-    assert [problem.packet for problem in captures.problems] == ([44] if path.name == "cut-file.pcap" else [])
+    if path.name == "cut-file.pcap":
+        assert [problem.packet for problem in captures.problems] == [44]
+    else:
+        assert captures.problems == []
+        assert captures.statistics.packets == len(dpkt_packets(path)) or path.name == MODIFIED
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.containers import Packet, captures_of, pcap, pcapng, read
-from tests.capture.test_headers import tcp_packet
+from tests.capture.containers import Packet, captures_of, pcap, pcapng, read, tcp_packet
 from zmtpscope.capture import CaptureError, open_captures
 
 PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(200)]
