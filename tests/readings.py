@@ -6,12 +6,17 @@ import base64
 import functools
 import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from zmtpscope.capture import CaptureProblem, open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.sink import OctetSums
+from zmtpscope.export import json_lines
 from zmtpscope.records import from_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
@@ -22,11 +27,11 @@ Frames = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class Reading:
-    """One run of `zmtpscope read --json`."""
+    """The records of one capture as its JSON lines give them, and whether file and streams were accounted for."""
 
-    exit: int
     records: list[Record]
-    errors: str
+    problems: list[CaptureProblem]
+    sums: OctetSums
 
     def of(self, *kinds: str) -> list[Record]:
         return [record for record in self.records if record["record"] in kinds]
@@ -40,17 +45,20 @@ class Reading:
         ]
 
 
-def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """`zmtpscope ARGUMENTS` as a process of its own."""
-    command = [sys.executable, "-m", "zmtpscope", *arguments]
-    return subprocess.run(command, capture_output=True, timeout=60, **options)
-
-
 @functools.cache
-def read(path: pathlib.Path, *arguments: str) -> Reading:
-    """The records of a capture, by the same way as a user gets them."""
-    done = run("read", "--json", *arguments, str(path))
-    return Reading(done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode())
+def read(path: pathlib.Path) -> Reading:
+    """Read a capture as `zmtpscope read --json` does, without a process of its own."""
+    options = Options()
+    analyser = Analyser(options)
+    captures = open_captures([str(path)])
+    records = [json.loads(line) for batch in analyser.run(captures) for line in json_lines.lines(batch, options)]
+    return Reading(records, captures.problems, analyser.summary.sums)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """`zmtpscope ARGUMENTS` as a process of its own; times are printed in UTC."""
+    command = [sys.executable, "-c", "from zmtpscope.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, timeout=60, env=os.environ | {"TZ": "UTC"})
 
 
 @dataclass(frozen=True)
