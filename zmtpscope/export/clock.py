@@ -1,0 +1,62 @@
+"""Times as people read them, in the forms of tshark's `-t`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+
+SECOND = 1_000_000_000
+
+FORMS = {
+    "r": "seconds since the first packet",
+    "a": "time of day",
+    "ad": "date and time of day",
+    "adoy": "year, day of the year and time of day",
+    "d": "seconds since the line above",
+    "dd": "the same",
+    "e": "seconds since 1970-01-01 UTC",
+    "u": "time of day, UTC",
+    "ud": "date and time of day, UTC",
+    "udoy": "year, day of the year and time of day, UTC",
+}
+"""What `-t` takes. `d` and `dd` are one: lines are records, and every packet in between is none."""
+
+_PATTERNS = {"": "%H:%M:%S", "d": "%Y-%m-%d %H:%M:%S", "doy": "%Y/%j %H:%M:%S"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Clock:
+    """Writes times, nanoseconds since the epoch, to six decimals. `start` is asked for the time of the first packet."""
+
+    def __init__(self, form: str, start: Callable[[], int | None]) -> None:
+        self.form = form
+        self._start = start
+        self._first: int | None = None
+        self._above: int | None = None
+        self._zone: tzinfo | None = UTC if form.startswith("u") else None
+        self._pattern = _PATTERNS.get(form[1:], "")
+
+    def __call__(self, time: int) -> str:
+        if self.form == "r":
+            if self._first is None:
+                start = self._start()
+                self._first = time if start is None else start
+            return _seconds(time - self._first).rjust(11)
+        if self.form in ("d", "dd"):
+            above, self._above = self._above, time
+            return _seconds(0 if above is None else time - above).rjust(11)
+        if self.form == "e":
+            return _seconds(time)
+        seconds, nanoseconds = divmod(time, SECOND)
+        return f"{_day(seconds, self._pattern, self._zone)}.{nanoseconds // 1000:06}"
+
+
+def _seconds(time: int) -> str:
+    microseconds = abs(time) // 1000
+    return f"{'-' if time < 0 else ''}{microseconds // 1_000_000}.{microseconds % 1_000_000:06}"
+
+
+@lru_cache(maxsize=16)
+def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone).strftime(pattern)

@@ -1,0 +1,117 @@
+"""What a record says, in a few words: the last column of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from zmtpscope.export.preview import preview, quoted
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.values import MASK
+
+Values = dict[str, Any]
+
+STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authentication itself failed"}
+"""What the authentication codes mean that ERROR carries (27/ZAP)."""
+
+GREETING_3_SIZE = 64
+SECOND = 1_000_000_000
+
+
+def endpoint(address: str | None, port: int | None) -> str:
+    """Address and port, IPv6 in brackets."""
+    return f"[{address}]:{port}" if address and ":" in address else f"{address}:{port}"
+
+
+def describe_greeting(values: Values) -> str:
+    """`GREETING 3.1 CURVE`; 1.0 and 2.0 have no mechanism."""
+    version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
+    words = ["GREETING"]
+    if version is None:
+        words.append(f"signature only, {length} octets")
+    elif mechanism is not None:
+        words += [version, quoted(mechanism) if not mechanism.isalnum() else mechanism]
+    elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
+        words.append(f"{version} incomplete, {length} of {GREETING_3_SIZE} octets")
+    else:
+        words.append(version)
+    if values["as_server"]:
+        words.append("as-server")
+    if values["form"] == "pseudo-signature":
+        words.append("of a newer peer")
+    return " ".join(words)
+
+
+def describe_command(values: Values) -> str:
+    """`SUBSCRIBE "topic"`, `PING ttl 3 s`: the name, and what the endpoints do not show already."""
+    words: list[str] = []
+    for name in ("topic", "group", "reason"):
+        if values[name] is not None:
+            words.append(quoted(values[name]))
+    if values["topic"] == "":
+        words.append("(everything)")
+    if values["reason"] in STATUS:
+        words.append(f"({STATUS[values['reason']]})")
+    if values["ttl_ms"]:
+        words.append(f"ttl {values['ttl_ms'] / 1000:g} s")
+    if values["context"]:
+        words.append(f"context {preview(values['context'], len(values['context']), 36)}")
+    if values["username"] is not None:
+        words.append(f"user {quoted(values['username'])}")
+    if values["password"] is not None:
+        words.append(f"password {values['password'] if values['password'] == MASK else quoted(values['password'])}")
+    if values["version"] is not None:
+        words.append(f"CurveZMQ {values['version']}")
+    for each in values["metadata"] or ():
+        if each["name"].lower() not in ("socket-type", "identity"):
+            words.append(f"{safe_text(each['name'][:40])}={quoted(each['value'])}")
+    if values["data"]:
+        words.append(preview(values["data"], len(values["data"]), 40))
+    name = values["name"] or ""
+    if not words and values["metadata"] is None and values["length"] > len(name) + 8:
+        words.append(f"{values['length']} octets")
+    if values["mangled"]:
+        words.append("(misspelt on the wire)")
+    return " ".join([safe_text(name[:40]) or "command without a name", *words])
+
+
+def describe_gap(values: Values) -> str:
+    """How much is missing and where reading goes on."""
+    resumed = values["resumed_at"]
+    behind = "not read on" if resumed is None else f"read on at offset {resumed}"
+    return f"gap of {values['bytes']} octets at offset {values['offset']}, {behind}: {values['reason']}"
+
+
+def describe_finding(values: Values) -> str:
+    """Severity, id and sentence; the hint is told apart by the caller."""
+    count = values["count"] or 1
+    more = "" if count == 1 else f" ({count} times more, the last in packet {values['last_packet']})"
+    return f"{values['severity']} {values['id']} {safe_text(values['text'])}{more}"
+
+
+def describe_connection(values: Values) -> str:
+    """How it ended, what it spoke, how much each side said."""
+    by = values["closed_by"]
+    closer = "" if by is None else f" by {endpoint(values[f'ip_{by}'], values[f'port_{by}'])}"
+    end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": "still open", "evicted": "given up"}
+    words = [f"connection {values['conn']} {end.get(values['close'], values['close'])}"]
+    words[0] += f" after {(values['end_ns'] - values['start_ns']) / SECOND:.3f} s"
+    words.append(" ".join([values["version"] or "no version agreed", safe_text(values["mechanism"] or "")]).strip())
+    if values["handshake"] not in ("complete", "unseen"):
+        words.append(f"handshake {values['handshake']}")
+    words.append(f"messages >{values['messages_0']} <{values['messages_1']}")
+    if values["gap_bytes"]:
+        words.append(f"{values['gap_bytes']} octets lost")
+    if values["undissected_bytes"]:
+        words.append(f"{values['undissected_bytes']} octets not understood")
+    return ", ".join(words)
+
+
+DESCRIBE: dict[str, Callable[[Values], str]] = {
+    "greeting": describe_greeting,
+    "command": describe_command,
+    "gap": describe_gap,
+    "finding": describe_finding,
+    "connection": describe_connection,
+}
+"""For every record that is not a row of a run."""

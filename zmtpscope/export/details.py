@@ -1,0 +1,71 @@
+"""The octets of a record, field by field (`-V`) and in hex (`-x`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.dissect.details import Detail
+from zmtpscope.export.preview import preview, quoted
+from zmtpscope.export.values import MASK
+from zmtpscope.zmtp.reader import FieldNode
+
+INDENT = "    "
+ROW = 16
+"""Octets in a line of a hex dump."""
+
+SECRET = "plain.password"
+UNREAD = ("zmtp.command.data", "zmtp.trailing")
+"""What may hold credentials where it stands in a HELLO that could not be read."""
+
+
+def secret_spans(tree: FieldNode) -> list[range]:
+    """The stream offsets of passwords in a unit."""
+    spans, hello = [], False
+    for leaf in tree.leaves():
+        hello = hello or (leaf.name == "zmtp.command.name" and leaf.value == "HELLO")
+        if leaf.name == SECRET or (hello and leaf.name in UNREAD):
+            spans.append(range(leaf.start, leaf.start + leaf.length))
+    return spans
+
+
+def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
+    """Every field with its octets (offsets in the stream of the side, both ends included) and its value."""
+    secrets = [] if show_secrets else secret_spans(detail.tree)
+    yield from _node_lines(detail.tree, INDENT, secrets)
+
+
+def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[str]:
+    last = node.start + node.length - 1
+    place = f"[{node.start}..{last}]" if node.length > 1 else f"[{node.start}]" if node.length else ""
+    value = ""
+    if node.value is not None:
+        hidden = any(node.start in span for span in secrets if node.length)
+        value = MASK if hidden else _value(node)
+    yield f"{indent}{node.name:<{max(1, 40 - len(indent))}} {place:<14} {value}".rstrip()
+    for child in node.children:
+        yield from _node_lines(child, indent + "  ", secrets)
+
+
+def _value(node: FieldNode) -> str:
+    if isinstance(node.value, bytes):
+        size = len(node.value)
+        return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")
+    if isinstance(node.value, int):
+        return f"{node.value} (0x{node.value:x})" if node.value > 9 else f"{node.value}"
+    return quoted(node.value or "", 100)
+
+
+def hex_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
+    """The octets with their offsets in the stream of the side; secret ones are starred."""
+    secrets = [] if show_secrets else secret_spans(detail.tree)
+    octets = detail.octets
+    for start in range(0, len(octets), ROW):
+        row = octets[start : start + ROW]
+        digits = [f"{octet:02x}" for octet in row]
+        letters = [chr(octet) if 0x20 <= octet < 0x7F else "." for octet in row]
+        for span in secrets:
+            for place in range(
+                max(0, span.start - detail.offset - start), min(len(row), span.stop - detail.offset - start)
+            ):
+                digits[place], letters[place] = "**", "*"
+        yield f"{INDENT}{detail.offset + start:08x}  {' '.join(digits):<{3 * ROW - 1}}  {''.join(letters)}"

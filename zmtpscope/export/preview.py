@@ -1,0 +1,54 @@
+"""Octets from the network in a few characters of one line: never exact, always safe. Exact are -V, -x and --json."""
+
+from __future__ import annotations
+
+import re
+
+from zmtpscope.export.safe_text import safe_text
+
+READABLE = 0.6
+"""The share of readable octets from which on a body is shown as text with escapes, else as hex digits."""
+
+_BLANK = re.compile(r"[ \t\r\n]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+_CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
+"""A character of UTF-8 that the end may cut."""
+
+
+def quoted(text: str, limit: int = 40) -> str:
+    """A name (topic, identity, group, reason) in quotes, of at most about `limit` characters."""
+    safe = safe_text(text)
+    return f'"{safe}"' if len(safe) <= limit else f'"{safe[: limit - 1]}…"'
+
+
+def preview(octets: bytes, size: int, limit: int) -> str:
+    """A body of `size` octets, the first of which are `octets`, in at most about `limit` characters."""
+    if not size:
+        return '""'
+    head = octets[: 4 * limit]
+    if not head.isascii() or not head.decode().isprintable():
+        readable = len(_CONTROL.sub("", head.decode("utf-8", "ignore")).encode())
+        if readable < len(head) * READABLE:
+            shown = octets[: max(1, (limit - 3) // 2)]
+            return f"0x{shown.hex()}" + ("…" if len(shown) < size else "")
+        if len(head) < size:
+            head = _CUT.sub(b"", head)
+    safe = safe_text(_BLANK.sub(" ", head.decode("utf-8", "backslashreplace")))
+    return safe if len(safe) <= limit and len(octets) == size else f"{safe[: limit - 1]}…"
+
+
+def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
+    """The frames of a message, (first octets or None, size) each, in about `limit` characters.
+
+    All but the last get a quarter at most: ids and empty frames come first, the content last.
+    """
+    shown: list[str] = []
+    left = limit
+    for place, (octets, size) in enumerate(bodies):
+        if left < 8 and place < len(bodies) - 1:
+            shown.append("…")
+            break
+        room = max(8, left if place == len(bodies) - 1 else min(left, max(12, limit // 4)))
+        shown.append("not kept" if octets is None else preview(octets, size, room))
+        left -= len(shown[-1]) + 3
+    return " | ".join(shown)
