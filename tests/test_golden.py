@@ -1,4 +1,4 @@
-"""The text that a person sees, word by word. `pytest --update-golden` rewrites it; read the diff before it is committed."""
+"""The text that a person sees, word by word. `pytest --update-golden` rewrites it; read the diff before committing."""
 
 from __future__ import annotations
 
