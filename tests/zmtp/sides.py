@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from hypothesis import settings
+
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import Command, Greeting, Remark
@@ -13,6 +15,9 @@ from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.reader import FieldNode, Finding
 from zmtpscope.zmtp.regime import Form, Framing, Regime
 from zmtpscope.zmtp.side import SideReader
+
+MANY = settings(max_examples=4 * settings.default.max_examples)
+"""For properties with much to try and little to do for each."""
 
 
 def command(mechanism: str, name: str, **fields: Any) -> bytes:

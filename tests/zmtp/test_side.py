@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.strategies import Side
-from tests.zmtp.sides import command, feed, in_handshake, trees, units
+from tests.zmtp.sides import MANY, command, feed, in_handshake, trees, units
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
@@ -24,6 +24,7 @@ class CarefulReader(SideReader):
         self._scanning = False
 
 
+@MANY
 @given(data=st.data(), side=strategies.damaged_sides())
 def test_p1_chunks(data: st.DataObject, side: Side) -> None:
     """P1: any chunking of the octets gives the same events, rows and order."""
@@ -41,6 +42,7 @@ AFTER_ERROR = Side(
 """A side that goes on in plain frames after ERROR in its traffic: only the first of them is a finding."""
 
 
+@MANY
 @given(side=strategies.damaged_sides())
 @example(side=AFTER_ERROR)
 def test_p3_scanner(side: Side) -> None:
@@ -62,6 +64,7 @@ def test_p3_scanner_of_anything(octets: bytes, framing: Framing, data: st.DataOb
     assert whole.events == careful.events
 
 
+@MANY
 @given(side=strategies.damaged_sides(), offset=st.integers(0, 2**40))
 def test_p5_leaves_tile_the_units(side: Side, offset: int) -> None:
     """P5: the leaves of a unit's tree tile its octets, and groups hold exactly what their children hold."""
@@ -85,6 +88,7 @@ def assert_groups_hold_their_children(node: FieldNode) -> None:
             assert_groups_hold_their_children(child)
 
 
+@MANY
 @given(side=strategies.damaged_sides())
 def test_p6_tree_and_event_agree(side: Side) -> None:
     """P6: what an event says stands in the tree of its unit, too."""
