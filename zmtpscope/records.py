@@ -46,7 +46,7 @@ class RecordType(NamedTuple):
 COMMON = (
     Field("schema", "int", "Version of this schema: 1"),
     Field("record", "text", "Record type"),
-    Field("conn", "int", "TCP connection, counted from 1 in the order of first packets", None, ("tcp.stream",)),
+    Field("conn", "int", "TCP connection, counted from 1 by first packets: Wireshark's tcp.stream + 1"),
     Field("conn_id", "text", "TCP connection, the same in every run and file: 16 hex digits"),
     Field("side", "int", "Sender: 0 opened the connection (or was seen first), 1 is its peer; null: both or neither"),
     Field("ts_ns", "int", "Time of the packet, since 1970-01-01 UTC", "ns", ("frame.time_epoch",)),

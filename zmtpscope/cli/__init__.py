@@ -1,0 +1,69 @@
+"""The command line: argument parsing and wiring, and the only place that knows every part.
+
+Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 error while running, 2 usage or
+no capture, 3 a damaged capture or lost packets, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import click
+
+from zmtpscope import __version__
+from zmtpscope.cli.fields import fields
+from zmtpscope.cli.read import read
+
+RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 error while running, 2 usage or not a capture, 3 capture damaged or cut short.",
+)
+@click.version_option(__version__, "-v", "--version", message="zmtpscope %(version)s")
+def zmtpscope() -> None:
+    """Find ZeroMQ in any capture, on any port, of any version, and say what happened."""
+
+
+zmtpscope.add_command(read)
+zmtpscope.add_command(fields)
+
+
+def main() -> None:
+    """The entry point of the `zmtpscope` command."""
+    sys.exit(run())
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a terminal or locale that cannot show a character gets its escape, not an error
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = zmtpscope.main(arguments, prog_name="zmtpscope", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "zmtpscope"
+        click.echo(f"{command}: {error.format_message()} (see {command} --help)", err=True)
+        return USAGE
+    except click.ClickException as error:
+        click.echo(f"zmtpscope: {error.format_message()}", err=True)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader has gone; without this the interpreter would complain when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"zmtpscope: {where}{error.strerror or error}", err=True)
+        return RUN_TIME_ERROR
+    return code if isinstance(code, int) else 0

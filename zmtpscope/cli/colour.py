@@ -1,0 +1,31 @@
+"""Colour on a terminal. rich is loaded here, and only when there is colour to be made."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+
+def wants_colour(choice: str) -> bool:
+    """`--color` auto, always or never; auto is a terminal that is not dumb, and no NO_COLOR."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painter(styles: Mapping[str, str]) -> Callable[[str, str], str]:
+    """A function that wraps a text in the escape sequences of a named style; the sixteen colours of every terminal."""
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    around = {}
+    for name, style in styles.items():
+        before, _, after = Style.parse(style).render("|", color_system=ColorSystem.STANDARD).partition("|")
+        around[name] = (before, after)
+
+    def paint(style: str, text: str) -> str:
+        before, after = around[style]
+        return f"{before}{text}{after}"
+
+    return paint

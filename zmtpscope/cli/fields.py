@@ -1,0 +1,54 @@
+"""`zmtpscope fields`: the reference of all records and fields."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
+
+
+@click.command(short_help="List every record type and field.")
+@click.argument("records", nargs=-1, type=click.Choice(list(RECORDS)), metavar="[RECORD]...")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a field.")
+def fields(records: tuple[str, ...], as_json: bool) -> None:
+    """List every field of every record type (or of those named): name, type, unit, meaning, Wireshark's name."""
+    types = [RECORDS[name] for name in records or RECORDS]
+    write = sys.stdout.write
+    if as_json:
+        for type_ in types:
+            for field in type_.fields:
+                write(json.dumps({"record": type_.name, **field._asdict()}) + "\n")
+        return
+    write("every record\n")
+    for field in COMMON:
+        write(_line(field))
+    write("\nevery record that stands for octets of a stream\n")
+    for field in STREAM:
+        write(_line(field))
+    for type_ in types:
+        write(f"\n{type_.name}: {type_.meaning}\n")
+        for field in _own(type_):
+            write(_line(field))
+
+
+def _own(type_: RecordType) -> list[Field]:
+    return [field for field in type_.fields if field not in COMMON and field not in STREAM]
+
+
+def _line(field: Field) -> str:
+    type_ = (
+        "list<{name, value}>"
+        if field.type.startswith("list<struct")
+        else field.type.partition("<name")[0] or field.type
+    )
+    if field.type.startswith("struct"):
+        type_ = "struct"
+    words = [field.meaning]
+    if field.unit:
+        words.append(f"[{field.unit}]")
+    if field.aliases:
+        words.append(f"(Wireshark: {', '.join(field.aliases)})")
+    return f"  {field.name:<18} {type_:<20} {' '.join(words)}\n"

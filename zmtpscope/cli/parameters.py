@@ -1,0 +1,59 @@
+"""Option values with a grammar of their own: `--body` and `-d`."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import click
+
+SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+VERSIONS = ("1.0", "2.0", "3.0", "3.1")
+MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
+DEFAULT_BODY_LIMIT = 16 << 20
+"""Octets of a message whose bodies are kept by default."""
+
+
+class Body(NamedTuple):
+    """`--body`: what to keep ("full", "head", "none") and the number that goes with it."""
+
+    keep: str
+    octets: int
+
+
+def parse_body(context: click.Context, parameter: click.Parameter, value: str) -> Body:
+    """`full[:LIMIT]`, `head:N` or `none`; numbers may end in k, M or G."""
+    match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", value)
+    if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
+        raise click.BadParameter(f"{value!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
+    return Body(match[1], int(match[2]) * SCALE[match[3]] if match[2] else DEFAULT_BODY_LIMIT)
+
+
+class Forced(NamedTuple):
+    """`-d`: connections that a selector names, to be read as ZMTP."""
+
+    selector: str
+    value: int
+    version: str | None
+    mechanism: str | None
+
+
+def parse_forced(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[Forced]:
+    """`tcp.port==N,zmtp[/VERSION[/MECHANISM]]` or `conn==N,zmtp...`."""
+    return [_parse_forced(value) for value in values]
+
+
+def _parse_forced(value: str) -> Forced:
+    match = re.fullmatch(r"(.*?)==(.*?),zmtp(?:/([^/]*)(?:/([^/]*))?)?", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form tcp.port==5555,zmtp/3.1/NULL")
+    selector, number, version, mechanism = match.groups()
+    if selector not in ("tcp.port", "conn"):
+        raise click.BadParameter(f"{selector!r} selects nothing; tcp.port==N and conn==N do")
+    if re.fullmatch("[0-9]{1,9}", number) is None:
+        raise click.BadParameter(f"{selector}=={number}: a number is needed")
+    if version is not None and version not in VERSIONS:
+        raise click.BadParameter(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
+    if mechanism is not None and mechanism not in MECHANISMS:
+        raise click.BadParameter(f"the mechanism {mechanism!r} is not known; {', '.join(MECHANISMS)} are")
+    return Forced(selector, int(number), version, mechanism)

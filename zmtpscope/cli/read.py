@@ -1,0 +1,138 @@
+"""`zmtpscope read`: captures in, what happened out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.parameters import Body, Forced, parse_body, parse_forced
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Analyser, Options
+
+DAMAGED = 3
+TIMES = ("r", "a", "ad", "adoy", "d", "dd", "e", "u", "ud", "udoy")
+
+
+@click.command(short_help="Say what happened in captures, a line each.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=str), metavar="[FILE]...")
+@click.option("-r", "more_files", multiple=True, type=click.Path(path_type=str), metavar="FILE", help="Read FILE.")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a record.")
+@click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
+@click.option(
+    "--body",
+    callback=parse_body,
+    default="full",
+    metavar="full[:LIMIT]|head:N|none",
+    help="How much of message bodies to keep [full:16M].",
+)
+@click.option("-c", "packets", type=click.IntRange(min=1), metavar="N", help="Stop after N packets.")
+@click.option("-q", "quiet", is_flag=True, help="No records, only a summary.")
+@click.option("-V", "tree", is_flag=True, help="Every field of every greeting, command and frame.")
+@click.option("-x", "hex_dump", is_flag=True, help="Their octets in hex.")
+@click.option(
+    "-t",
+    "time_form",
+    type=click.Choice(TIMES),
+    default="r",
+    help="Form of the time: r from the first packet, "
+    "a time of day, ad with date, u and ud in UTC, e seconds since 1970, d from the line above.",
+    metavar="FORM",
+)
+@click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
+@click.option(
+    "-d",
+    "forced",
+    multiple=True,
+    callback=parse_forced,
+    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]]",
+    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp.",
+)
+@click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
+@click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")
+@click.option("--verbose", is_flag=True, help="Also findings that are normal events (severity chat).")
+def read(**given: Any) -> int:
+    """Find ZMTP in capture FILEs (pcap, pcapng, also compressed; - is standard input; directories are searched) and say
+    what happened on every connection, a line each."""
+    paths = [*given["files"], *given["more_files"]]
+    if not paths:
+        raise click.UsageError("name a capture to read, or - for standard input")
+    if given["quiet"] and (given["as_json"] or given["tree"] or given["hex_dump"] or given["frames"]):
+        raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
+    if given["as_json"] and (given["tree"] or given["hex_dump"]):
+        raise click.UsageError("-V and -x are for people: leave out --json")
+    return _read(paths, given)
+
+
+def _read(paths: list[str], given: dict[str, Any]) -> int:
+    # imported here, so that help, usage errors and the other commands stay quick
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.cli.progress import Progress
+    from zmtpscope.dissect import Analyser, DecodeAs, Options
+
+    body: Body = given["body"]
+    forced: list[Forced] = given["forced"]
+    options = Options(
+        bodies=body.keep,
+        body_limit=body.octets if body.keep == "full" else 0,
+        head=body.octets if body.keep == "head" else 0,
+        records=not given["quiet"],
+        frames=given["frames"],
+        details=given["tree"] or given["hex_dump"],
+        decode_as=tuple(DecodeAs(*each) for each in forced),
+        show_secrets=given["show_secrets"],
+    )
+    try:
+        captures = open_captures(paths, packet_limit=given["packets"])
+        analyser = Analyser(options)
+        shown = sys.stderr.isatty() and (given["quiet"] or not sys.stdout.isatty())
+        with Progress(captures.statistics, paths, shown):
+            if given["as_json"]:
+                _write_json(analyser, captures, options)
+            else:
+                _write_text(analyser, captures, options, given)
+    except CaptureError as error:
+        raise click.UsageError(str(error)) from error
+    sys.stdout.flush()
+    for problem in captures.problems:
+        click.echo(f"zmtpscope: {problem}", err=True)
+    return DAMAGED if captures.problems else 0
+
+
+def _write_json(analyser: Analyser, captures: Captures, options: Options) -> None:
+    from zmtpscope.export.json_lines import lines
+
+    write, ascii_only = sys.stdout.buffer.write, sys.stdout.isatty()
+    for batch in analyser.run(captures):
+        write(b"".join(lines(batch, options, ascii_only=ascii_only)))
+        sys.stdout.buffer.flush()
+
+
+def _write_text(analyser: Analyser, captures: Captures, options: Options, given: dict[str, Any]) -> None:
+    from zmtpscope.cli.colour import painter, wants_colour
+    from zmtpscope.export.clock import Clock
+    from zmtpscope.export.summary import statistics_lines, summary_lines
+    from zmtpscope.export.text import STYLES, Look, TextLines, plain
+
+    look = Look(
+        Clock(given["time_form"], lambda: captures.statistics.first_time),
+        painter(STYLES) if wants_colour(given["color"]) else plain,
+        shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
+        chat=given["verbose"],
+        tree=given["tree"],
+        hex=given["hex_dump"],
+    )
+    text = TextLines(look, options)
+    for batch in analyser.run(captures):
+        sys.stdout.writelines(text.lines(batch))
+    if given["quiet"]:
+        for line in summary_lines(analyser.summary, captures.statistics, captures.problems, look.paint):
+            sys.stdout.write(line + "\n")
+    if given["stats"]:
+        for line in statistics_lines(analyser.summary, captures.statistics):
+            sys.stdout.write(line + "\n")

@@ -1,0 +1,91 @@
+"""The closing words of a run: what was there, missing and found (`-q`), and that nothing was lost (`--stats`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from zmtpscope.capture import CaptureProblem, CaptureStatistics
+from zmtpscope.dissect import Summary
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.text import Paint, plain
+from zmtpscope.findings import FINDINGS, SEVERITIES
+
+SECOND = 1_000_000_000
+LABEL = 16
+"""Columns of the words on the left."""
+
+
+def summary_lines(
+    summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem], paint: Paint = plain
+) -> Iterator[str]:
+    """What was there: packets, connections, versions, mechanisms, messages, damage, findings."""
+    first, last = statistics.first_time, statistics.last_time
+    span = ""
+    if first is not None and last is not None:
+        began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        span = f", {(last - first) / SECOND:.3f} s from {began}"
+    yield _line("packets", f"{statistics.packets} ({statistics.octets} octets{span})")
+    others = [f"{summary.other_tcp} other TCP"] if summary.other_tcp else []
+    others += [f"{summary.datagrams} UDP datagrams"] if summary.datagrams else []
+    yield _line("connections", f"{summary.connections} ZMTP" + "".join(f", {other}" for other in others))
+    if summary.connections:
+        yield _line("versions", _counted(summary.versions))
+        yield _line("mechanisms", _counted(summary.mechanisms))
+        yield _line("socket types", _counted(summary.socket_types))
+        yield _line("handshakes", _counted(summary.handshakes))
+        yield _line("ended by", _counted(summary.closes))
+        yield _line("commands", _counted(summary.commands))
+        yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets)")
+    damage = [str(problem) for problem in problems]
+    if summary.gaps:
+        damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")
+    if summary.sums.undissected:
+        damage.insert(0, f"{summary.sums.undissected} octets not understood")
+    yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
+    severities = {severity: summary.severities[severity] for severity in SEVERITIES if summary.severities[severity]}
+    yield _line("findings", _counted(severities))
+    yield from _finding_lines(summary, paint)
+
+
+def _finding_lines(summary: Summary, paint: Paint) -> Iterator[str]:
+    kinds = [(FINDINGS[id_], count) for id_, count in summary.findings.items()]
+    for severity in SEVERITIES:
+        for kind, count in sorted(kinds):
+            if kind.severity == severity:
+                hint = f" -> {kind.hint}" if kind.hint else ""
+                yield f"{count:>8} x {paint(severity, f'{severity:<5} {kind.id}')} {kind.text}{hint}"
+
+
+def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
+    """Where every packet and every octet went: the two sums of "nothing lost" for the connections with records."""
+    other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **statistics.other}
+    yield _line("packets", f"{statistics.packets} = {_sum(other)}")
+    sums = summary.sums
+    streams = {"in units": sums.units, "in gaps": sums.gaps, "not understood": sums.undissected}
+    yield _line("stream octets", f"{sums.stream} = {_sum(streams)}")
+    captured = {
+        "in units": sums.units,
+        "not understood": sums.undissected,
+        "repeated": sums.repeated,
+        "conflicting": sums.conflicting,
+        "late": sums.late,
+    }
+    yield _line("captured octets", f"{sums.captured} = {_sum(captured)}")
+    if not sums.hold():
+        yield _line("", "the sums do not come out even: this is a defect of zmtpscope, please report it")
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{LABEL}} {text}"
+
+
+def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
+    """`3.1: 12, 2.0: 1`, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda entry: -entry[1])
+    return ", ".join(f"{count} {safe_text(word)}" for word, count in ordered) or "none"
+
+
+def _sum(counts: Mapping[str, int]) -> str:
+    return " + ".join(f"{count} {word}" for word, count in counts.items())
