@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import chain
 
 from zmtpscope.capture import pcap, pcapng
@@ -54,9 +54,9 @@ class CaptureFile:
     def first_time(self, block_size: int, problems: list[CaptureProblem]) -> int:
         """The time of the first packet, -1 where there is none."""
         if self._regular:
-            for runs in self._read(PEEK, []):
-                self._close()
-                return runs[0].times[0]
+            with closing(self._read(PEEK, [])) as blocks:
+                for runs in blocks:
+                    return runs[0].times[0]
             return -1
         blocks = self._read(block_size, problems)
         first = next(blocks, None)
@@ -70,7 +70,7 @@ class CaptureFile:
         """
         return self._started or self._read(block_size, problems)
 
-    def _read(self, block_size: int, problems: list[CaptureProblem]) -> Iterator[list[PacketRun]]:
+    def _read(self, block_size: int, problems: list[CaptureProblem]) -> Generator[list[PacketRun], None, None]:
         last = 0
         try:
             source = self._source = self._source or self._open()
@@ -86,7 +86,8 @@ class CaptureFile:
             problems.append(CaptureProblem(self.name, damage.packet, damage.offset, text))
         except CaptureError as error:
             problems.append(CaptureProblem(self.name, 0, 0, error.message))
-        self._close()
+        finally:
+            self._close()
 
     def _open(self) -> Source:
         source = open_source(self.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 MOST_OCTETS = 4 << 20
 """Octets of waiting fragments in all; the oldest datagram gives way."""
 LONGEST_WAIT = 30_000_000_000
@@ -26,7 +28,7 @@ class Fragments:
     """All datagrams of which some fragments came. `given_up` counts those that were never completed."""
 
     def __init__(self) -> None:
-        self.waiting: dict[bytes, Waiting] = {}
+        self.waiting: OrderedDict[bytes, Waiting] = OrderedDict()
         self.cost = 0
         self.latest = 0
         self.given_up = 0
@@ -88,10 +90,8 @@ class Fragments:
         return joined, waiting.total - len(joined)
 
     def _expire(self) -> None:
-        for key, waiting in list(self.waiting.items())[:8]:
-            if self.latest - waiting.time <= LONGEST_WAIT:
-                break
-            self._give_up(key)
+        while self.waiting and self.latest - next(iter(self.waiting.values())).time > LONGEST_WAIT:
+            self._give_up(next(iter(self.waiting)))
 
     def _give_up(self, key: bytes) -> None:
         self.cost -= self.waiting.pop(key).cost

@@ -97,7 +97,7 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
         return _short(octets, 2)[0], 4
     if link == PKTAP:
         header, inner = _little_long(octets, 0)[0], _little_long(octets, 8)[0]
-        if header < 12 or inner == PKTAP:
+        if header < 12 or inner not in LAYOUTS:
             raise Undecodable("link header lies")
         protocol, at = open_link(inner, octets[header:])
         return protocol, header + at

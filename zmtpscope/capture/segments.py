@@ -8,7 +8,7 @@ from typing import NamedTuple
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 CUT = 0x100
-"""Set in `SegmentBlock.flags` beside the TCP flags where fewer payload octets were captured than the IP header announces."""
+"""Set in `SegmentBlock.flags` beside the TCP flags where fewer payload octets were captured than IP announces."""
 
 FILE_SHIFT = 40
 """A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
@@ -62,5 +62,5 @@ class SegmentBlock:
         self.packets = array("q")
         self.times = array("q")
         self.cut: dict[int, int] = {}
-        """For entries with the `CUT` flag: index to the number of payload octets that were announced but not captured."""
+        """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
         self.datagrams: list[Datagram] = []

@@ -55,7 +55,7 @@ class Source:
             try:
                 octets = self._decompressor.read(size)
             except Exception as error:  # each decompressor has exception classes of its own
-                self.damage = f"the compressed stream is damaged: {error}"
+                self.damage = self.damage or f"the compressed stream is damaged: {error}"
                 return b""
         self.octets += len(octets)
         return octets
