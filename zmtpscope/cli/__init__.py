@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -19,7 +20,22 @@ from zmtpscope.cli.read import read
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
 
+class ClosedPipe(Exception):
+    """Whoever read standard output has gone."""
+
+
+class Commands(click.Group):
+    """click ends with an error of its own when a pipe closes; here that is an ordinary end."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
+
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 error while running, 2 usage or not a capture, 3 capture damaged or cut short.",
 )
@@ -39,6 +55,8 @@ def main() -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    if sys.stdout is None:  # closed by the shell (>&-)
+        return RUN_TIME_ERROR
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # a terminal or locale that cannot show a character gets its escape, not an error
@@ -58,8 +76,8 @@ def run(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # the reader has gone; without this the interpreter would complain when it flushes at exit
+    except (ClosedPipe, BrokenPipeError):
+        # without this the interpreter would complain when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser, Options
 
 DAMAGED = 3
+
+
+class NoCapture(click.ClickException):
+    """What was named cannot be read as a capture at all."""
+
+    exit_code = 2
+
+
 TIMES = ("r", "a", "ad", "adoy", "d", "dd", "e", "u", "ud", "udoy")
 
 
@@ -55,7 +63,9 @@ TIMES = ("r", "a", "ad", "adoy", "d", "dd", "e", "u", "ud", "udoy")
 @click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
 @click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")
-@click.option("--verbose", is_flag=True, help="Also findings that are normal events (severity chat).")
+@click.option(
+    "--verbose", is_flag=True, help="Also findings that are normal events (severity chat), or what libzmq always does."
+)
 def read(**given: Any) -> int:
     """Find ZMTP in capture FILEs (pcap, pcapng, also compressed; - is standard input; directories are searched) and say
     what happened on every connection, a line each."""
@@ -97,7 +107,7 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
             else:
                 _write_text(analyser, captures, options, given)
     except CaptureError as error:
-        raise click.UsageError(str(error)) from error
+        raise NoCapture(str(error)) from error
     sys.stdout.flush()
     for problem in captures.problems:
         click.echo(f"zmtpscope: {problem}", err=True)
@@ -130,6 +140,7 @@ def _write_text(analyser: Analyser, captures: Captures, options: Options, given:
     text = TextLines(look, options)
     for batch in analyser.run(captures):
         sys.stdout.writelines(text.lines(batch))
+        sys.stdout.flush()
     if given["quiet"]:
         for line in summary_lines(analyser.summary, captures.statistics, captures.problems, look.paint):
             sys.stdout.write(line + "\n")

@@ -28,7 +28,7 @@ def describe_greeting(values: Values) -> str:
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if version is None:
-        words.append(f"signature only, {length} octets")
+        words.append(f"incomplete, {length} octets")
     elif mechanism is not None:
         words += [version, quoted(mechanism) if not mechanism.isalnum() else mechanism]
     elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
@@ -36,7 +36,7 @@ def describe_greeting(values: Values) -> str:
     else:
         words.append(version)
     if values["as_server"]:
-        words.append("as-server")
+        words.append("as-server" if values["as_server"] == 1 else f"as-server {values['as_server']}")
     if values["form"] == "pseudo-signature":
         words.append("of a newer peer")
     return " ".join(words)
@@ -96,15 +96,45 @@ def describe_connection(values: Values) -> str:
     end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": "still open", "evicted": "given up"}
     words = [f"connection {values['conn']} {end.get(values['close'], values['close'])}"]
     words[0] += f" after {(values['end_ns'] - values['start_ns']) / SECOND:.3f} s"
-    words.append(" ".join([values["version"] or "no version agreed", safe_text(values["mechanism"] or "")]).strip())
-    if values["handshake"] not in ("complete", "unseen"):
-        words.append(f"handshake {values['handshake']}")
+    if values["handshake"] == "unseen":
+        words.append("start not captured")
+    elif values["version"] is None:
+        words.append("no version agreed")
+    else:
+        words.append(f"{values['version']} {safe_text(values['mechanism'] or '')}".rstrip())
+        if values["handshake"] != "complete":
+            words.append(f"handshake {values['handshake']}")
     words.append(f"messages >{values['messages_0']} <{values['messages_1']}")
     if values["gap_bytes"]:
         words.append(f"{values['gap_bytes']} octets lost")
     if values["undissected_bytes"]:
         words.append(f"{values['undissected_bytes']} octets not understood")
     return ", ".join(words)
+
+
+CLOSINGS: dict[tuple[str | None, str | None, str | None], str] = {
+    (
+        "CURVE",
+        "HELLO",
+        "GREETING",
+    ): "the server could not open the HELLO: give the client the right ZMQ_CURVE_SERVERKEY",
+    (
+        "CURVE",
+        "INITIATE",
+        "WELCOME",
+    ): "the server refused the client's key or could not open the INITIATE; see its ZAP handler",
+    ("PLAIN", "HELLO", "GREETING"): "the server refused the credentials; see its ZAP handler",
+    ("NULL", "READY", "GREETING"): "the closing side has a socket type that does not fit, or did not like the READY",
+}
+"""Why a handshake probably ended: by mechanism, what the other side said last, what the side said that closed."""
+
+
+def closing_hint(values: Values, last_said: tuple[str | None, str | None]) -> str | None:
+    """What to do about a connection that closed inside its handshake; `last_said` by side 0 and side 1."""
+    by = values["closed_by"]
+    if by is None or values["handshake"] != "incomplete" or values["close"] not in ("fin", "rst"):
+        return None
+    return CLOSINGS.get((values["mechanism"], last_said[1 - by], last_said[by]))
 
 
 DESCRIBE: dict[str, Callable[[Values], str]] = {

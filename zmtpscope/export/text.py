@@ -17,12 +17,13 @@ from zmtpscope.dissect.batch import Run, Stream
 from zmtpscope.dissect.details import details
 from zmtpscope.dissect.rows import PUBLISHERS, envelope_length, kind_of
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.describe import DESCRIBE, closing_hint, endpoint
 from zmtpscope.export.details import hex_lines, tree_lines
 from zmtpscope.export.preview import parts_preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
-from zmtpscope.records import to_text
+from zmtpscope.findings import FINDINGS
+from zmtpscope.records import COMMON, STREAM, to_text
 
 Paint = Callable[[str, str], str]
 """(style, text) to text: a style is a key of `STYLES`."""
@@ -51,6 +52,12 @@ LEAST_PREVIEW = 24
 MOST_SIZES = 5
 """So many frames have their sizes in the line."""
 
+LOSS = "ZMTP-CONN-05"
+"""Stands beside every gap."""
+
+HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
+"""Notes on what libzmq always does."""
+
 GROUPS = ("RADIO", *PUBLISHERS)
 """Socket types whose first frame is a topic or group."""
 
@@ -68,7 +75,7 @@ class Look:
     paint: Paint = plain
     width: int | None = None
     chat: bool = False
-    """Whether findings of severity chat are shown."""
+    """Whether findings are shown that are normal events or habits."""
     tree: bool = False
     hex: bool = False
 
@@ -80,6 +87,8 @@ class End:
     address: str
     socket_type: str | None = None
     identity: str | None = None
+    last_said: str | None = None
+    """GREETING, or the name of its last command."""
 
     def __str__(self) -> str:
         words = [self.address]
@@ -99,6 +108,10 @@ class TextLines:
         self.ends: dict[int, tuple[End, End]] = {}
         self.end_width = NARROWEST
         self.packet_width = 6
+        self.hints: set[str] = set()
+        """Hints that were told; a run tells each once."""
+        self.gap: tuple[int, int, int] | None = None
+        """The place of the last gap."""
 
     def lines(self, batch: Batch) -> Iterator[str]:
         """The lines of the records of a batch, in order, each with its newline."""
@@ -113,19 +126,41 @@ class TextLines:
     def _record(self, record: Record, batch: Batch) -> str | None:
         values = record_values(record, -1, batch.files, self.options)
         kind = values["record"]
-        style = values["severity"] if kind == "finding" else kind
-        if style == "chat" and not self.look.chat:
-            return None
         ends = self._learn(values)
-        what = self.look.paint(style, DESCRIBE[kind](values))
-        if kind == "finding" and values["hint"]:
-            what += f" -> {values['hint']}"
+        if kind == "finding" and self._left_out(values):
+            return None
+        if kind == "gap":
+            self.gap = _place(values)
         if kind == "connection":
-            del self.ends[values["conn"]]
             packet, time = "", values["end_ns"]
         else:
             packet, time = self._packet(values["file"], values["packet"], batch.files), values["ts_ns"]
+        style = values["severity"] if kind == "finding" else kind
+        what = self.look.paint(style, DESCRIBE[kind](values))
+        hint = self._hint(values)
+        if hint is not None and hint not in self.hints:
+            self.hints.add(hint)
+            what += f" -> {hint}"
+        if kind == "connection":
+            del self.ends[values["conn"]]
         return self._prefix(packet, time, ends, values["side"])[0] + what
+
+    def _left_out(self, values: dict[str, Any]) -> bool:
+        """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
+        if values["id"] == LOSS:
+            return _place(values) == self.gap
+        return not self.look.chat and (values["severity"] == "chat" or values["id"] in HABITS)
+
+    def _hint(self, values: dict[str, Any]) -> str | None:
+        """What to do about it; told once in a run."""
+        kind = values["record"]
+        if kind == "connection":
+            one, other = self.ends[values["conn"]]
+            return closing_hint(values, (one.last_said, other.last_said))
+        if kind == "gap":
+            return FINDINGS[LOSS].hint
+        hint: str | None = values["hint"] if kind == "finding" else None
+        return hint
 
     def _row(self, run: MessageRun | FrameRun, index: int, batch: Batch) -> str:
         stream = run.stream
@@ -226,6 +261,7 @@ class TextLines:
         both = self.ends[stream.conn]
         if values["record"] in ("greeting", "command") and stream.side is not None:
             end = both[stream.side]
+            end.last_said = values["name"] if values["record"] == "command" else "GREETING"
             end.socket_type = values["socket_type"] or end.socket_type
             end.identity = values["identity"] or end.identity
         return _facing(both, stream.side)
@@ -236,12 +272,16 @@ def _facing(both: tuple[End, End], side: int | None) -> tuple[str, str]:
     return (str(target), str(source)) if side == 1 else (str(source), str(target))
 
 
-COMMONPLACE = 15
-"""So many fields in front are in the line already."""
+def _place(values: dict[str, Any]) -> tuple[int, int, int]:
+    return values["conn"], values["side"], values["offset"]
+
+
+IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What a record says beyond its line, for records that stand for no octets."""
-    for name, value in list(values.items())[COMMONPLACE:]:
-        if value is not None and value != []:
+    front = {field.name for field in (*COMMON, *STREAM)}.union(IN_THE_LINE)
+    for name, value in values.items():
+        if name not in front and value is not None and value != []:
             yield name, safe_text(str(value))
