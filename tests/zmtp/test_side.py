@@ -14,7 +14,8 @@ from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form, Framing
-from zmtpscope.zmtp.side import STORED, SideReader
+from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.tally import STORED
 
 
 class CarefulReader(SideReader):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
@@ -149,7 +150,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
         classes = _settle(*classes)
     one, other = classes
     if one is Class.REVISION_3 and other is Class.REVISION_3 and len(first) > 11 and len(second) > 11:
-        return _agreed_3(first, second)
+        return _agreed_3(first[10:12], second[10:12])
     if Class.ALIEN in classes:
         decision = _unknown(first, second, classes) if over or _are_settled(first, second, classes) else None
     elif one in _OLD or other in _OLD:
@@ -229,15 +230,17 @@ def _agreed(
     return Decision(version, forms, outcome, text, ((decided,), ()), confidence=confidence)
 
 
+@lru_cache(maxsize=256)
 def _agreed_3(first: bytes, second: bytes) -> Decision:
-    version = f"3.{min(_minor(first), _minor(second))}"
-    text = f"ZMTP {version}; announced {first[10]}.{first[11]} and {second[10]}.{second[11]}"
+    """3.x, by the two version octets of both sides."""
+    version = f"3.{min(_minor(*first), _minor(*second))}"
+    text = f"ZMTP {version}; announced {first[0]}.{first[1]} and {second[0]}.{second[1]}"
     return _agreed(version, (Form.GREETING_3, Form.GREETING_3), text)
 
 
-def _minor(octets: bytes) -> int:
+def _minor(major: int, minor: int) -> int:
     """The minor a 3.x side counts for: what is newer than 3.1 is treated as 3.1."""
-    return 1 if octets[10] > 3 else min(octets[11], 1)
+    return 1 if major > 3 else min(minor, 1)
 
 
 def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
@@ -296,7 +299,7 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
     if one is None or other is None:
         return None
     if one == other == 3:
-        return _agreed_3(first, second) if len(first) > 11 and len(second) > 11 else None
+        return _agreed_3(first[10:12], second[10:12]) if len(first) > 11 and len(second) > 11 else None
     if one == other == 2:
         text = f"ZMTP 2.0; announced {_announced(first, classes[0])} and {_announced(second, classes[1])}"
         return _agreed("2.0", (Form.GREETING_2, Form.GREETING_2), text)
@@ -367,7 +370,7 @@ def _one_side(octets: bytes) -> Decision | None:
     if classify(octets) not in _NEW:
         return None
     if _is_greeting_3(octets):
-        version, form = f"3.{_minor(octets)}", Form.GREETING_3
+        version, form = f"3.{_minor(octets[10], octets[11])}", Form.GREETING_3
     elif len(octets) > 13 and 1 <= octets[10] <= 3 and octets[11] <= 0x0B and octets[12] == 0:
         version, form = "2.0", Form.GREETING_2
     elif 1 <= _padding(octets) <= 256 and _holds_frames_1(octets, 9 + _padding(octets)):

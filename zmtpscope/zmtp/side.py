@@ -30,9 +30,7 @@ from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
-
-STORED = 10
-"""Remarks about the same finding id of one side that are handed up; further ones are counted in `repeats`."""
+from zmtpscope.zmtp.tally import Tally
 
 RULED = SUBSCRIBERS | {"RADIO", "DISH"}
 """Sender types with a rule for single frames: their frames are read with care."""
@@ -45,17 +43,38 @@ _FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.
 class SideReader:
     """Reads the units of one side whose greeting form is decided.
 
-    Give it octets with `read`; take rows and events with `take`. `position` is the stream offset of the next unit not
-    read; it may lie beyond the octets given, because bodies that nobody has to look into are counted, never awaited.
-    Octets from `position` on have to be given again with what follows them, unless `opaque` or `broken` is set.
-
-    `broken`: the stream offset behind which the framing is lost (a size above 2^63-1). `opaque`: no version is in
-    force, so nothing behind `position` will be read. `unreliable`: a 1.0 frame of length 0 was met (wire.md 3.1).
-    `repeats`: for ids raised more than `STORED` times in remarks, how often beyond that, and the last stream offset.
+    Give it octets with `read`; take rows and events with `take`. Octets from `position` on have to be given again with
+    what follows them, unless the side is `opaque` or `broken`.
     """
+
+    position: int
+    """The stream offset of the next unit not read.
+
+    It may lie beyond the octets given: bodies that nobody has to look into are counted, never awaited.
+    """
+    regime: Regime
+    broken: int | None = None
+    """The stream offset behind which the framing is lost: a size above 2^63-1."""
+    opaque = False
+    """No version is in force, or the greeting is cut: nothing behind `position` will be read."""
+    unreliable = False
+    """A 1.0 frame of length 0 was met, behind which boundaries are uncertain (wire.md 3.1)."""
+    message_open = False
+    """The last message frame had MORE."""
+    version_announced: str | None = None
+    mechanism: str | None = None
+    as_server: int | None = None
+    socket_type: str | None = None
+    identity: str | None = None
+
+    _padding = 0
+    _partial = b""
+    _scanning = False
+    _undecided = False
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(regime(_FRAMINGS.get(form, Framing.V2), version, None, Phase.GREETING, form), offset)
+        self._conduct = Conduct(None)
         self.opaque = form in (Form.NOTHING, Form.WAIT, Form.ALIEN)
 
     @classmethod
@@ -74,10 +93,7 @@ class SideReader:
         side._enter(regime(framing, version, mechanism, Phase.TRAFFIC, socket_type=known), offset)
         side.socket_type = socket_type
         side.mechanism = mechanism
-        side._conduct = Conduct(mechanism, done=True)
-        side._memberships.forgive()
-        side._undecided = framing is Framing.V2 and version != "2.0" and mechanism is None
-        side._choose_lane()
+        side._begin_amid_traffic()
         return side
 
     def _enter(self, first: Regime, offset: int) -> None:
@@ -86,25 +102,21 @@ class SideReader:
         self.regimes = [(offset, first)]
         self.frames = FrameColumns()
         self.events: list[Event] = []
-        self.broken: int | None = None
-        self.opaque = False
-        self.unreliable = False
-        self.message_open = False
-        self.version_announced: str | None = None
-        self.mechanism: str | None = None
-        self.as_server: int | None = None
-        self.socket_type: str | None = None
-        self.identity: str | None = None
-        self.repeats: dict[str, tuple[int, int | None]] = {}
-        self._raised: dict[str, int] = {}
-        self._habits: set[str] = set()
-        self._conduct = Conduct(None)
+        self._tally = Tally()
         self._nonces = curve.Nonces()
         self._memberships = Memberships()
-        self._padding = 0
-        self._partial = b""
-        self._scanning = False
-        self._undecided = False
+
+    def _begin_amid_traffic(self) -> None:
+        """What came before was not captured: its order proves nothing."""
+        self._conduct = Conduct(self.mechanism, done=True)
+        self._memberships.forgive()
+        self._undecided = content.has_commands(self.regime) and self.mechanism is None
+        self._choose_lane()
+
+    @property
+    def repeats(self) -> dict[str, tuple[int, int | None]]:
+        """For findings raised in more than `STORED` remarks: how often beyond that, and the last stream offset."""
+        return self._tally.repeats
 
     @property
     def handshake_done(self) -> bool:
@@ -146,6 +158,9 @@ class SideReader:
         self._conduct.forgive()
         self._nonces.forgive()
         self._memberships.forgive()
+        if self.regime.phase is Phase.GREETING and self.regime.version is not None:
+            self._begin_amid_traffic()
+            self._change(phase=Phase.TRAFFIC)
 
     def finish(self, stop: int) -> None:
         """The stream ended at `stop` and no octet is missing."""
@@ -228,14 +243,14 @@ class SideReader:
         at = self.position - base
         if self.regime.mechanism == "CURVE":
             nonce = self._nonces.next
-            if nonce is None or "CURVE-10" not in self._habits or self.message_open:
+            if nonce is None or not self._tally.noted("CURVE-10") or self.message_open:
                 return
             at, nonce = scan_curve(data, at, base, self.frames, nonce)
             self._nonces.passed(nonce - 1)
         elif self.regime.framing is Framing.V2:
             at = scan_2(data, at, base, self.frames)
         else:
-            at = scan_1(data, at, base, self.frames, "ZMTP10-FRAME-02" in self._habits)
+            at = scan_1(data, at, base, self.frames, self._tally.noted("ZMTP10-FRAME-02"))
         if len(self.frames.flags) > rows:
             self.position = base + at
             self.message_open = bool(self.frames.flags[-1] & MORE)
@@ -280,7 +295,7 @@ class SideReader:
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
         """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
         if self.regime.framing is Framing.V1:
-            habit_noted = flags in HABITUAL_FLAGS_1 and not self._first_time("ZMTP10-FRAME-02")
+            habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
         inside, self.message_open = self.message_open, bool(flags & MORE)
         row_flags = flags
@@ -326,7 +341,7 @@ class SideReader:
         if layout is not None:
             self._conduct.command(reader, layout)
         name = fields.get("name")
-        if name in ("PING", "PONG") and read_under.version == "3.0" and self._first_time("ZMTP31-PING-05"):
+        if name in ("PING", "PONG") and read_under.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
             reader.finding("ZMTP31-PING-05", *reader.name_span)
         if "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[layout.name if layout else ""])
@@ -356,7 +371,7 @@ class SideReader:
 
     def _judge_encrypted(self, reader: Reader, flags: int) -> None:
         if self.regime.mechanism == "CURVE":
-            if not flags & COMMAND and self._first_time("CURVE-10"):
+            if not flags & COMMAND and self._tally.first_time("CURVE-10"):
                 reader.finding("CURVE-10", reader.unit, 1)
             if flags & MORE:
                 reader.finding("CURVE-18", reader.unit, 1)
@@ -393,7 +408,7 @@ class SideReader:
         self.unreliable = True
         self.position = reader.offset
         self._remark(reader.unit, reader.offset, reader.findings)
-        if "ZMTP10-FRAME-01" in self.repeats:
+        if "ZMTP10-FRAME-01" in self._tally.repeats:
             self._pass_run_of_zeros(reader)
         return True
 
@@ -401,11 +416,8 @@ class SideReader:
         """Count a run of such units at once: streams of zeros are common in files that are not ZMTP."""
         run = _ZEROS.match(reader.data, reader.position)
         if run is not None:
-            count, _ = self.repeats["ZMTP10-FRAME-01"]
-            passed = run.end() - run.start()
-            self.position += passed
-            self.repeats["ZMTP10-FRAME-01"] = (count + passed, self.position - 1)
-            self._raised["ZMTP10-FRAME-01"] += passed
+            self.position = reader.base + run.end()
+            self._tally.repeat("ZMTP10-FRAME-01", run.end() - run.start(), self.position - 1)
 
     def _break(self, reader: Reader) -> bool:
         self._remark(reader.unit, reader.body, reader.findings)
@@ -443,20 +455,7 @@ class SideReader:
         plain = now.mechanism != "GSSAPI" and now.socket_type not in RULED
         self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._conduct.error
 
-    def _first_time(self, habit: str) -> bool:
-        """Whether a habit, which shows on every frame of some implementation, is met for the first time."""
-        if habit in self._habits:
-            return False
-        self._habits.add(habit)
-        return True
-
     def _remark(self, start: int, stop: int, findings: list[Finding], frame: bool = False) -> None:
-        kept = []
-        for finding in findings:
-            raised = self._raised[finding.id] = self._raised.get(finding.id, 0) + 1
-            if raised <= STORED:
-                kept.append(finding)
-            else:
-                self.repeats[finding.id] = (raised - STORED, finding.start)
+        kept = self._tally.keep(findings)
         if kept:
-            self.events.append(Remark(start, stop, self.regime, tuple(kept), frame))
+            self.events.append(Remark(start, stop, self.regime, kept, frame))
