@@ -37,7 +37,7 @@ class CaptureProblem:
     def __str__(self) -> str:
         name = STDIN_NAME if self.file is None else self.file
         where = f"after packet {self.packet}" if self.packet else "before the first packet"
-        return f"{name}: {self.text} ({where}, octet {self.offset})"
+        return f"{name}: {self.text} ({where}, octet {self.offset}); what stands in front of it was read"
 
 
 class Damage(Exception):

@@ -142,7 +142,7 @@ def _in_directory(directory: str) -> list[CaptureFile]:
     if not files:
         raise CaptureError(
             directory,
-            f"a directory without captures, {len(names)} other files are in it",
-            hint="directories inside it are not searched",
+            "is a directory without captures",
+            hint=f"{len(names)} files in it are something else, and directories inside it are not searched",
         )
     return files

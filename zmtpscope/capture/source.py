@@ -25,6 +25,9 @@ class Octets(Protocol):
 class Source:
     """A stream of octets that is read once, from the front, already decompressed.
 
+    Container readers keep an incomplete record until the next read brings the rest, so following a file that grows
+    takes no more than a `read_raw` that waits where the file ends for now.
+
     Nothing raises while reading: an input error or a broken compressed stream ends the octets and is told in `damage`.
     """
 
