@@ -147,6 +147,12 @@ OLDER = {
     "2.0, a long frame": (Form.GREETING_2, build_greeting_2("REQ") + message(b"a", long=True), ["ZMTP20-FRAME-02"]),
     "revision 0": (Form.VERSIONED_1, build_signature() + b"\0\5\1\0", ["ZMTP20-GREETING-06"]),
     "1.0, a long identity": (Form.FRAMES_1, build_greeting_1("i" * 256), ["ZMTP10-GREETING-03"]),
+    "1.0, an identity of 2^63 octets": (Form.FRAMES_1, b"\xff\x80" + bytes(8), ["ZMTP10-FRAME-04"]),
+    "2.0, an identity of 2^63 octets": (
+        Form.GREETING_2,
+        build_signature() + b"\1\5\2\x80" + bytes(7),
+        ["ZMTP20-GREETING-03", "ZMTP3X-FRAME-04"],
+    ),
     "1.0, no identity frame": (Form.FRAMES_1, b"\2\1a\2\0b", ["ZMTP10-GREETING-02"]),
     "1.0, ends inside a message": (Form.FRAMES_1, b"\1\0\2\1a", ["ZMTP10-FRAME-06"]),
     "1.0, a length of 2^63": (Form.FRAMES_1, b"\1\0\xff\x80" + bytes(8), ["ZMTP10-FRAME-04"]),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.events import Fields
-from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LONG, build_frame, read_header_1
+from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LARGEST_SIZE, LONG, build_frame, read_header_1
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, name_of_code
@@ -65,6 +65,9 @@ def read_greeting_2(reader: Reader, fields: Fields) -> None:
     if flags:
         reader.finding("ZMTP20-GREETING-03", start, 1)
     size = reader.u64("zmtp2.identity.size") if flags & LONG else reader.u8("zmtp2.identity.size")
+    if size > LARGEST_SIZE:
+        reader.finding("ZMTP3X-FRAME-04", start + 1, 8)
+        return
     _read_identity(reader, fields, "zmtp2.identity", size)
     padding = int.from_bytes(reader.data[reader.unit - reader.base + 1 : reader.unit - reader.base + 9], "big")
     if 1 <= padding <= 256 and padding != size + 1:
@@ -76,7 +79,7 @@ def read_identity_1(reader: Reader, fields: Fields) -> None:
     fields.setdefault("version_announced", "1.0")
     start = reader.offset
     flags, size = read_header_1(reader)
-    if size < 0:
+    if not 0 <= size < LARGEST_SIZE:
         return
     if flags not in (0x00, *HABITUAL_FLAGS_1):
         reader.finding("ZMTP10-GREETING-02", reader.offset - 1, 1)

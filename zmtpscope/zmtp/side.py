@@ -12,7 +12,7 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
-from zmtpscope.zmtp.content import ENCRYPTING, MESSAGE_HEAD, MESSAGE_NAME, Kind
+from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, Kind
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE, Command, Event, Fields, FrameColumns, Greeting, Remark
 from zmtpscope.zmtp.framing import (
     COMMAND,
@@ -34,6 +34,9 @@ from zmtpscope.zmtp.tally import Tally
 
 RULED = SUBSCRIBERS | {"RADIO", "DISH"}
 """Sender types with a rule for single frames: their frames are read with care."""
+
+LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
+"""Findings of sizes behind which there is no next frame."""
 
 _ZEROS = re.compile(rb"\0+")
 
@@ -215,19 +218,17 @@ class SideReader:
     def _emit_greeting(self, reader: Reader, fields: Fields, complete: bool) -> None:
         start = self.position
         self.position = reader.offset
-        self.events.append(Greeting(start, reader.offset, self.regime, fields, tuple(reader.findings), complete))
+        self.events.append(Greeting(start, self.position, self.regime, fields, tuple(reader.findings), complete))
         self.version_announced = fields.get("version_announced")
         self.mechanism = fields.get("mechanism")
         self.as_server = fields.get("as_server")
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
-        if self.position - start > LARGEST_SIZE:
-            self.position = self.broken = reader.body
-            return
-        if not complete or self.regime.version is None:
+        if reader.findings and not LOSING.isdisjoint(finding.id for finding in reader.findings):
+            self.broken = self.position
+        elif not complete or self.regime.version is None:
             self.opaque = True
-            return
-        if self.regime.form is Form.GREETING_3:
+        elif self.regime.form is Form.GREETING_3:
             self._padding = int.from_bytes(reader.data[start - reader.base + 1 : start - reader.base + 9], "big")
             known = self.mechanism in ("NULL", "PLAIN", "CURVE", "GSSAPI")
             self._conduct = Conduct(self.mechanism, done=not known)
@@ -275,12 +276,10 @@ class SideReader:
             return self._pass_zeros(reader)
         stop = reader.position + size
         head = data[reader.position : reader.position + min(size, MESSAGE_HEAD)]
-        wanted = content.head_size(self.regime)
-        if self._undecided or (flags & COMMAND and self.regime.mechanism in ENCRYPTING):
-            wanted = MESSAGE_HEAD
+        wanted = MESSAGE_HEAD if self._undecided else content.head_size(self.regime)
         if len(head) < min(wanted, size):
             return False
-        if self._undecided and not (flags & COMMAND and not head.startswith(MESSAGE_NAME)):
+        if self._undecided and (not flags & COMMAND or head.startswith(MESSAGE_NAME)):
             self._decide_mechanism(size, head)
         kind = content.kind_of(self.regime, flags, size, head, self.message_open)
         if kind is Kind.COMMAND:
@@ -340,26 +339,29 @@ class SideReader:
         reader.stop = reader.body - reader.base + size
         if layout is not None:
             self._conduct.command(reader, layout)
-        name = fields.get("name")
-        if name in ("PING", "PONG") and read_under.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
-            reader.finding("ZMTP31-PING-05", *reader.name_span)
-        if "nonce" in fields:
-            self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[layout.name if layout else ""])
-        if name in MEMBERSHIP_COMMANDS and layout is not None and whole:
-            self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
-        self._learn(reader, fields)
+            if whole:
+                self._judge_command(reader, layout.name, fields)
         self.position = reader.body + size
-        findings = tuple(reader.findings)
-        self.events.append(Command(reader.unit, self.position, read_under, fields, findings))
+        self.events.append(Command(reader.unit, self.position, read_under, fields, tuple(reader.findings)))
         self._settle_phase()
         if self._conduct.error:
             self._choose_lane()
         return True
 
+    def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
+        """What a command means to the state of the side, beyond its place in the handshake."""
+        if name in ("PING", "PONG"):
+            if self.regime.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
+                reader.finding("ZMTP31-PING-05", *reader.name_span)
+        elif name in MEMBERSHIP_COMMANDS:
+            self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
+        elif "nonce" in fields:
+            self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[name])
+        elif "metadata" in fields and self.socket_type is None and self.identity is None:
+            self._learn(reader, fields)
+
     def _learn(self, reader: Reader, fields: Fields) -> None:
         """Keep what the first metadata of the side says."""
-        if "metadata" not in fields or self.socket_type is not None or self.identity is not None:
-            return
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         if (
