@@ -120,6 +120,7 @@ LINKS = {
     **{f"raw {link}": (link, lambda kind: b"") for link in (101, 12, 14, 228, 229)},
     "BSD null": (0, family("<").__getitem__),
     "BSD null, big endian": (0, family(">", 28).__getitem__),
+    "BSD null, Windows": (0, family("<", 23).__getitem__),
     "BSD loop": (108, family(">", 24).__getitem__),
     "Linux cooked": (113, lambda kind: bytes(14) + kind),
     "Linux cooked, 802.1Q": (113, lambda kind: bytes(14) + b"\x81\x00\x00\x05" + kind),

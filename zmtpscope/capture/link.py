@@ -60,11 +60,14 @@ LAYOUTS: dict[int, Layout] = {
     **dict.fromkeys(RAW_TYPES, _RAW),
 }
 
-FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
-"""Address families of Linux, the BSDs and Darwin."""
+FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
+"""Address families of Linux, Windows, the BSDs and Darwin."""
 
 PPP_TYPES = (9, 50)
 PPPOE, CISCO_HDLC, PKTAP, NFLOG = 51, 104, 258, 239
+FIXED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20), CISCO_HDLC: (2, 4)}
+"""Where the EtherType stands, and the length of the header."""
+
 PPP_PROTOCOL, PPPOE_PROTOCOL = 0x880B, 0x8864
 """EtherTypes of PPP and of PPPoE sessions, which the tunnel table reads on."""
 
@@ -75,16 +78,15 @@ _attribute = Struct("<HH").unpack_from
 
 
 def open_link(link: int, octets: bytes) -> tuple[int, int]:
-    """The EtherType of a packet's payload and where it begins. Raises `Undecodable`, or `IndexError` or
-    `struct.error` where the packet is too short."""
-    if link == ETHERNET:
-        return _short(octets, 12)[0], 14
+    """The EtherType of a packet's payload and where it begins.
+
+    Raises `Undecodable`, or `IndexError` or `struct.error` where the packet is too short.
+    """
+    if link in FIXED:
+        field, header = FIXED[link]
+        return _short(octets, field)[0], header
     if link in RAW_TYPES:
         return (IPV6 if octets[0] >> 4 == 6 else IPV4), 0
-    if link == SLL:
-        return _short(octets, 14)[0], 16
-    if link == SLL2:
-        return _short(octets, 0)[0], 20
     if link in (NULL, LOOP):
         # DLT_NULL is in the byte order of the machine that captured, which need not be that of the file.
         family = _little_long(octets, 0)[0]
@@ -93,8 +95,6 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
         return PPP_PROTOCOL, 0
     if link == PPPOE:
         return PPPOE_PROTOCOL, 0
-    if link == CISCO_HDLC:
-        return _short(octets, 2)[0], 4
     if link == PKTAP:
         header, inner = _little_long(octets, 0)[0], _little_long(octets, 8)[0]
         if header < 12 or inner not in LAYOUTS:
