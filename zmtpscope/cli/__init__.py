@@ -50,6 +50,8 @@ zmtpscope.add_command(fields)
 
 def main() -> None:
     """The entry point of the `zmtpscope` command."""
+    # numpy's linear algebra is never used here; its threads would be started all the same
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run())
 
 

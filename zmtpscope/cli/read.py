@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser, Options
 
 DAMAGED = 3
+LINES_AT_ONCE = 1000
 
 
 class NoCapture(click.ClickException):
@@ -139,7 +141,9 @@ def _write_text(analyser: Analyser, captures: Captures, options: Options, given:
     )
     text = TextLines(look, options)
     for batch in analyser.run(captures):
-        sys.stdout.writelines(text.lines(batch))
+        lines = text.lines(batch)
+        while chunk := "".join(islice(lines, LINES_AT_ONCE)):
+            sys.stdout.write(chunk)
         sys.stdout.flush()
     if given["quiet"]:
         for line in summary_lines(analyser.summary, captures.statistics, captures.problems, look.paint):

@@ -26,15 +26,15 @@ def preview(octets: bytes, size: int, limit: int) -> str:
     if not size:
         return '""'
     head = octets[: 4 * limit]
-    if not head.isascii() or not head.decode().isprintable():
+    whole = len(head) == size
+    if not head.isascii() or not (safe := head.decode()).isprintable():
         readable = len(_CONTROL.sub("", head.decode("utf-8", "ignore")).encode())
         if readable < len(head) * READABLE:
             shown = octets[: max(1, (limit - 3) // 2)]
             return f"0x{shown.hex()}" + ("…" if len(shown) < size else "")
-        if len(head) < size:
-            head = _CUT.sub(b"", head)
-    safe = safe_text(_BLANK.sub(" ", head.decode("utf-8", "backslashreplace")))
-    return safe if len(safe) <= limit and len(octets) == size else f"{safe[: limit - 1]}…"
+        head = head if whole else _CUT.sub(b"", head)
+        safe = safe_text(_BLANK.sub(" ", head.decode("utf-8", "backslashreplace")))
+    return safe if whole and len(safe) <= limit else f"{safe[: limit - 1]}…"
 
 
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:

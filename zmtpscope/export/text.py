@@ -13,17 +13,17 @@ from typing import Any
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
-from zmtpscope.dissect.batch import Run, Stream
+from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.details import details
-from zmtpscope.dissect.rows import PUBLISHERS, envelope_length, kind_of
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE, closing_hint, endpoint
 from zmtpscope.export.details import hex_lines, tree_lines
-from zmtpscope.export.preview import parts_preview, quoted
+from zmtpscope.export.preview import quoted
+from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import COMMON, STREAM, to_text
+from zmtpscope.records import COMMON, STREAM
 
 Paint = Callable[[str, str], str]
 """(style, text) to text: a style is a key of `STYLES`."""
@@ -45,21 +45,14 @@ STYLES = {
 NARROWEST, WIDEST = 21, 48
 """Columns of an endpoint: they grow with what stands in them; what is wider than this moves its own line only."""
 
-PREVIEW = 80
-"""Characters of message bodies in a line where no terminal tells how many fit."""
-
-LEAST_PREVIEW = 24
-MOST_SIZES = 5
-"""So many frames have their sizes in the line."""
+MOST_WHOS = 1000
+"""Pairs of endpoints that are kept laid out."""
 
 LOSS = "ZMTP-CONN-05"
 """Stands beside every gap."""
 
 HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
 """Notes on what libzmq always does."""
-
-GROUPS = ("RADIO", *PUBLISHERS)
-"""Socket types whose first frame is a topic or group."""
 
 
 def plain(style: str, text: str) -> str:
@@ -80,23 +73,27 @@ class Look:
     hex: bool = False
 
 
-@dataclass
 class End:
-    """One side of a connection, as far as it is known."""
+    """One side of a connection, as far as it is known; `label` is how it is shown."""
 
-    address: str
-    socket_type: str | None = None
-    identity: str | None = None
-    last_said: str | None = None
-    """GREETING, or the name of its last command."""
+    def __init__(self, address: str) -> None:
+        self.address = self.label = address
+        self.socket_type: str | None = None
+        self.identity: str | None = None
+        self.last_said: str | None = None
+        """GREETING, or the name of its last command."""
 
-    def __str__(self) -> str:
+    def learn(self, socket_type: str | None, identity: str | None, said: str | None) -> None:
+        """Take in what a greeting or command tells of its sender."""
+        self.socket_type = socket_type or self.socket_type
+        self.identity = identity or self.identity
+        self.last_said = said
         words = [self.address]
         if self.socket_type:
             words.append(safe_text(self.socket_type[:20]))
         if self.identity:
             words.append(quoted(self.identity, 20))
-        return " ".join(words)
+        self.label = " ".join(words)
 
 
 class TextLines:
@@ -107,6 +104,8 @@ class TextLines:
         self.options = options
         self.ends: dict[int, tuple[End, End]] = {}
         self.end_width = NARROWEST
+        self.whos: dict[tuple[str, str, int | None], tuple[str, int]] = {}
+        """Who to whom, laid out, with the characters it takes."""
         self.packet_width = 6
         self.hints: set[str] = set()
         """Hints that were told; a run tells each once."""
@@ -115,8 +114,13 @@ class TextLines:
 
     def lines(self, batch: Batch) -> Iterator[str]:
         """The lines of the records of a batch, in order, each with its newline."""
+        runs: list[MessageRun | FrameRun] = [*batch.runs, *batch.frame_runs]
+        words = {id(run): RunWords(run, self.options, self.look.width) for run in runs}
         for item, index in batch.in_order():
-            line = self._record(item, batch) if isinstance(item, Record) else self._row(item, index, batch)
+            if isinstance(item, Record):
+                line = self._record(item, batch)
+            else:
+                line = self._row(words[id(item)], index, batch.files)
             if line is None:
                 continue
             yield line + "\n"
@@ -162,55 +166,12 @@ class TextLines:
         hint: str | None = values["hint"] if kind == "finding" else None
         return hint
 
-    def _row(self, run: MessageRun | FrameRun, index: int, batch: Batch) -> str:
-        stream = run.stream
-        reference = int(run.packets[index])
-        packet = self._packet(batch.files[reference >> FILE_SHIFT], reference & PACKET_MASK, batch.files)
-        prefix, used = self._prefix(packet, int(run.times[index]), self._ends_of(stream), stream.side)
-        doubt = "" if run.confidence == "proven" else f" ({run.confidence})"
-        if isinstance(run, FrameRun):
-            flags = int(run.flags[index]) & 0xFF
-            size = int(run.sizes[index])
-            what = f"frame{doubt} {size} octets{' MORE' if flags & 1 else ''} flags {flags:02x}"
-            return f"{prefix}  {what}  {self._bodies(run, index, index, used + len(what) + 4)}".rstrip()
-        return prefix + self._message(run, index, doubt, used)
-
-    def _message(self, run: MessageRun, index: int, doubt: str, used: int) -> str:
-        first, last = int(run.first[index]), int(run.last[index])
-        kind = kind_of(run, index)
-        if not run.complete[index]:
-            doubt += " incomplete"
-        if kind in ("subscribe", "cancel"):
-            topic = quoted(to_text((run.head(first, 256) or b"")[1:]))
-            return self.look.paint("command", f"{kind.upper()} {topic}") + f" (message){doubt}"
-        sizes = run.sizes[first : last + 1].tolist()
-        if kind == "encrypted":
-            return f"message{doubt} encrypted, {sum(sizes)} octets"
-        if len(sizes) == 1:
-            what = f"message{doubt} {sizes[0]} octets"
-        elif len(sizes) <= MOST_SIZES:
-            what = f"message{doubt} {len(sizes)} parts {'+'.join(map(str, sizes))} octets"
-        else:
-            what = f"message{doubt} {len(sizes)} parts {sum(sizes)} octets"
-        envelope = envelope_length(run, first, last)
-        if envelope is not None:
-            for frame in range(first, first + envelope - 1):
-                what += f" via {quoted(to_text(run.head(frame, 64) or b''), 20)}"
-            first += envelope
-        elif run.socket_type in GROUPS:
-            what += f" {quoted(to_text(run.head(first, 256) or b''))}"
-            first += 1
-        return f"{what}  {self._bodies(run, first, last, used + len(what) + 2)}".rstrip()
-
-    def _bodies(self, run: Run, first: int, last: int, used: int) -> str:
-        """A preview of the frames `first..last` that fits behind `used` characters."""
-        if self.options.bodies == "none" or first > last:
-            return ""
-        limit = PREVIEW if self.look.width is None else max(LEAST_PREVIEW, self.look.width - used)
-        frames = [
-            (run.head(frame, 4 * limit), int(run.sizes[frame])) for frame in range(first, min(last, first + limit) + 1)
-        ]
-        return parts_preview(frames, limit)
+    def _row(self, words: RunWords, index: int, files: Sequence[str | None]) -> str:
+        stream = words.run.stream
+        reference = words.packets[index]
+        packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
+        prefix, used = self._prefix(packet, words.times[index], self._ends_of(stream), stream.side)
+        return prefix + words.describe(index, used)
 
     def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
         found = details(item, index)
@@ -234,42 +195,38 @@ class TextLines:
     def _prefix(self, packet: str, time: int, ends: tuple[str, str], side: int | None) -> tuple[str, int]:
         """Packet, time and who to whom; with the number of characters that it takes."""
         source, target = ends
-        self.packet_width = max(self.packet_width, len(packet))
-        self.end_width = min(WIDEST, max(self.end_width, len(source), len(target)))
+        if len(packet) > self.packet_width:
+            self.packet_width = len(packet)
         front = f"{packet:>{self.packet_width}} {self.look.clock(time)}  "
-        width = self.end_width
-        paint = self.look.paint
-        who = f"{paint('dim' if side is None else f'side {side}', source.ljust(width))} > {target.ljust(width)}"
-        return f"{paint('dim', front)}{who}  ", len(front) + max(width, len(source)) + max(width, len(target)) + 5
+        width = min(WIDEST, max(self.end_width, len(source), len(target)))
+        if width > self.end_width or len(self.whos) > MOST_WHOS:
+            self.end_width = width
+            self.whos.clear()
+        who = self.whos.get((source, target, side))
+        if who is None:
+            sender = self.look.paint("dim" if side is None else f"side {side}", source.ljust(width))
+            who = f"{sender} > {target.ljust(width)}  ", max(width, len(source)) + max(width, len(target)) + 5
+            self.whos[source, target, side] = who
+        return self.look.paint("dim", front) + who[0], len(front) + who[1]
 
     def _ends_of(self, stream: Stream) -> tuple[str, str]:
         both = self.ends.get(stream.conn)
         if both is None:
-            source, target = (
-                End(endpoint(stream.src_ip, stream.src_port)),
-                End(endpoint(stream.dst_ip, stream.dst_port)),
-            )
-            both = self.ends[stream.conn] = (target, source) if stream.side == 1 else (source, target)
-        return _facing(both, stream.side)
+            one, other = End(endpoint(stream.src_ip, stream.src_port)), End(endpoint(stream.dst_ip, stream.dst_port))
+            both = self.ends[stream.conn] = (other, one) if stream.side == 1 else (one, other)
+        one, other = both
+        return (other.label, one.label) if stream.side == 1 else (one.label, other.label)
 
     def _learn(self, values: dict[str, Any]) -> tuple[str, str]:
         """Who to whom, with what this record tells of its sender."""
-        stream = Stream(
-            *(values[name] for name in ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port"))
-        )
-        self._ends_of(stream)
-        both = self.ends[stream.conn]
-        if values["record"] in ("greeting", "command") and stream.side is not None:
-            end = both[stream.side]
-            end.last_said = values["name"] if values["record"] == "command" else "GREETING"
-            end.socket_type = values["socket_type"] or end.socket_type
-            end.identity = values["identity"] or end.identity
-        return _facing(both, stream.side)
-
-
-def _facing(both: tuple[End, End], side: int | None) -> tuple[str, str]:
-    source, target = both
-    return (str(target), str(source)) if side == 1 else (str(source), str(target))
+        names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
+        stream = Stream(*[values[name] for name in names])
+        ends = self._ends_of(stream)
+        if stream.side is None or values["record"] not in ("greeting", "command"):
+            return ends
+        said = values["name"] if values["record"] == "command" else "GREETING"
+        self.ends[stream.conn][stream.side].learn(values["socket_type"], values["identity"], said)
+        return self._ends_of(stream)
 
 
 def _place(values: dict[str, Any]) -> tuple[int, int, int]:

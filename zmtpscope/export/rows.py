@@ -1,0 +1,103 @@
+"""Message and frame rows in words: what, how large, and the first characters of it."""
+
+from __future__ import annotations
+
+from zmtpscope.dissect import FrameRun, MessageRun, Options
+from zmtpscope.dissect.rows import PUBLISHERS, envelope_length, kind_of
+from zmtpscope.export.preview import parts_preview, preview, quoted
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
+
+PREVIEW = 80
+"""Characters of message bodies in a line where no terminal tells how many fit."""
+
+LEAST_PREVIEW = 24
+MOST_SIZES = 5
+"""So many frames have their sizes in the line."""
+
+TOPIC = 256
+"""Octets of a topic that are looked at."""
+
+GROUPED = ("RADIO", *PUBLISHERS)
+"""Socket types whose first frame is a topic or group."""
+
+SPECIAL = ENCRYPTED | SUBSCRIBE | CANCEL
+MORE = 0x01
+
+
+class RunWords:
+    """The rows of one run. `width` is that of the terminal, if there is one."""
+
+    def __init__(self, run: MessageRun | FrameRun, options: Options, width: int | None) -> None:
+        self.run = run
+        self.options = options
+        self.width = width
+        self.doubt = "" if run.confidence == "proven" else f" ({run.confidence})"
+        self.starts: list[int] = (run.bodies - run.base).tolist()
+        self.sizes: list[int] = run.sizes.tolist()
+        self.flags: list[int] = run.flags.tolist()
+        self.packets: list[int] = run.packets.tolist()
+        self.times: list[int] = run.times.tolist()
+        if isinstance(run, MessageRun):
+            self.first: list[int] = run.first.tolist()
+            self.last: list[int] = run.last.tolist()
+            self.complete: list[bool] = run.complete.tolist()
+            self.simple = not {"REQ", "REP"} & {run.socket_type, run.peer_socket_type}
+            self.simple &= run.socket_type not in GROUPED
+
+    def describe(self, index: int, used: int) -> str:
+        """Row `index` in words; `used` characters stand in front of it."""
+        run = self.run
+        if isinstance(run, FrameRun):
+            flags = self.flags[index] & 0xFF
+            more = " MORE" if flags & MORE else ""
+            what = f"  frame{self.doubt} {self.sizes[index]} octets{more} flags {flags:02x}"
+            return what + self._bodies(index, index, used + len(what))
+        first, last = self.first[index], self.last[index]
+        doubt = self.doubt if self.complete[index] else f"{self.doubt} incomplete"
+        if self.flags[first] & SPECIAL:
+            return self._special(run, index, doubt)
+        if first == last:
+            what = f"message{doubt} {self.sizes[first]} octets"
+        else:
+            sizes = self.sizes[first : last + 1]
+            shown = "+".join(map(str, sizes)) if len(sizes) <= MOST_SIZES else sum(sizes)
+            what = f"message{doubt} {len(sizes)} parts {shown} octets"
+        if not self.simple:
+            envelope = envelope_length(run, first, last)
+            if envelope is not None:
+                for frame in range(first, first + envelope - 1):
+                    what += f" via {quoted(to_text(self._head(frame, TOPIC) or b''), 20)}"
+                first += envelope
+            elif run.socket_type in GROUPED:
+                what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"
+                first += 1
+        return what + self._bodies(first, last, used + len(what))
+
+    def _special(self, run: MessageRun, index: int, doubt: str) -> str:
+        first, kind = self.first[index], kind_of(run, index)
+        if kind == "encrypted":
+            return f"message{doubt} encrypted, {self.sizes[first]} octets"
+        topic = to_text((self._head(first, TOPIC) or b"")[1:])
+        everything = " (everything)" if self.sizes[first] == 1 else ""
+        return f"{kind.upper()} {quoted(topic)}{everything} (message){doubt}"
+
+    def _bodies(self, first: int, last: int, used: int) -> str:
+        """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
+        if self.options.bodies == "none" or first > last:
+            return ""
+        if self.options.bodies == "head":
+            limit = self.options.head
+        else:
+            limit = PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
+        if first == last:
+            octets = self._head(first, 4 * limit)
+            return "  not kept" if octets is None else f"  {preview(octets, self.sizes[first], limit)}"
+        frames = range(first, min(last, first + limit) + 1)
+        return f"  {parts_preview([(self._head(frame, 4 * limit), self.sizes[frame]) for frame in frames], limit)}"
+
+    def _head(self, frame: int, limit: int) -> bytes | None:
+        start, size, data = self.starts[frame], self.sizes[frame], self.run.data
+        if start < 0 or (size and start >= len(data)):
+            return None
+        return data[start : start + min(size, limit)]
