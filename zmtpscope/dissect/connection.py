@@ -58,12 +58,10 @@ class Connection:
         self.teller = Teller(sink, constants, options.records)
         self.relations = Relations(self)
         self.opened_by: int | None = None
-        self.first_end: int | None = None
         self.closed = False
         self.close_how = "open"
         self.closed_by: int | None = None
         self.end = start
-        self.ended: list[Arrival | None] = [None, None]
         self.settled = False
         self.decision: Decision | None = None
         self.version: str | None = None
@@ -78,12 +76,6 @@ class Connection:
         return Stream(self.number, self.id, side, here, port, there, other)
 
     # -- what reassembly says ----------------------------------------------------------------------------------------
-
-    def side_ended(self, side: int, arrival: Arrival) -> None:
-        """The stream of `side` is there up to its FIN."""
-        self.ended[side] = arrival
-        if self.first_end is None:
-            self.first_end = side
 
     def close(self, how: str, closed_by: int | None, arrival: Arrival) -> None:
         """Nothing more will come: "fin", "rst", "open" (the capture ended, or the ports were reused) or "evicted"."""
@@ -210,13 +202,13 @@ class Connection:
             if self.identified:
                 for finding in decision.findings[side]:
                     self.note(side, finding, arrival)
-                if decision.one_sided and stream.end and self._lacks_octets(1 - side):
-                    self.note(side, Finding("ZMTP-CONN-02"), arrival)
 
     def _lacks_octets(self, side: int) -> bool:
-        """Whether a side from which nothing was captured did send something: no packet of it is there, or octets of it
-        were acknowledged."""
+        """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
+        acknowledged octets of it."""
         tcp = self.tcp[side]
+        if self.streams[side].end:
+            return False
         return not tcp.seen or (tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0)
 
     def _force(self, rule: DecodeAs, arrival: Arrival) -> None:
@@ -248,10 +240,8 @@ class Connection:
         """Make records of something that was read, and of what is to be said about it."""
         side = self.side_of(stream)
         last = max(event.start, min(event.stop, stream.end) - 1)
-        if isinstance(event, Remark):
-            ordinal = max(stream.arrivals.at(remark_end(event, stream.end)).ordinal, stream.settled)
-        else:
-            ordinal = max(stream.arrivals.at(last).ordinal, stream.settled)
+        ordinal = max(stream.arrivals.at(last).ordinal, stream.settled)
+        if not isinstance(event, Remark):
             first = stream.arrivals.at(event.start)
             unit = self._unit(stream, event) if self.options.details else None
             self.teller.event(side, event, first, ordinal, unit)
@@ -261,7 +251,7 @@ class Connection:
         for finding in event.findings:
             at = event.start if finding.start is None else finding.start
             first = stream.arrivals.at(min(at, stream.end - 1))
-            self.teller.finding(side, finding, first, ordinal)
+            self.teller.finding(side, finding, first, ordinal, unit=event.start)
             record = type(event).__name__.lower().replace("remark", "frame")
             reference = f"{self.id}/{side}/0/{event.start}/{record}"
             self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
@@ -273,10 +263,12 @@ class Connection:
     def count_repeats(self, stream: SideStream) -> None:
         """Take over what the reader of a side only counted since it was asked last."""
         assert stream.reader is not None
-        repeats, stream.reader.repeats = stream.reader.repeats, {}
-        for id_, (count, offset) in repeats.items():
-            arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
-            self.teller.repeated(self.side_of(stream), Finding(id_, offset), arrival, count)
+        for id_, (count, offset) in stream.reader.repeats.items():
+            more = count - stream.repeats[id_]
+            if more:
+                arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
+                self.teller.repeated(self.side_of(stream), Finding(id_, offset), arrival, more)
+                stream.repeats[id_] = count
 
     def note(self, side: int | None, finding: Finding, arrival: Arrival, refs: tuple[str, ...] = ()) -> None:
         """A finding that becomes decidable with the segment `arrival`."""
@@ -342,12 +334,13 @@ class Connection:
         if not self.settled:
             self._settle(arrival, over=True)
         for side, stream in enumerate(self.streams):
-            told = self.ended[side] or arrival
-            ended = self.ended[side] is not None or self.close_how == "rst"
-            stream.finish(told, ended and not self.tcp[side].waiting)
+            stream.finish(arrival, self.tcp[side].ended or self.close_how == "rst")
         if not self.identified:
             self.sink.summary.other_tcp += 1
             return
+        for side in (0, 1):
+            if self.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
+                self.note(side, Finding("ZMTP-CONN-02"), arrival)
         whole = not any(stream.lost_octets for stream in self.streams) and all(tcp.begun for tcp in self.tcp)
         if self.close_how in ("fin", "rst") and whole:
             self.relations.weigh()
@@ -365,11 +358,12 @@ class Connection:
             roles.index("server") if "server" in roles else 1 - roles.index("client") if "client" in roles else None
         )
         mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
-        times = [stream.arrivals.times[-1] for stream in self.streams if stream.arrivals.times]
         confidences = [stream.confidence for stream in self.streams if stream.reader is not None]
         return {
             "start_ns": self.start.time,
-            "end_ns": max([self.start.time, *times]) if self.close_how == "open" else self.end.time,
+            "end_ns": max(self.start.time, *(stream.last_time for stream in self.streams))
+            if self.close_how == "open"
+            else self.end.time,
             "ip_0": self.addresses[0],
             "port_0": self.ports[0],
             "ip_1": self.addresses[1],
@@ -467,9 +461,3 @@ def begins_like_a_signature(prefix: bytes) -> bool:
 def announces_version_3(prefix: bytes) -> bool:
     """Whether these octets, more than 11, are those of a 3.x peer that nobody would take for anything else."""
     return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3
-
-
-def remark_end(remark: Remark, end: int) -> int:
-    """Offset of the last octet that a remark needs; remarks on headers do not wait for bodies."""
-    located = [finding.start + finding.length for finding in remark.findings if finding.start is not None]
-    return min(max(located) if located else remark.stop, remark.stop, end) - 1

@@ -113,7 +113,7 @@ class Flows:
             self._end(each, index)
         self.reassembler.weigh_all(index)
         if side.ended and peer.ended:
-            self._close(connection, index, "fin", connection.first_end)
+            self._close(connection, index, "fin", connection.closed_by)
             return
         if not (side.waiting or peer.waiting):
             for each in (side, peer):
@@ -154,8 +154,8 @@ class Flows:
             return
         side.ended = True
         side.next = (side.next + 1) % MODULUS
-        side.connection.side_ended(side.number, self._arrival(index))
-        self.reassembler.touched[side.connection] = None
+        if not side.peer.ended:
+            side.connection.closed_by = side.number
 
     def _close(self, connection: Connection, index: int, how: str, closed_by: int | None) -> None:
         for side in connection.tcp:

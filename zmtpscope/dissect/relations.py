@@ -61,8 +61,10 @@ class Relations:
         self.moments.append(Moment(arrival, side, event))
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
-        """Remember an error, in case the connection closes because of it."""
-        if (finding.severity or FINDINGS[finding.id].severity) == "error":
+        """Remember the last error, in case the connection closes because of it."""
+        if (finding.severity or FINDINGS[finding.id].severity) != "error":
+            return
+        if self.fault is None or (arrival.ordinal, side) >= (self.fault[0].ordinal, self.fault[1]):
             self.fault = (arrival, side, finding, reference)
 
     def weigh(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from zmtpscope.dissect.assembly import Assembly, Context
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
+from zmtpscope.zmtp.events import Remark
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
@@ -49,14 +51,19 @@ class SideStream:
         self.arrivals = Arrivals()
         self.assembly = Assembly(stream)
         self.end = 0
+        self.last_time = 0
         self.kept: list[bytes] = []
         self.kept_base = 0
+        self.held: list[Remark] = []
+        """Remarks about a frame whose octets are not all there yet; they are told with its row."""
         self.reading = b""
         """The octets from `kept_base` on while events are taken."""
         self.settled = -1
         self.confidence = "proven"
         self.type_known: int | None = None
         """Ordinal of the segment that told the side's socket type."""
+        self.repeats: Counter[str] = Counter()
+        """How many of the findings that the reader only counts have been told."""
         self.lost_octets = 0
         self.undissected = 0
 
@@ -64,6 +71,7 @@ class SideStream:
 
     def extend(self, view: BlockView, rows: list[int]) -> None:
         """Take the next pieces of the stream."""
+        self.last_time = max(self.last_time, max([view.times[row] for row in rows]))
         if self.mode is Mode.SEARCHING:
             for place, row in enumerate(rows):
                 self.end = self.arrivals.add(view, [row], self.end)
@@ -106,10 +114,15 @@ class SideStream:
         reader = self.reader
         assert reader is not None
         data = self.reading = b"".join([*self.kept, octets]) if self.kept else octets
+        if reader.position <= self.end:
+            self._release_remarks()
         reader.read(data, self.kept_base)
         columns, events = reader.take()
         for event in events:
-            self.connection.take_event(self, event)
+            if isinstance(event, Remark) and event.frame and event.stop > self.end:
+                self.held.append(event)
+            else:
+                self.connection.take_event(self, event)
         self.assembly.take(columns, self._context(data))
         if reader.broken is not None:
             self._lose_framing(data[max(0, reader.broken - self.kept_base) :], reader.broken)
@@ -264,7 +277,13 @@ class SideStream:
         if rest:
             self._search(rest, self.arrivals.at(self.end - 1))
 
+    def _release_remarks(self) -> None:
+        held, self.held = self.held, []
+        for remark in held:
+            self.connection.take_event(self, remark)
+
     def _give_up_message(self) -> None:
+        self._release_remarks()
         self.assembly.give_up(self._context(b"".join(self.kept)))
         self.kept = []
 
@@ -328,6 +347,7 @@ class SideStream:
             self._end_search(arrival, self.end)
         reader = self.reader
         if self.mode is Mode.READING and reader is not None:
+            self.settled = max(self.settled, arrival.ordinal)
             if ended and not self.lost_octets:
                 reader.finish(self.end)
                 columns, events = reader.take()
@@ -335,7 +355,6 @@ class SideStream:
                 for event in events:
                     self.connection.take_event(self, event)
             self.undissected += max(0, self.end - reader.position)
-            self.settled = max(self.settled, arrival.ordinal)
             self._give_up_message()
         self.mode = Mode.OPAQUE
 

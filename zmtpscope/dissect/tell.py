@@ -18,6 +18,9 @@ from zmtpscope.zmtp.reader import Finding
 NEITHER = 2
 """What is said of no side comes behind what is said of either."""
 
+AT_THE_END = 1 << 62
+"""Where in its stream a record is sorted that is about the whole of it."""
+
 TOLD = 10
 """The same finding on the same side makes this many records; then it is counted, and told once more at the end."""
 
@@ -76,9 +79,18 @@ class Teller:
         self._put(values, stream, ordinal, event.start, unit)
 
     def finding(
-        self, side: int | None, finding: Finding, first: Arrival, ordinal: int, refs: tuple[str, ...] = ()
+        self,
+        side: int | None,
+        finding: Finding,
+        first: Arrival,
+        ordinal: int,
+        refs: tuple[str, ...] = (),
+        unit: int = 0,
     ) -> None:
-        """A finding on `side` (None: the connection); from the eleventh of a kind on it is only counted."""
+        """A finding on `side` (None: the connection), about a unit at stream offset `unit`.
+
+        From the eleventh of a kind on findings are only counted.
+        """
         summary = self.sink.summary
         summary.findings[finding.id] += 1
         summary.severities[finding.severity or FINDINGS[finding.id].severity] += 1
@@ -87,7 +99,7 @@ class Teller:
         if self.told[key] > TOLD:
             self.last[key] = (finding, first)
         elif self.telling:
-            self._put_finding(side, finding, first, ordinal, refs, 1)
+            self._put_finding(side, finding, first, ordinal, refs, unit, 1)
 
     def repeated(self, side: int, finding: Finding, last: Arrival, count: int) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
@@ -98,7 +110,14 @@ class Teller:
         self.last[key] = (finding, last)
 
     def _put_finding(
-        self, side: int | None, finding: Finding, first: Arrival, ordinal: int, refs: tuple[str, ...], count: int
+        self,
+        side: int | None,
+        finding: Finding,
+        first: Arrival,
+        ordinal: int,
+        refs: tuple[str, ...],
+        unit: int,
+        count: int,
     ) -> None:
         stream = self.whole if side is None else self.streams[side]
         kind = FINDINGS[finding.id]
@@ -117,12 +136,12 @@ class Teller:
             count=count,
             last_packet=first.packet & PACKET_MASK,
         )
-        self._put(values, stream, ordinal, finding.start or 0)
+        self._put(values, stream, ordinal, unit if finding.start is None else finding.start)
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
         for key, (finding, last) in self.last.items() if self.telling else ():
-            self._put_finding(key[0], finding, last, ordinal, (), self.told[key] - TOLD)
+            self._put_finding(key[0], finding, last, ordinal, (), AT_THE_END, self.told[key] - TOLD)
 
     def gap(self, side: int, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
         """Octets that the capture lost."""
@@ -141,4 +160,4 @@ class Teller:
         if self.telling:
             values = self._values("connection", self.whole, start)
             values.update(own)
-            self._put(values, self.whole, ordinal, 1 << 62)
+            self._put(values, self.whole, ordinal, AT_THE_END)
