@@ -1,0 +1,103 @@
+"""The hot path: no call of Python for a plain frame, and a stop at everything that is not plain."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from zmtpscope.zmtp.events import FrameColumns
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.scanner import scan_1, scan_2
+from zmtpscope.zmtp.side import SideReader
+
+PLAIN_1 = build_frame(Framing.V1, b"plain", more=True)
+PLAIN_2 = build_frame(Framing.V2, b"plain", more=True)
+CURVE = [b"\0\x21\x07MESSAGE" + nonce.to_bytes(8, "big") + bytes(17) for nonce in range(2000)]
+
+
+def calls_to_read(side: SideReader, octets: bytes) -> int:
+    """How many calls of Python functions reading takes."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        side.read(octets, 0)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("framing", "version", "mechanism", "frames"),
+    [
+        (Framing.V1, "1.0", None, [PLAIN_1] * 2000),
+        (Framing.V2, "2.0", None, [PLAIN_2] * 2000),
+        (Framing.V2, "3.1", "NULL", [PLAIN_2] * 2000),
+        (Framing.V2, "3.1", "CURVE", CURVE),
+    ],
+)
+def test_no_call_per_frame(framing: Framing, version: str, mechanism: str | None, frames: list[bytes]) -> None:
+    """Twice the plain frames take as many calls."""
+
+    def calls(count: int) -> int:
+        side = SideReader.midstream(framing, offset=0, version=version, mechanism=mechanism)
+        found = calls_to_read(side, b"".join(frames[:count]))
+        assert len(side.frames) == count
+        return found
+
+    assert calls(1000) == calls(2000)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"\4\1", b"\5\1", b"\x08\1", b"\x80\1", b"\2" + bytes(7) + b"\xff", b"\2\x80" + bytes(7), b"\2\0\0\0", b"\0"],
+    ids=[
+        "command",
+        "command and more",
+        "bit 3",
+        "bit 7",
+        "needless long form",
+        "size 2^63",
+        "half a header",
+        "flags only",
+    ],
+)
+def test_scan_2_stops(header: bytes) -> None:
+    """Whatever is not plain is left to the careful reader, with the frames before it taken."""
+    columns = FrameColumns()
+    assert scan_2(PLAIN_2 + header, 0, 100, columns) == len(PLAIN_2)
+    assert columns.rows() == [(100, 102, 5, 1)]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"\0\0", b"\2\x02", b"\xff" + bytes(7) + b"\xfe\0", b"\xff\x80" + bytes(7) + b"\0", b"\xff\0\0", b"\2\x7e", b"\2"],
+    ids=[
+        "length 0",
+        "reserved bit",
+        "needless long form",
+        "length 2^63",
+        "half a header",
+        "7E not noted",
+        "length only",
+    ],
+)
+def test_scan_1_stops(header: bytes) -> None:
+    """As for 1.0 frames."""
+    columns = FrameColumns()
+    assert scan_1(PLAIN_1 + header, 0, 100, columns, habit=False) == len(PLAIN_1)
+    assert columns.rows() == [(100, 102, 5, 1)]
+
+
+def test_scan_goes_beyond_the_octets() -> None:
+    """A body that is not there yet is counted: the next header lies behind the octets given."""
+    columns = FrameColumns()
+    assert scan_2(b"\3" + (2**40).to_bytes(8, "big") + b"x", 0, 0, columns) == 2**40 + 9
+    assert columns.rows() == [(0, 9, 2**40, 3)]
