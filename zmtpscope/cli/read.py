@@ -12,8 +12,10 @@ import click
 from zmtpscope.cli.parameters import Body, Forced, parse_body, parse_forced
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from zmtpscope.capture import Captures
-    from zmtpscope.dissect import Analyser, Options
+    from zmtpscope.dissect import Analyser, Batch, Options
 
 DAMAGED = 3
 LINES_AT_ONCE = 1000
@@ -102,12 +104,14 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
     try:
         captures = open_captures(paths, packet_limit=given["packets"])
         analyser = Analyser(options)
+        batches = analyser.run(captures)
         shown = sys.stderr.isatty() and (given["quiet"] or not sys.stdout.isatty())
         with Progress(captures.statistics, paths, shown):
             if given["as_json"]:
-                _write_json(analyser, captures, options)
+                _write_json(batches, options)
             else:
-                _write_text(analyser, captures, options, given)
+                _write_text(batches, options, given, lambda: captures.statistics.first_time)
+        _write_end(analyser, captures, given)
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     sys.stdout.flush()
@@ -116,38 +120,58 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
     return DAMAGED if captures.problems else 0
 
 
-def _write_json(analyser: Analyser, captures: Captures, options: Options) -> None:
+def _write_json(batches: Iterator[Batch], options: Options) -> None:
     from zmtpscope.export.json_lines import lines
 
     write, ascii_only = sys.stdout.buffer.write, sys.stdout.isatty()
-    for batch in analyser.run(captures):
-        write(b"".join(lines(batch, options, ascii_only=ascii_only)))
+    for batch in batches:
+        written = lines(batch, options, ascii_only=ascii_only)
+        while chunk := b"".join(islice(written, LINES_AT_ONCE)):
+            write(chunk)
         sys.stdout.buffer.flush()
 
 
-def _write_text(analyser: Analyser, captures: Captures, options: Options, given: dict[str, Any]) -> None:
-    from zmtpscope.cli.colour import painter, wants_colour
+def _write_text(
+    batches: Iterator[Batch], options: Options, given: dict[str, Any], start: Callable[[], int | None]
+) -> None:
     from zmtpscope.export.clock import Clock
-    from zmtpscope.export.summary import statistics_lines, summary_lines
-    from zmtpscope.export.text import STYLES, Look, TextLines, plain
+    from zmtpscope.export.text import Look, TextLines
 
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     look = Look(
-        Clock(given["time_form"], lambda: captures.statistics.first_time),
-        painter(STYLES) if wants_colour(given["color"]) else plain,
-        shutil.get_terminal_size().columns if sys.stdout.isatty() else None,
+        Clock(given["time_form"], start),
+        _paint(given),
+        width,
         chat=given["verbose"],
         tree=given["tree"],
         hex=given["hex_dump"],
     )
     text = TextLines(look, options)
-    for batch in analyser.run(captures):
+    for batch in batches:
         lines = text.lines(batch)
         while chunk := "".join(islice(lines, LINES_AT_ONCE)):
             sys.stdout.write(chunk)
         sys.stdout.flush()
+
+
+def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> None:
+    """The summary and the sums, where they are asked for; they are no JSON lines, so beside those they go to stderr."""
+    from zmtpscope.export.summary import statistics_lines, summary_lines
+
+    summary, statistics = analyser.summary, captures.statistics
     if given["quiet"]:
-        for line in summary_lines(analyser.summary, captures.statistics, captures.problems, look.paint):
-            sys.stdout.write(line + "\n")
+        for line in summary_lines(summary, statistics, captures.problems, _paint(given)):
+            click.echo(line)
+    elif not summary.connections:
+        counts = f"{statistics.packets} packets, {summary.other_tcp} TCP connections, {summary.datagrams} UDP datagrams"
+        click.echo(f"zmtpscope: no ZMTP found ({counts})", err=True)
     if given["stats"]:
-        for line in statistics_lines(analyser.summary, captures.statistics):
-            sys.stdout.write(line + "\n")
+        for line in statistics_lines(summary, statistics):
+            click.echo(line, err=given["as_json"])
+
+
+def _paint(given: dict[str, Any]) -> Callable[[str, str], str]:
+    from zmtpscope.cli.colour import painter, wants_colour
+    from zmtpscope.export.text import STYLES, plain
+
+    return painter(STYLES) if wants_colour(given["color"]) else plain

@@ -34,7 +34,8 @@ def describe_greeting(values: Values) -> str:
     elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
         words.append(f"{version} incomplete, {length} of {GREETING_3_SIZE} octets")
     else:
-        words.append(version)
+        # a newer peer that went on in the form of 2.0 never sent its minor version
+        words.append(version if "." in version else f"2.0, could speak {version}.x")
     if values["as_server"]:
         words.append("as-server" if values["as_server"] == 1 else f"as-server {values['as_server']}")
     if values["form"] == "pseudo-signature":

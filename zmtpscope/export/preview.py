@@ -6,7 +6,7 @@ import re
 
 from zmtpscope.export.safe_text import safe_text
 
-READABLE = 0.6
+READABLE = 0.65
 """The share of readable octets from which on a body is shown as text with escapes, else as hex digits."""
 
 _BLANK = re.compile(r"[ \t\r\n]+")

@@ -69,7 +69,7 @@ class RunWords:
                 for frame in range(first, first + envelope - 1):
                     what += f" via {quoted(to_text(self._head(frame, TOPIC) or b''), 20)}"
                 first += envelope
-            elif run.socket_type in GROUPED:
+            elif run.socket_type in GROUPED and first < last:
                 what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"
                 first += 1
         return what + self._bodies(first, last, used + len(what))

@@ -84,7 +84,7 @@ def _line(label: str, text: str) -> str:
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
     """`3.1: 12, 2.0: 1`, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda entry: -entry[1])
-    return ", ".join(f"{count} {safe_text(word)}" for word, count in ordered) or "none"
+    return ", ".join(f"{safe_text(word)}: {count}" for word, count in ordered) or "none"
 
 
 def _sum(counts: Mapping[str, int]) -> str:

@@ -38,11 +38,11 @@ STYLES = {
     "gap": "bold yellow",
     "error": "bold red",
     "warn": "yellow",
-    "note": "blue",
+    "note": "bright_blue",
     "chat": "dim",
 }
 
-NARROWEST, WIDEST = 21, 48
+NARROWEST, WIDEST = 21, 42
 """Columns of an endpoint: they grow with what stands in them; what is wider than this moves its own line only."""
 
 MOST_WHOS = 1000
