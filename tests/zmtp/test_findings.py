@@ -104,6 +104,9 @@ CASES = {
     "MESSAGE with MORE": Case(
         CURVE_HELLO + CURVE_INITIATE + curve_message(3, 5), ("ZMTP3X-FRAME-02", "CURVE-18", "ZMTP3X-FRAME-06"), "CURVE"
     ),
+    "MESSAGE before INITIATE, twice": Case(
+        CURVE_HELLO + curve_message(2, 4) + curve_message(3, 4), ("ZMTP3X-CMD-13",), "CURVE"
+    ),
     "MESSAGE before HELLO": Case(curve_message(3, 4), ("ZMTP3X-CMD-13",), "CURVE"),
     "a nonce again": Case(
         CURVE_HELLO + CURVE_INITIATE + curve_message(3, 4) + curve_message(3, 4), ("CURVE-07",), "CURVE"

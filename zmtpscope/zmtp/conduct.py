@@ -63,13 +63,16 @@ class Conduct:
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
-        """A MESSAGE was read. With GSSAPI the first one wraps READY (wire.md 8.4)."""
+        """A MESSAGE was read. With GSSAPI the first one behind INITIATE wraps READY (wire.md 8.4)."""
         self._judge_after_error(reader)
-        if not self.done:
-            if self._step == 0 and not self._forgiving:
-                reader.finding("ZMTP3X-CMD-13", reader.body + 1, 7)
-            self.done = self._forgiving or self.mechanism == "GSSAPI"
         self.traffic = True
+        if self.done:
+            return
+        wraps_ready = self.mechanism == "GSSAPI" and self._step > 0
+        if not wraps_ready and not self._forgiving and not self._premature:
+            self._premature = True
+            reader.finding("ZMTP3X-CMD-13", reader.body + 1, 7)
+        self.done = self._forgiving or self.mechanism == "GSSAPI"
 
     def _judge_after_error(self, reader: Reader) -> None:
         if self.error and not self._after_error:

@@ -137,6 +137,7 @@ class Reader:
         return self.data.startswith(octets, self.position, self.stop)
 
     def u8(self, name: str) -> int:
+        """The next octet as a number."""
         at = self.position
         if at >= self.stop:
             raise Cut
@@ -147,6 +148,7 @@ class Reader:
         return value
 
     def u16(self, name: str) -> int:
+        """The next 2 octets as a number; so `u32` and `u64`. The most significant octet comes first."""
         return self._number(name, 2)
 
     def u32(self, name: str) -> int:
