@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import FrameRun, MessageRun
 from zmtpscope.dissect.options import Options
 from zmtpscope.records import to_text
@@ -48,7 +49,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
         "sizes": None if encrypted else sizes,
         "bodies": bodies,
         "bodies_kept": kept,
-        "packet_end": int(run.packet_ends[index]),
+        "packet_end": int(run.packet_ends[index]) & PACKET_MASK,
         "ts_end_ns": int(run.time_ends[index]),
         "version": run.version,
         "socket_type": run.socket_type,
