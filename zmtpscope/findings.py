@@ -13,7 +13,7 @@ SEVERITIES = ("error", "warn", "note", "chat")
 
 
 class FindingKind(NamedTuple):
-    """One check. `text` is a sentence without its full stop, so that details can follow; `hint` says what to do about it.
+    """One check. `text` is a sentence without its full stop, so that details can follow; `hint` says what to do.
 
     `section` names the specification and the section there, or a page of docs/protocol where what implementations do is
     the only source.
@@ -109,7 +109,7 @@ ZMTP20-GREETING-03 error 15 Greeting
   The identity frame has flags other than 00
 ZMTP20-GREETING-04 warn 15 Socket Compatibility
   The two socket types do not fit together
-  > connect matching types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER ...
+  > connect matching types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER and so on
 ZMTP20-GREETING-05 warn 37 Version Negotiation
   Revision 2, which specifications read as 2.0 and libzmq as 3.1
 ZMTP20-GREETING-06 warn wire.md 9.3
@@ -236,7 +236,7 @@ ZMTP3X-META-07 error 37 Socket-Type
   The socket type is not one that ZMTP knows in this version
 ZMTP3X-META-08 error 37 Socket-Type
   The two socket types may not be combined
-  > connect matching types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER ...
+  > connect matching types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER and so on
 ZMTP3X-META-09 note 37 Identity
   An identity comes from a socket type that has no use for it
 ZMTP3X-META-10 error 37 Identity

@@ -106,11 +106,15 @@ _GREETING = (
     ),
     Field("socket_type", "text", "Socket type, where the greeting holds it (2.0)"),
     Field("identity", "text", "Identity, where the greeting holds it (1.0 and 2.0)"),
-    Field("form", "text", "Shape: greeting-3x, greeting-2, greeting-r0, frames-1, pseudo-signature, signature ..."),
+    Field(
+        "form",
+        "text",
+        "Shape: greeting-3x, greeting-2, greeting-r0, frames-1, pseudo-signature, signature and the like",
+    ),
 )
 
 _COMMAND = (
-    Field("name", "text", "READY, SUBSCRIBE, PING, ERROR ...", None, ("zmtp.command-name",)),
+    Field("name", "text", "READY, SUBSCRIBE, PING, ERROR and the like", None, ("zmtp.command-name",)),
     Field("size", "int", "Size of the command body, its name included", "octets", ("zmtp.length",)),
     Field("metadata", _METADATA, "Properties of READY and INITIATE, order and repeats kept", None, ("zmtp.metadata",)),
     Field("socket_type", "text", "Property Socket-Type", None, ("zmtp.metadata.socket-type",)),

@@ -28,11 +28,11 @@ def preview(octets: bytes, size: int, limit: int) -> str:
     head = octets[: 4 * limit]
     whole = len(head) == size
     if not head.isascii() or not (safe := head.decode()).isprintable():
+        head = head if whole else _CUT.sub(b"", head)
         readable = len(_CONTROL.sub("", head.decode("utf-8", "ignore")).encode())
         if readable < len(head) * READABLE:
             shown = octets[: max(1, (limit - 3) // 2)]
             return f"0x{shown.hex()}" + ("…" if len(shown) < size else "")
-        head = head if whole else _CUT.sub(b"", head)
         safe = safe_text(_BLANK.sub(" ", head.decode("utf-8", "backslashreplace")))
     return safe if whole and len(safe) <= limit else f"{safe[: limit - 1]}…"
 

@@ -1,0 +1,81 @@
+"""The schema that every output loops over, and the table of findings."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.records import COMMON, RECORDS, STREAM, empty, from_text, to_text
+
+CONFORMANCE = pathlib.Path(__file__).parent.parent / "docs" / "protocol" / "conformance.md"
+TYPES = re.compile(r"(list<)?(int|bool|text|octets|json|struct<[a-z]+:\w+(,[a-z]+:\w+)*>)>?")
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_text_gives_back_the_octets_it_was_made_of(octets: bytes) -> None:
+    assert from_text(to_text(octets)) == octets
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\")))
+def test_text_is_what_people_wrote_where_it_is_valid(text: str) -> None:
+    assert to_text(text.encode()) == text
+
+
+def test_text_shows_other_octets_by_their_number() -> None:
+    assert to_text(b"caf\xc3\xa9 \xff\x80 C:\\x41") == "café \\xff\\x80 C:\\\\x41"
+
+
+def test_records_come_in_the_order_of_the_reference() -> None:
+    assert list(RECORDS) == ["connection", "greeting", "command", "message", "frame", "gap", "finding"]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_record_begins_with_what_all_have(name: str) -> None:
+    fields = RECORDS[name].fields
+    assert fields[: len(COMMON)] == COMMON
+    has_stream = fields[len(COMMON) : len(COMMON) + len(STREAM)] == STREAM
+    assert has_stream == (name != "connection")
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_fields_have_one_name_a_known_type_and_a_meaning(name: str) -> None:
+    fields = RECORDS[name].fields
+    assert len({field.name for field in fields}) == len(fields)
+    for field in fields:
+        assert TYPES.fullmatch(field.type), field
+        assert field.meaning
+        assert not field.meaning.endswith("."), field
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_an_empty_record_has_every_field_and_knows_nothing(name: str) -> None:
+    assert list(empty(name)) == [field.name for field in RECORDS[name].fields]
+    assert set(empty(name).values()) == {None}
+
+
+def test_the_findings_are_the_passive_checks_of_the_conformance_page() -> None:
+    passive = CONFORMANCE.read_text().split("## 2. Active checks")[0]
+    stated = re.findall(r"^\| ([A-Z0-9-]+-\d\d) \| (\w+) \|", passive, re.MULTILINE)
+    assert [(kind.id, kind.severity) for kind in FINDINGS.values()] == stated
+
+
+@pytest.mark.parametrize("kind", FINDINGS.values(), ids=FINDINGS)
+def test_a_finding_is_a_sentence_with_a_source(kind: tuple[str, str, str, str, str | None]) -> None:
+    id_, severity, section, text, hint = kind
+    assert FINDINGS[id_] == kind
+    assert severity in SEVERITIES
+    assert re.match(r"\d\d/[A-Z]|(wire|curve|zre)\.md, ", section), section
+    assert text[0].isupper() or text.startswith("as-server")
+    # details and the hint follow behind the sentence
+    assert not text.endswith((".", ">"))
+    assert hint is None or (hint and not hint.endswith("."))
+
+
+def test_every_error_that_people_cause_by_a_setting_says_what_to_do() -> None:
+    settings = ("ZMTP3X-META-08", "ZMTP3X-GREETING-05", "ZMTP-DOWNGRADE-01", "ZMTP-CONN-05", "PLAIN-06", "ZMTP-SUB-07")
+    assert all(FINDINGS[id_].hint for id_ in settings)
