@@ -142,7 +142,7 @@ class Connection:
             if self.first_octets is None:
                 self.first_octets = arrival
             elif arrival.time - self.first_octets.time >= WAIT_LIMIT:
-                self._settle(arrival, over=True)
+                self._settle(arrival, waited=True)
             if isinstance(entry, Hole):
                 tcp.holes.pop(0)
                 stream.lose(entry)
@@ -151,12 +151,16 @@ class Connection:
                 for hole in tcp.holes:
                     hole.at -= 1
                 stream.extend(view, [entry])
-            self._settle(arrival, over=False)
+            self._settle(arrival)
             if self.settled:
                 return
 
-    def _settle(self, arrival: Arrival, over: bool) -> None:
-        """Settle the version if the octets that are there allow it, or `over` demands it."""
+    def _settle(self, arrival: Arrival, *, waited: bool = False, over: bool = False) -> None:
+        """Settle the version if the octets that are there allow it.
+
+        `waited`: a side has waited for the other long enough, so what is there decides, if it decides anything. `over`:
+        no more octets will come, so it decides in any case.
+        """
         if self.settled:
             return
         forced = next((rule for rule in self.options.decode_as if rule.matches(self.number, self.ports)), None)
@@ -168,8 +172,8 @@ class Connection:
             self.settled = True
             return
         over = over or max(map(len, prefixes)) >= PREFIX_LIMIT
-        decision = negotiate(prefixes[0], prefixes[1], over=over)
-        if decision is not None:
+        decision = negotiate(prefixes[0], prefixes[1], over=over or waited)
+        if decision is not None and (over or not waited or decision.version is not None):
             self._apply(decision, arrival)
 
     def _prefix(self, side: int) -> bytes:
@@ -194,10 +198,12 @@ class Connection:
                 continue
             form = decision.forms[side]
             reader = None
+            if form is Form.WAIT and stream.lost_greeting():
+                form = Form.NOTHING
             if self.identified and form not in (Form.ALIEN, Form.WAIT):
-                late = form is Form.NOTHING
-                late_form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
-                reader = SideReader(late_form if late else form, decision.version)
+                if form is Form.NOTHING:
+                    form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+                reader = SideReader(form, decision.version)
             stream.begin(reader, arrival.ordinal, decision.confidence)
             if self.identified:
                 for finding in decision.findings[side]:

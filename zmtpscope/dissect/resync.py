@@ -138,6 +138,8 @@ class FrameSearch:
         if not self._weigh(trial, boundary):
             del self.trials[boundary]
             return False
+        if not trial.score and trial.frame < boundary:
+            trial.start = trial.frame  # zeros look like empty frames: in front of the first evidence one is believed
         trial.frame = trial.body = boundary
         trial.command = False
         aligned = self.known or trial.aligned or boundary in self.edges

@@ -12,7 +12,7 @@ from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.events import Remark
-from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.regime import Framing, Phase
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
@@ -185,6 +185,10 @@ class SideStream:
             octets.append(entry)
         return b"".join(octets)
 
+    def lost_greeting(self) -> bool:
+        """Whether octets were lost while the version was being settled."""
+        return any(isinstance(entry, Hole) for entry in self.queue)
+
     def _joined_queue(self) -> list[bytes | Hole]:
         """The queue with octets between holes in one piece."""
         joined: list[bytes | Hole] = []
@@ -325,6 +329,9 @@ class SideStream:
         if self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
             self.connection.found_midstream(self, found.offset, arrival)
+        elif self.reader.regime.phase is Phase.GREETING:  # what it said of itself was lost
+            version = self.connection.version
+            self.reader = SideReader.midstream(found.framing, offset=found.offset, version=version)
         else:
             self.reader.resume(found.offset)
         self.kept, self.kept_base = [], found.offset

@@ -1,0 +1,99 @@
+"""Strategies for captured connections: what two sides say, cut into packets, and what a capture does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from tests.strategies import sides
+from tests.traffic import Conversation, Packet
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+Drawn = TypeVar("Drawn")
+Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
+
+
+def hello(socket_type: str, version: str = "3.1") -> bytes:
+    """Greeting and READY of a NULL peer."""
+    ready = build_command("NULL", "READY", {"metadata": [{"name": "Socket-Type", "value": socket_type}]})
+    return build_greeting_3("NULL", version=version) + build_frame(Framing.V2, ready, command=True)
+
+
+def message(*bodies: bytes) -> bytes:
+    """One multipart message in 2.0 and 3.x frames."""
+    last = len(bodies) - 1
+    return b"".join(build_frame(Framing.V2, body, more=part < last) for part, body in enumerate(bodies))
+
+
+def pieces(octets: bytes) -> st.SearchStrategy[list[bytes]]:
+    """The octets cut at a few places, or into many small pieces."""
+
+    def cut(places: list[int]) -> list[bytes]:
+        edges = [0, *sorted({place for place in places if 0 < place < len(octets)}), len(octets)]
+        return [octets[start:stop] for start, stop in pairwise(edges) if stop > start]
+
+    few = st.lists(st.integers(0, len(octets)), max_size=10)
+    return st.one_of(few, st.just(list(range(0, min(len(octets), 100), 3)))).map(cut)
+
+
+@st.composite
+def packets_of(draw: Draw, first: bytes, second: bytes, syn: bool = True, close: bool = True) -> list[Packet]:
+    """The two streams in packets: cut anywhere, sent in any interleaving, acknowledged now and then."""
+    talk = Conversation(initial=draw(st.sampled_from([(1000, 9000), (2**32 - 40, 2**32 - 1)])), syn=syn)
+    left = [draw(pieces(first)), draw(pieces(second))]
+    pauses = draw(st.sets(st.integers(0, 20), max_size=2))
+    order = Random(draw(st.integers(0, 1000)))
+    while left[0] or left[1]:
+        side = order.randrange(2) if left[0] and left[1] else (0 if left[0] else 1)
+        if len(talk.packets) in pauses:
+            talk.wait(4_000_000_000)
+        talk.send(side, left[side].pop(0))
+        if order.randrange(3) == 0:
+            talk.acknowledge(1 - side)
+    if close:
+        talk.close()
+    return talk.packets
+
+
+@st.composite
+def connections(draw: Draw) -> list[Packet]:
+    """A connection of any kind: agreeing or not, valid or damaged, captured from its start or not."""
+    first, second = draw(sides()).octets, draw(sides()).octets
+    if draw(st.booleans()):
+        second = first
+    return draw(packets_of(first, second, syn=draw(st.sampled_from([True, True, False])), close=draw(st.booleans())))
+
+
+@st.composite
+def pushed(draw: Draw) -> tuple[list[Packet], list[tuple[bytes, ...]]]:
+    """A PUSH that sends to a PULL, and the messages it sends. Bodies are noise, so that none looks like frames."""
+    sizes = st.integers(0, 40) | st.integers(200, 700)
+    shapes = draw(st.lists(st.lists(sizes, min_size=1, max_size=3), min_size=1, max_size=30))
+    noise = Random(draw(st.integers(0, 1 << 32)))
+    messages = [tuple(noise.randbytes(size) for size in shape) for shape in shapes]
+    stream = hello("PUSH") + b"".join(message(*bodies) for bodies in messages)
+    return draw(packets_of(stream, hello("PULL"))), messages
+
+
+@st.composite
+def disturbed(draw: Draw, packets: list[Packet]) -> list[Packet]:
+    """The packets with some doubled, and some moved back by a few places, as networks do."""
+    result = list(packets)
+    for _ in range(draw(st.integers(0, 6))):
+        at = draw(st.integers(3, max(3, len(result) - 1)))
+        if at >= len(result):
+            continue
+        packet = result[at]
+        if draw(st.booleans()):
+            del result[at]
+        result.insert(min(len(result), at + draw(st.integers(0, 5))), packet)
+    times = sorted(packet.time for packet in result)
+    return [replace(packet, time=time) for packet, time in zip(result, times, strict=True)]

@@ -1,0 +1,183 @@
+"""The seams of the analyser: P1, P8, P9, P10 and P13 of docs/architecture.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.capture.segments import SYN
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.details import details
+
+EVERYTHING = Options(frames=True, details=True)
+
+
+def stream_of(packets: list[Packet], side: int) -> dict[int, int]:
+    """Every octet that a capture has of a side, by stream offset; the first copy wins."""
+    initial = next(packet.sequence for packet in packets if packet.side == side and packet.flags & SYN)
+    octets: dict[int, int] = {}
+    for packet in packets:
+        if packet.side == side:
+            start = (packet.sequence - initial - 1) % (1 << 32)
+            for place, octet in enumerate(packet.payload):
+                octets.setdefault(start + place, octet)
+    return octets
+
+
+@given(packets=connections(), data=st.data())
+def test_p1_blocks_of_any_size_give_the_same_records(packets: list[Packet], data: st.DataObject) -> None:
+    packets = data.draw(disturbed(packets))
+    size = data.draw(st.integers(1, 7))
+    whole, _ = records(Capture(packets), EVERYTHING)
+    blocks, _ = records(Capture(packets, size), EVERYTHING)
+    assert blocks == whole
+
+
+@given(packets=connections(), data=st.data())
+def test_p13_no_octet_is_lost_without_a_word(packets: list[Packet], data: st.DataObject) -> None:
+    packets = data.draw(disturbed(packets))
+    packets = [packet for packet in packets if data.draw(st.integers(0, 9)) or packet.flags & SYN]
+    found, analyser = records(Capture(packets), Options())
+    assert analyser.summary.sums.hold(), analyser.summary.sums
+    told = {record["conn"] for record in found if record["record"] == "connection"}
+    if 1 in told:
+        captured = sum(len(packet.payload) for packet in packets)
+        assert analyser.summary.sums.captured == captured
+
+
+@given(sent=pushed(), data=st.data())
+def test_reordered_and_doubled_packets_change_nothing(
+    sent: tuple[list[Packet], list[tuple[bytes, ...]]], data: st.DataObject
+) -> None:
+    packets, messages = sent
+    found, _ = records(Capture(data.draw(disturbed(packets)), 5))
+    bodies = [tuple(record["bodies"]) for record in found if record["record"] == "message"]
+    assert bodies == messages
+
+
+@given(sent=pushed(), data=st.data())
+def test_p8_the_packets_of_a_unit_hold_its_octets(
+    sent: tuple[list[Packet], list[tuple[bytes, ...]]], data: st.DataObject
+) -> None:
+    packets = data.draw(disturbed(sent[0]))
+    capture = Capture(packets, data.draw(st.integers(1, 9)))
+    streams = [stream_of(packets, side) for side in (0, 1)]
+    initial = [next(p.sequence for p in packets if p.side == side and p.flags & SYN) for side in (0, 1)]
+    units = 0
+    for batch in Analyser(EVERYTHING).run(capture):
+        for item, index in batch.in_order():
+            side = item.values["side"] if not hasattr(item, "stream") else item.stream.side
+            for detail in details(item, index):
+                units += 1
+                stop = detail.offset + len(detail.octets)
+                assert detail.octets == bytes(streams[side][at] for at in range(detail.offset, stop))
+                assert [part.start for part in detail.slices] == [
+                    detail.offset,
+                    *(part.stop for part in detail.slices[:-1]),
+                ]
+                assert detail.slices[-1].stop == stop
+                for part in detail.slices:
+                    packet = capture.packets[part.packet - 1]
+                    begin = part.start - (packet.sequence - initial[side] - 1) % (1 << 32)
+                    carried = packet.payload[begin : begin + part.stop - part.start]
+                    assert carried == detail.octets[part.start - detail.offset : part.stop - detail.offset]
+    assert units >= 4
+
+
+@given(sent=pushed(), data=st.data())
+def test_p10_rows_outside_the_damage_stay_and_none_is_invented(
+    sent: tuple[list[Packet], list[tuple[bytes, ...]]], data: st.DataObject
+) -> None:
+    packets, _ = sent
+    payloads = [place for place, packet in enumerate(packets) if packet.payload and packet.side == 0]
+    lost = set(data.draw(st.lists(st.sampled_from(payloads), min_size=1, max_size=3)))
+    captured = [packet for place, packet in enumerate(packets) if place not in lost]
+    whole, _ = records(Capture(packets))
+    found, analyser = records(Capture(captured))
+    real = {record["offset"]: record["bodies"] for record in whole if record["record"] == "message"}
+    rows = [record for record in found if record["record"] == "message" and record["complete"]]
+    for record in rows:
+        if record["confidence"] == "proven":
+            assert real[record["offset"]] == record["bodies"]
+    initial = packets[0].sequence
+    first_loss = min((packets[place].sequence - initial - 1) % (1 << 32) for place in lost)
+    sizes = {offset: sum(len(body) + (2 if len(body) < 256 else 9) for body in real[offset]) for offset in real}
+    intact = [offset for offset in real if offset + sizes[offset] <= first_loss]
+    assert intact == [record["offset"] for record in rows if record["offset"] < first_loss]
+    gaps = Counter(record["side"] for record in found if record["record"] == "gap")
+    octets = sum(record["bytes"] for record in found if record["record"] == "gap")
+    assert gaps[0] > 0
+    assert octets == sum(len(packets[place].payload) for place in lost)
+    assert analyser.summary.sums.hold()
+
+
+def noise(kind: str, size: int, seed: int) -> bytes:
+    """Octets that are not ZMTP."""
+    random = Random(seed)
+    words = ["alpha", "beta", "GET", "HTTP/1.1", "\r\n", "{", "}", ":", "0", "12"]
+    return {
+        "zeros": lambda: bytes(size),
+        "one octet": lambda: bytes([random.randrange(256)]) * size,
+        "random": lambda: random.randbytes(size),
+        "text": lambda: " ".join(random.choices(words, k=size // 4)).encode()[:size],
+    }[kind]()
+
+
+@pytest.mark.parametrize("syn", [True, False], ids=["from the start", "midstream"])
+@pytest.mark.parametrize("kind", ["zeros", "one octet", "random", "text"])
+@pytest.mark.parametrize("seed", range(4))
+def test_p10_no_row_comes_from_what_is_not_zmtp(kind: str, syn: bool, seed: int) -> None:
+    talk = Conversation(syn=syn)
+    for side in (0, 1):
+        talk.send(side, noise(kind, 100_000, seed * 2 + side), cuts=range(0, 100_000, 1448))
+    talk.close()
+    found, analyser = records(Capture(talk.packets))
+    assert [record for record in found if record["record"] in ("message", "command", "frame")] == []
+    assert analyser.summary.sums.hold()
+
+
+@pytest.mark.parametrize("body", ["zeros", "ones", "zmtp"])
+def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
+    size = 1 << 20
+    octets = {"zeros": bytes(size), "ones": b"\x01" * size}.get(body) or (
+        hello("PUB") + message(b"a", b"b" * 50)
+    ) * 8192
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, message(b"before") + message(octets) + message(b"behind"), cuts=range(0, size * 2, 1448))
+    talk.acknowledge(1)
+    talk.close()
+    del talk.packets[100:140]
+    found, _ = records(Capture(talk.packets, 50))
+    rows = [(record["sizes"], record["complete"]) for record in found if record["record"] == "message"]
+    assert rows == [([6], True), ([len(octets)], False), ([6], True)]
+
+
+@given(first=st.binary(max_size=400), second=st.binary(max_size=400), data=st.data())
+def test_p9_no_octets_raise(first: bytes, second: bytes, data: st.DataObject) -> None:
+    prefix = data.draw(st.sampled_from([b"", hello("DEALER"), hello("SUB")]))
+    packets = data.draw(packets_of(prefix + first, prefix + second, syn=data.draw(st.booleans())))
+    _, analyser = records(Capture(data.draw(disturbed(packets)), 3), EVERYTHING)
+    assert analyser.summary.sums.hold()
+
+
+def test_p9_a_body_that_never_ends_is_not_buffered() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH") + b"\x02\x7f" + b"\xff" * 7)
+    talk.send(1, hello("PULL"))
+    for _ in range(64):
+        talk.send(0, bytes(1 << 20))
+    analyser = Analyser(Options(body_limit=1 << 20))
+    held = 0
+    for _ in analyser.run(Capture(talk.packets, 4)):  # type: ignore[arg-type]
+        pass
+    for side in analyser.flows.sides.values():
+        held += sum(map(len, side.connection.streams[side.number].kept))
+    assert held <= 2 << 20
