@@ -96,7 +96,7 @@ def _read_name(reader: Reader, regime: Regime, fields: Fields) -> Layout | None:
 
 def starts_padded(reader: Reader) -> bool:
     """Whether the body begins with a space-padded name."""
-    return PADDED_NAME.fullmatch(reader.data[reader.position : min(reader.position + 8, reader.stop)]) is not None
+    return PADDED_NAME.fullmatch(reader.data, reader.position, min(reader.position + 8, reader.stop)) is not None
 
 
 def _read_mangled(reader: Reader, fields: Fields, name: str, octets: bytes, finding: str) -> Layout:

@@ -364,11 +364,9 @@ class SideReader:
         """Keep what the first metadata of the side says."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
-        if (
-            self.identity is not None
-            and 1 <= self._padding <= 256
-            and self._padding != len(from_text(self.identity)) + 1
-        ):
+        if self.identity is None or not 1 <= self._padding <= 256:
+            return
+        if self._padding != (len(from_text(self.identity)) + 1 if self.identity else 1):
             reader.finding("ZMTP-GREETING-04", reader.unit, reader.base + reader.stop - reader.unit)
 
     def _judge_encrypted(self, reader: Reader, flags: int) -> None:
