@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.strategies import Exchange
 from tests.zmtp.sides import MANY, Transcript, feed
+from zmtpscope.zmtp.greeting import build_greeting_2, build_greeting_3, build_signature
 from zmtpscope.zmtp.negotiation import Decision, negotiate
 from zmtpscope.zmtp.side import SideReader
 
@@ -125,3 +126,30 @@ def test_anything_is_decided_at_the_end(first: bytes, second: bytes) -> None:
         mirrored.outcome,
         mirrored.forms[::-1],
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cut"),
+    [
+        (build_greeting_3("CURVE"), build_signature(1), (False, True)),
+        (build_greeting_2("DEALER"), build_signature(1) + b"\3", (False, True)),
+        (build_greeting_2("DEALER")[:12], build_signature(1), (True, True)),
+        (build_signature(1), b"", (True, False)),
+    ],
+)
+def test_greetings_cut_by_the_end(first: bytes, second: bytes, cut: tuple[bool, bool]) -> None:
+    """Without an agreement CONN-03 names the sides whose greeting is not whole."""
+    decision = negotiate(first, second, over=True)
+    assert decision is not None
+    assert decision.version is None
+    assert tuple("ZMTP-CONN-03" in [finding.id for finding in side] for side in decision.findings) == cut
+
+
+def test_who_did_not_wait() -> None:
+    """A side that goes on in a newer form than the other speaks gets CONN-07 with the octets that are too many."""
+    older, newer = build_greeting_2("DEALER"), build_greeting_3()
+    decision = negotiate(older, newer)
+    assert decision is not None
+    assert decision.outcome == "failed"
+    assert [(finding.id, finding.start) for finding in decision.findings[1]] == [("ZMTP-CONN-07", 11)]
+    assert decision.findings[0] == ()

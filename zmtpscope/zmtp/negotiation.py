@@ -336,13 +336,19 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
     lead = _most_advanced(classes)
     octets = (first, second)[lead]
     outcome, text = _report(octets, classes[lead])
-    findings = tuple(
-        (Finding("ZMTP-CONN-03"),) if form not in (Form.NOTHING, Form.GREETING_3) else ()
-        for form in _shapes(first, second, classes)
+    forms = _shapes(first, second, classes)
+    cut = tuple(
+        () if _is_whole(each, form) else (Finding("ZMTP-CONN-03"),)
+        for each, form in zip((first, second), forms, strict=True)
     )
-    return Decision(
-        None, _shapes(first, second, classes), outcome, text, (findings[0], findings[1]), Class.NONE in classes
-    )
+    return Decision(None, forms, outcome, text, (cut[0], cut[1]), Class.NONE in classes)
+
+
+def _is_whole(octets: bytes, form: Form) -> bool:
+    """Whether a side has sent all of its greeting, or nothing of one."""
+    if form is Form.GREETING_2:
+        return len(octets) > 13 and len(octets) >= 14 + octets[13]
+    return form in (Form.NOTHING, Form.GREETING_3)
 
 
 def _most_advanced(classes: tuple[Class, Class]) -> int:
