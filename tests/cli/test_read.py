@@ -1,0 +1,250 @@
+"""The command line as people and scripts meet it: exit codes, channels, errors of one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+
+from zmtpscope import __version__
+from zmtpscope.cli import run
+from zmtpscope.cli.parameters import parse_body
+from zmtpscope.cli.progress import progress_line, total_size
+from zmtpscope.cli.read import read
+
+CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
+PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
+REQREP = str(CAPTURES / "patterns" / "reqrep.pcap")
+CUT = str(CAPTURES / "damage" / "cut-file.pcap")
+COMMAND = [sys.executable, "-c", "from zmtpscope.cli import main; main()"]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def zmtpscope(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(list(arguments))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_a_capture_that_is_read_to_its_end_is_0(zmtpscope: Run) -> None:
+    code, out, err = zmtpscope("read", PUBSUB)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) == 33
+
+
+def test_r_is_one_more_capture(zmtpscope: Run) -> None:
+    assert zmtpscope("read", "-r", PUBSUB)[1] == zmtpscope("read", PUBSUB)[1]
+    both = zmtpscope("read", "--json", REQREP, "-r", PUBSUB)[1]
+    assert {json.loads(line)["file"] for line in both.splitlines()} == {REQREP, PUBSUB}
+
+
+def test_standard_input_is_a_capture() -> None:
+    with open(PUBSUB, "rb") as file:
+        done = subprocess.run([*COMMAND, "read", "--json", "-"], stdin=file, capture_output=True, check=True)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {record["file"] for record in records} == {None}
+    assert len(records) == 39
+
+
+def test_a_capture_without_zmtp_is_0_and_says_so_beside_the_data(zmtpscope: Run) -> None:
+    code, out, err = zmtpscope("read", str(CAPTURES / "negative" / "http.pcap"))
+    assert (code, out) == (0, "")
+    assert err == "zmtpscope: no ZMTP found (10 packets, 1 TCP connections, 0 UDP datagrams)\n"
+
+
+def test_a_damaged_capture_is_3_behind_everything_readable(zmtpscope: Run) -> None:
+    code, out, err = zmtpscope("read", CUT)
+    assert code == 3
+    assert out.count("\n") > 30
+    assert "cut-file.pcap: the file ends inside a packet" in err
+    assert err.count("\n") == 1
+
+
+USAGE = [
+    (["read"], "name a capture to read"),
+    (["read", "--nope", PUBSUB], "--nope"),
+    (["read", "/no/such.pcap"], "/no/such.pcap: "),
+    (["read", __file__], "is not a capture"),
+    (["read", os.devnull], os.devnull),
+    (["read", "-c", "0", PUBSUB], "'-c'"),
+    (["read", "-t", "x", PUBSUB], "'-t'"),
+    (["read", "--body", "head", PUBSUB], "try full:64k or head:100"),
+    (["read", "-d", "tcp.port=80,zmtp", PUBSUB], "tcp.port==5555,zmtp/3.1/NULL"),
+    (["read", "-d", "udp.port==80,zmtp", PUBSUB], "'udp.port' selects nothing"),
+    (["read", "-d", "tcp.port==x,zmtp", PUBSUB], "a number is needed"),
+    (["read", "-d", "conn==1,zmtp/4.0", PUBSUB], "there is no ZMTP 4.0"),
+    (["read", "-d", "conn==1,zmtp/3.1/TLS", PUBSUB], "'TLS' is not known"),
+    (["read", "-q", "--json", PUBSUB], "-q prints no records"),
+    (["read", "--json", "-V", PUBSUB], "leave out --json"),
+    (["fields", "nothing"], "nothing"),
+    (["reed", PUBSUB], "reed"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(case[0][:2]) + case[1] for case in USAGE])
+def test_what_cannot_be_done_is_2_and_one_line(zmtpscope: Run, arguments: list[str], said: str) -> None:
+    code, out, err = zmtpscope(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("zmtpscope")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_directory_is_searched_for_captures(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    assert zmtpscope("read", str(tmp_path))[0] == 2
+    shutil.copy(REQREP, tmp_path)
+    code, out, _ = zmtpscope("read", str(tmp_path))
+    assert code == 0
+    assert "Hello 0" in out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission_is_2_and_one_line(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "secret.pcap"
+    shutil.copy(REQREP, path)
+    path.chmod(0)
+    code, out, err = zmtpscope("read", str(path))
+    assert (code, out) == (2, "")
+    assert str(path) in err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_1_and_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, "read", PUBSUB], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["-V"]])
+def test_a_closed_pipe_ends_quietly(form: list[str]) -> None:
+    big = str(CAPTURES / "patterns" / "many-small.pcap")
+    process = subprocess.Popen([*COMMAND, "read", *form, big], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+def test_json_is_one_object_a_line(zmtpscope: Run) -> None:
+    _, out, _ = zmtpscope("read", "--json", PUBSUB)
+    records = [json.loads(line) for line in out.splitlines()]
+    kinds = [record["record"] for record in records]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "greeting": 4,
+        "finding": 6,
+        "command": 8,
+        "message": 19,
+        "connection": 2,
+    }
+
+
+def test_c_counts_packets(zmtpscope: Run) -> None:
+    _, out, _ = zmtpscope("read", "--json", "-c", "5", PUBSUB)
+    assert max(json.loads(line)["packet"] for line in out.splitlines()) <= 5
+
+
+def test_q_prints_a_summary_and_no_record(zmtpscope: Run) -> None:
+    code, out, err = zmtpscope("read", "-q", PUBSUB)
+    assert (code, err) == (0, "")
+    assert "connections      2 ZMTP, 14 other TCP\n" in out
+    assert "versions         3.1: 2\n" in out
+    assert "messages         19 (38 frames, 284 octets)\n" in out
+    assert "damage           none\n" in out
+    assert "GREETING 3.1" not in out
+
+
+def test_q_counts_findings_with_what_to_do(zmtpscope: Run) -> None:
+    code, out, _ = zmtpscope("read", "-q", str(CAPTURES / "damage"))
+    assert code == 3
+    assert "gaps, " in out
+    assert "x warn  ZMTP-CONN-05 The capture lost octets" in out
+    assert "cut-file.pcap: the file ends inside a packet" in out
+
+
+def test_stats_shows_that_nothing_was_lost(zmtpscope: Run) -> None:
+    _, out, _ = zmtpscope("read", "-q", "--stats", PUBSUB)
+    assert "packets          73 = 73 TCP + 0 UDP\n" in out
+    assert "stream octets    772 = 772 in units + 0 in gaps + 0 not understood\n" in out
+    assert "defect" not in out
+
+
+def test_stats_beside_json_lines_is_no_data(zmtpscope: Run) -> None:
+    _, out, err = zmtpscope("read", "--json", "--stats", PUBSUB)
+    assert all(line.startswith("{") for line in out.splitlines())
+    assert "stream octets" in err
+
+
+def test_secrets_are_masked_unless_asked_for(zmtpscope: Run) -> None:
+    path = str(CAPTURES / "security" / "plain-accepted.pcap")
+    for form in ([], ["-V"], ["-x"], ["--json"]):
+        assert "s3cret" not in zmtpscope("read", *form, path)[1]
+    assert "s3cret" in zmtpscope("read", "--show-secrets", path)[1]
+
+
+def test_color_is_for_terminals_and_those_who_ask(zmtpscope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[" not in zmtpscope("read", PUBSUB)[1]
+    assert "\x1b[" in zmtpscope("read", "--color", "always", PUBSUB)[1]
+    monkeypatch.setattr(sys.stdout.__class__, "isatty", lambda self: True, raising=False)
+    assert "\x1b[" in zmtpscope("read", PUBSUB)[1]
+    assert "\x1b[" not in zmtpscope("read", "--color", "never", PUBSUB)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in zmtpscope("read", PUBSUB)[1]
+
+
+def test_the_version(zmtpscope: Run) -> None:
+    for option in ("-v", "--version"):
+        assert zmtpscope(option) == (0, f"zmtpscope {__version__}\n", "")
+
+
+def test_letters_keep_the_meaning_they_have_in_tcpdump_and_tshark() -> None:
+    known = {"-r", "-i", "-D", "-f", "-Y", "-d", "-w", "-c", "-a", "-b", "-s", "-n", "-t", "-V", "-x", "-q", "-l", "-h"}
+    letters = {name for parameter in read.params for name in parameter.opts if len(name) == 2}
+    assert letters <= known
+
+
+def test_every_option_says_what_it_does() -> None:
+    for parameter in read.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+
+
+@pytest.mark.parametrize(
+    ("value", "keep", "octets"),
+    [("full", "full", 16 << 20), ("full:64k", "full", 65536), ("head:10", "head", 10), ("none", "none", 16 << 20)],
+)
+def test_body_takes_sizes_as_people_write_them(value: str, keep: str, octets: int) -> None:
+    assert parse_body(click.Context(read), read.params[0], value) == (keep, octets)
+
+
+def test_fields_lists_every_field(zmtpscope: Run) -> None:
+    _, out, _ = zmtpscope("fields")
+    for name in ("conn_id", "offset", "socket_type_0", "ttl_ms", "bodies_kept", "resumed_at", "severity"):
+        assert f"\n  {name} " in out
+    _, out, _ = zmtpscope("fields", "--json", "gap")
+    assert [json.loads(line)["name"] for line in out.splitlines()][-3:] == ["bytes", "reason", "resumed_at"]
+
+
+def test_progress_tells_share_octets_and_rate(tmp_path: pathlib.Path) -> None:
+    assert progress_line(50_000_000, 100_000_000, 1234, 2.0) == (
+        "[############------------]  50%  50 MB  25.0 MB/s  1234 packets"
+    )
+    assert progress_line(50_000_000, None, 1234, 2.0) == "50 MB  25.0 MB/s  1234 packets"
+    assert total_size([PUBSUB]) == os.path.getsize(PUBSUB)
+    assert total_size(["-"]) is None

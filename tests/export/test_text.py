@@ -1,0 +1,226 @@
+"""The lines that people read: one for each record, aligned, safe, and saying what matters."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import unicodedata
+
+import pytest
+
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.export.clock import FORMS, Clock
+from zmtpscope.export.describe import DESCRIBE
+from zmtpscope.export.text import STYLES, Look, TextLines
+from zmtpscope.records import RECORDS, empty
+
+CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
+FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json")
+
+
+def text(name: str, *, options: Options | None = None, form: str = "r", **look: bool | int) -> str:
+    """What `read` prints for captures/`name`."""
+    captures = open_captures([str(CAPTURES / name)])
+    options = options or Options(details=bool(look.get("tree") or look.get("hex")))
+    made = TextLines(Look(Clock(form, lambda: captures.statistics.first_time), **look), options)
+    return "".join(line for batch in Analyser(options).run(captures) for line in made.lines(batch))
+
+
+def what(printed: str) -> list[str]:
+    """The last column of every line."""
+    return [re.split(r" > \S+(?: [A-Z]+)?(?: \"[^\"]*\")? {2,}", line, maxsplit=1)[1] for line in printed.splitlines()]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_nothing_in_a_capture_breaks_a_line_or_reaches_the_terminal(path: pathlib.Path) -> None:
+    printed = text(str(path), options=Options(frames=True, details=True), chat=True, tree=True, hex=True)
+    kinds = {unicodedata.category(character) for character in printed.replace("\n", "")}
+    assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def test_a_subscription_and_what_it_brings() -> None:
+    assert what(text("patterns/pubsub.pcap"))[2:6] == ["READY", "READY", 'SUBSCRIBE "a"', 'SUBSCRIBE "b"']
+    assert 'SUBSCRIBE "" (everything)' in text("patterns/pubsub.pcap")
+    assert 'message 2 parts 7+9 octets "a.topic"  payload 0' in what(text("patterns/pubsub.pcap"))
+    assert 'SUBSCRIBE "alpha" (message)' in what(text("patterns/xpub-xsub.pcap"))
+
+
+def test_request_and_reply_without_their_delimiter() -> None:
+    assert what(text("patterns/reqrep.pcap"))[4:6] == [
+        "message 2 parts 0+7 octets  Hello 0",
+        "message 2 parts 0+7 octets  World 0",
+    ]
+
+
+def test_endpoints_show_types_and_identities_once_known() -> None:
+    lines = text("patterns/dealer-router-identities.pcap").splitlines()
+    assert re.search(r"127\.0\.0\.1:60954 +> 127\.0\.0\.1:5600 +GREETING 3\.1 NULL$", lines[0])
+    assert re.search(r'127\.0\.0\.1:60954 DEALER "dealer-1" > 127\.0\.0\.1:5600 +READY$', lines[2])
+    assert re.search(r'127\.0\.0\.1:60954 DEALER "dealer-1" > 127\.0\.0\.1:5600 ROUTER +message 3 parts', lines[8])
+
+
+def test_columns_stand_under_each_other() -> None:
+    lines = text("patterns/pubsub.pcap").splitlines()
+    assert len({line.index(" > ") for line in lines}) == 1
+    assert {line[6] for line in lines} == {" "}
+
+
+def test_the_end_of_a_connection_sums_it_up() -> None:
+    last = what(text("patterns/pubsub.pcap"))[-1]
+    assert last == "connection 2 closed by 127.0.0.1:5630 after 0.805 s, 3.1 NULL, messages >0 <12"
+
+
+def test_a_wrong_server_key_is_named() -> None:
+    closings = [line for line in what(text("security/curve-wrong-server-key.pcap")) if "closed by" in line]
+    assert "ZMQ_CURVE_SERVERKEY" in closings[0]
+    # a hint is told once, not for every attempt
+    assert not any("->" in closing for closing in closings[1:])
+
+
+def test_refused_credentials_are_named() -> None:
+    assert 'ERROR "400" (credentials or key refused)' in text("security/plain-refused-4.1.8.pcap")
+
+
+def test_a_hole_is_one_line_with_what_to_do() -> None:
+    lines = what(text("damage/holes.pcap"))
+    holes = [line for line in lines if line.startswith("gap of ")]
+    assert holes[0].startswith("gap of 1448 octets at offset 2519")
+    assert "-> capture with a larger buffer" in holes[0]
+    assert not any("ZMTP-CONN-05" in line for line in lines)
+
+
+def test_normal_events_and_habits_are_for_those_who_ask() -> None:
+    quiet, verbose = text("security/curve-4.3.5.pcap"), text("security/curve-4.3.5.pcap", chat=True)
+    assert "chat" not in quiet
+    assert "CURVE-10" not in quiet
+    assert "chat ZMTP-CONN-06" in verbose
+    assert "note CURVE-10" in verbose
+
+
+def test_encrypted_messages_show_their_size_only() -> None:
+    assert "message encrypted, 38 octets" in what(text("security/curve-4.3.5.pcap"))
+
+
+def test_frames_and_their_message_stand_in_order_of_offset() -> None:
+    assert what(text("patterns/reqrep.pcap", options=Options(frames=True)))[4:7] == [
+        'frame 0 octets MORE flags 01  ""',
+        "message 2 parts 0+7 octets  Hello 0",
+        "frame 7 octets flags 00  Hello 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (Options(bodies="none"), "message 2 parts 0+7 octets"),
+        (Options(bodies="head", head=4), "message 2 parts 0+7 octets  Hel…"),
+    ],
+)
+def test_bodies_as_they_are_wanted(options: Options, shown: str) -> None:
+    assert what(text("patterns/reqrep.pcap", options=options))[4] == shown
+
+
+def test_a_preview_fits_the_terminal() -> None:
+    for line in text("patterns/frame-sizes.pcap", width=120).splitlines():
+        assert len(line) <= 120
+
+
+def test_colour_changes_no_letter() -> None:
+    def mark(style: str, shown: str) -> str:
+        assert style in STYLES
+        return f"<{style}>{shown}</>"
+
+    captures = open_captures([str(CAPTURES / "security" / "plain-refused-4.3.5.pcap")])
+    look = Look(Clock("r", lambda: captures.statistics.first_time), paint=mark)
+    made = TextLines(look, Options())
+    printed = "".join(line for batch in Analyser(Options()).run(captures) for line in made.lines(batch))
+    assert re.sub(r"<(/|side \d|\w+)>", "", printed) == text("security/plain-refused-4.3.5.pcap")
+    assert "<error>error PLAIN-06" in printed
+
+
+def test_the_tree_names_every_octet_and_hides_the_password() -> None:
+    printed = text("security/plain-accepted.pcap", tree=True, hex=True)
+    assert re.search(r"plain\.username +\[73\.\.77\] +\"admin\"", printed)
+    assert re.search(r"plain\.password +\[79\.\.84\] +\*\*\*", printed)
+    assert "00000040  04 13 05 48 45 4c 4c 4f 05 61 64 6d 69 6e 06 **  ...HELLO.admin.*" in printed
+    assert "s3cret" not in printed
+    assert "73 33 63 72 65 74" not in printed
+    shown = text("security/plain-accepted.pcap", options=Options(details=True, show_secrets=True), tree=True, hex=True)
+    assert 'password "s3cret"' in shown
+    assert re.search(r'plain\.password +\[79\.\.84\] +"s3cret"', shown)
+
+
+def test_a_message_is_shown_frame_by_frame() -> None:
+    printed = text("patterns/reqrep.pcap", tree=True)
+    assert re.search(r"zmtp\.frame +\[104\.\.105\]\n", printed)
+    assert re.search(r"zmtp\.body +\[108\.\.114\] +Hello 0\n", printed)
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        ("r", "   0.000176"),
+        ("e", "1795230519.050762"),
+        ("u", "03:08:39.050762"),
+        ("ud", "2026-11-21 03:08:39.050762"),
+        ("udoy", "2026/325 03:08:39.050762"),
+    ],
+)
+def test_times_as_tshark_writes_them(form: str, shown: str) -> None:
+    clock = Clock(form, lambda: 1795230519050586000)
+    assert clock(1795230519050762999) == shown
+
+
+def test_local_times_are_those_of_the_machine() -> None:
+    assert re.fullmatch(r"\d\d:\d\d:39\.050762", Clock("a", lambda: None)(1795230519050762000))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:39\.050762", Clock("ad", lambda: None)(1795230519050762000))
+
+
+def test_the_time_since_the_line_above_may_be_negative() -> None:
+    clock = Clock("d", lambda: None)
+    assert [clock(time).strip() for time in (5_000_000, 6_500_000, 6_000_000)] == ["0.000000", "0.001500", "-0.000500"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_takes_every_time(form: str) -> None:
+    for time in (-(2**63), -1, 0, 2**63 - 1):
+        assert Clock(form, lambda: 0)(time)
+
+
+def test_every_record_that_is_no_row_has_its_words() -> None:
+    assert set(DESCRIBE) == set(RECORDS) - {"message", "frame"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"version_announced": "3.1", "mechanism": "NULL"}, "GREETING 3.1 NULL"),
+        ({"version_announced": "3.0", "mechanism": "PLAIN", "as_server": 1}, "GREETING 3.0 PLAIN as-server"),
+        ({"version_announced": "3.0", "mechanism": "X\\x1b[0m"}, 'GREETING 3.0 "X\\x1b[0m"'),
+        ({"version_announced": "2.0", "socket_type": "SUB"}, "GREETING 2.0"),
+        ({"version_announced": "3", "socket_type": "SUB"}, "GREETING 2.0, could speak 3.x"),
+        ({"version_announced": "1.0", "identity": "a"}, "GREETING 1.0"),
+        ({"version_announced": None}, "GREETING incomplete, 64 octets"),
+    ],
+)
+def test_greetings_in_words(changes: dict[str, object], shown: str) -> None:
+    assert DESCRIBE["greeting"]({**empty("greeting"), "length": 64, **changes}) == shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"name": "SUBSCRIBE", "topic": "weather."}, 'SUBSCRIBE "weather."'),
+        ({"name": "JOIN", "group": "g"}, 'JOIN "g"'),
+        ({"name": "PING", "ttl_ms": 2500, "context": b"abc"}, "PING ttl 2.5 s context abc"),
+        ({"name": "PONG", "context": b"\0\1"}, "PONG context 0x0001"),
+        ({"name": "ERROR", "reason": "500"}, 'ERROR "500" (authentication itself failed)'),
+        ({"name": "READY", "metadata": [{"name": "X-Version", "value": "7"}]}, 'READY X-Version="7"'),
+        ({"name": "WELCOME", "length": 170}, "WELCOME 170 octets"),
+        ({"name": None, "length": 2}, "command without a name"),
+        ({"name": "FOO", "data": b"\x1b[2J"}, "FOO \\x1b[2J"),
+    ],
+)
+def test_commands_in_words(changes: dict[str, object], shown: str) -> None:
+    assert DESCRIBE["command"]({**empty("command"), "length": 10, **changes}) == shown
