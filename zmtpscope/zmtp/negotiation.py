@@ -45,7 +45,7 @@ class Decision:
 
 
 class Class(IntEnum):
-    """What the octets of one side look like so far."""
+    """What the octets of one side look like so far; later ones of those that are no 1.0 are more advanced."""
 
     NONE = 0
     WAIT = 1
