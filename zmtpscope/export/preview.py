@@ -9,6 +9,9 @@ from zmtpscope.export.safe_text import safe_text
 READABLE = 0.65
 """The share of readable octets from which on a body is shown as text with escapes, else as hex digits."""
 
+LEAST = 8
+"""Characters that a part of a message needs to be shown at all."""
+
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
@@ -45,10 +48,11 @@ def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
     shown: list[str] = []
     left = limit
     for place, (octets, size) in enumerate(bodies):
-        if left < 8 and place < len(bodies) - 1:
+        last = place == len(bodies) - 1
+        room = left if last else min(left - len(" | …"), max(12, limit // 4))
+        if room < LEAST:
             shown.append("…")
             break
-        room = max(8, left if place == len(bodies) - 1 else min(left, max(12, limit // 4)))
         shown.append("not kept" if octets is None else preview(octets, size, room))
-        left -= len(shown[-1]) + 3
+        left -= len(shown[-1]) + len(" | ")
     return " | ".join(shown)
