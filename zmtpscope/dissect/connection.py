@@ -97,6 +97,14 @@ class Connection:
         if self.closed:
             self._finish()
         self._tell_rows()
+        if self.closed:
+            self._release()
+
+    def _release(self) -> None:
+        """Let go of everything that points back here, so that a closed connection is freed at once."""
+        for tcp in self.tcp:
+            del tcp.connection, tcp.peer
+        del self.tcp, self.streams, self.relations
 
     # -- the version -------------------------------------------------------------------------------------------------
 
