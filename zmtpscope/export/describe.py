@@ -14,7 +14,7 @@ Values = dict[str, Any]
 STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authentication itself failed"}
 """What the authentication codes mean that ERROR carries (27/ZAP)."""
 
-GREETING_3_SIZE = 64
+SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 SECOND = 1_000_000_000
 
 
@@ -28,7 +28,7 @@ def describe_greeting(values: Values) -> str:
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if version is None:
-        words.append(f"incomplete, {length} octets")
+        words.append("signature only" if length == SIGNATURE_SIZE else f"incomplete, {length} octets")
     elif mechanism is not None:
         words += [version, quoted(mechanism) if not mechanism.isalnum() else mechanism]
     elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
