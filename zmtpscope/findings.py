@@ -142,7 +142,7 @@ ZMTP3X-GREETING-11 note 37 Authentication
   The mechanism is not known here: frames are shown, commands stay opaque
 ZMTP3X-GREETING-12 note 37 Authentication
   This side got a full greeting and closed without completing its own
-  > libzmq does so when the mechanisms differ, or when it demands security of an older peer
+  > most often the security mechanisms differ: configure the same one on both sides (NULL is none)
 ZMTP3X-GREETING-13 error 37 Authentication
   This side goes on although the mechanisms differ
 

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,6 +141,21 @@ def test_a_closed_pipe_ends_quietly(form: list[str]) -> None:
     assert process.stderr.read() == b""
     assert process.wait() == 0
     process.stderr.close()
+
+
+def test_an_interrupt_is_130_behind_what_was_read_so_far() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, "read", "-"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pathlib.Path(PUBSUB).read_bytes())
+        process.stdin.flush()
+        # lines come while the pipe is still open
+        assert b"GREETING" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == b""
 
 
 def test_json_is_one_object_a_line(zmtpscope: Run) -> None:

@@ -15,7 +15,7 @@ STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authe
 """What the authentication codes mean that ERROR carries (27/ZAP)."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
-SECOND = 1_000_000_000
+SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 
 
 def endpoint(address: str | None, port: int | None) -> str:
@@ -90,13 +90,17 @@ def describe_finding(values: Values) -> str:
     return f"{values['severity']} {values['id']} {safe_text(values['text'])}{more}"
 
 
+def _duration(nanoseconds: int) -> str:
+    return f"{nanoseconds / SECOND:.3f} s" if nanoseconds >= SECOND else f"{nanoseconds / MILLISECOND:.1f} ms"
+
+
 def describe_connection(values: Values) -> str:
     """How it ended, what it spoke, how much each side said."""
     by = values["closed_by"]
     closer = "" if by is None else f" by {endpoint(values[f'ip_{by}'], values[f'port_{by}'])}"
-    end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": "still open", "evicted": "given up"}
+    end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": "still open at the end", "evicted": "given up"}
     words = [f"connection {values['conn']} {end.get(values['close'], values['close'])}"]
-    words[0] += f" after {(values['end_ns'] - values['start_ns']) / SECOND:.3f} s"
+    words[0] += f" after {_duration(values['end_ns'] - values['start_ns'])}"
     if values["handshake"] == "unseen":
         words.append("start not captured")
     elif values["version"] is None:
