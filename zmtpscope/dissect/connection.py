@@ -28,6 +28,9 @@ WAIT_LIMIT = 3_000_000_000
 """How many nanoseconds of capture time the octets of one side wait for the version of the other."""
 
 SILENT_FORMS = (Form.NOTHING, Form.WAIT, Form.ALIEN)
+EAGER = 1024
+"""Up to this many octets every segment may settle the version; then it is weighed each time they have doubled."""
+
 SIGNATURE = 10
 MAJOR_AT, MINOR_AT = 10, 11
 GREETING_PIECES = 64
@@ -62,10 +65,13 @@ class Connection:
         self.close_how = "open"
         self.closed_by: int | None = None
         self.end = start
+        self.forced = next((rule for rule in options.decode_as if rule.matches(number, self.ports)), None)
+        self.weighed = 0
+        """How many octets there were when the version was last weighed."""
         self.settled = False
         self.decision: Decision | None = None
         self.version: str | None = None
-        self.identified = False
+        self.identified = self.forced is not None
         """A side speaks ZMTP, began like it, or is forced to: the connection has records."""
         self.first_octets: Arrival | None = None
 
@@ -131,7 +137,7 @@ class Connection:
             prefixes.append(prefix)
         first_time = min(view.times[tcp.pieces[0]] for tcp in self.tcp)
         arrival = max(settled_by)
-        if arrival.time - first_time >= WAIT_LIMIT or self.options.decode_as:
+        if arrival.time - first_time >= WAIT_LIMIT or self.forced is not None:
             return False
         decision = negotiate(prefixes[0][:PREFIX_LIMIT], prefixes[1][:PREFIX_LIMIT])
         if decision is None:
@@ -169,17 +175,19 @@ class Connection:
         `waited`: a side has waited for the other long enough, so what is there decides, if it decides anything. `over`:
         no more octets will come, so it decides in any case.
         """
-        if self.settled:
+        total = sum(stream.end for stream in self.streams)
+        if self.settled or (not (waited or over) and EAGER < total < 2 * self.weighed):
             return
-        forced = next((rule for rule in self.options.decode_as if rule.matches(self.number, self.ports)), None)
-        if forced is not None:
-            self._force(forced, arrival)
-            return
+        self.weighed = total
         prefixes = [self._prefix(side) for side in (0, 1)]
         if all(stream.mode is not Mode.NEGOTIATING for stream in self.streams):
             self.settled = True
             return
         over = over or max(map(len, prefixes)) >= PREFIX_LIMIT
+        if self.forced is not None and self.forced.version is not None:
+            if over or waited or min(map(len, prefixes)) >= SIGNATURE:
+                self._force(self.forced, prefixes, arrival)
+            return
         decision = negotiate(prefixes[0], prefixes[1], over=over or waited)
         if decision is not None and (over or not waited or decision.version is not None):
             self._apply(decision, arrival)
@@ -191,7 +199,8 @@ class Connection:
         if stream.mode is not Mode.NEGOTIATING:
             return b""
         prefix = stream.prefix()
-        if not self.tcp[side].begun and stream.queue and not begins_like_a_signature(prefix):
+        known = self.forced is not None and self.forced.version is not None
+        if not (known or self.tcp[side].begun) and stream.queue and not begins_like_a_signature(prefix):
             stream.search_from_the_start()
             return b""
         return prefix
@@ -205,6 +214,9 @@ class Connection:
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             form = decision.forms[side]
+            if form is Form.ALIEN and self.forced is not None:
+                stream.search_from_the_start()
+                continue
             reader = None
             if form is Form.WAIT and stream.lost_greeting():
                 form = Form.NOTHING
@@ -225,16 +237,16 @@ class Connection:
             return False
         return not tcp.seen or (tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0)
 
-    def _force(self, rule: DecodeAs, arrival: Arrival) -> None:
-        """Read as the user says: from the greeting where the start was captured, else as traffic."""
-        self.settled = self.identified = True
-        prefixes = [stream.prefix() for stream in self.streams]
-        decision = negotiate(prefixes[0], prefixes[1], over=True)
-        self.version = rule.version or (decision.version if decision is not None else None)
+    def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
+        """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
+        self.settled = True
+        self.version = rule.version
         form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
         framing = Framing.V1 if self.version == "1.0" else Framing.V2
         for side, stream in enumerate(self.streams):
-            if self.tcp[side].begun or begins_like_a_signature(prefixes[side]):
+            if stream.mode is not Mode.NEGOTIATING:
+                continue
+            if self.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
                 reader = SideReader(form, self.version)
             else:
                 reader = SideReader.midstream(framing, offset=0, version=self.version, mechanism=rule.mechanism)
@@ -406,6 +418,9 @@ class Connection:
         """complete, failed, incomplete or unseen."""
         present = [reader for reader in readers if reader is not None]
         if self.decision is None:
+            return "unseen"
+        greeted = any(form not in SILENT_FORMS for form in self.decision.forms)
+        if not greeted and not any(tcp.begun for tcp in self.tcp):
             return "unseen"
         if any(reader.error_seen for reader in present) or self.decision.outcome not in ("agreed", "1.0 frames"):
             return "failed"

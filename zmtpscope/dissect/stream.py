@@ -12,7 +12,7 @@ from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.events import Remark
-from zmtpscope.zmtp.regime import Framing, Phase
+from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
@@ -329,9 +329,6 @@ class SideStream:
         if self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
             self.connection.found_midstream(self, found.offset, arrival)
-        elif self.reader.regime.phase is Phase.GREETING:  # what it said of itself was lost
-            version = self.connection.version
-            self.reader = SideReader.midstream(found.framing, offset=found.offset, version=version)
         else:
             self.reader.resume(found.offset)
         self.kept, self.kept_base = [], found.offset

@@ -1,0 +1,94 @@
+"""What dissecting costs: no call per packet or frame when counting, and memory that no file's size changes."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.capture.containers import Packet as Captured
+from tests.capture.containers import pcap
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, Packet
+from zmtpscope.dissect import Analyser, Options
+
+SEGMENT = message(b"x" * 60) * 10
+MOST_CALLS = 0.1
+"""Python calls for each packet more, blocks included."""
+
+
+def pushing(packets: int, payload: bytes = SEGMENT) -> Conversation:
+    """A PUSH that sends `packets` segments of whole messages to a PULL."""
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    for _ in range(packets):
+        talk.add(0, 0x18, payload)
+    talk.close()
+    return talk
+
+
+def calls(packets: int) -> int:
+    """Python functions entered while so many packets are counted, in blocks of 1000."""
+    capture = Capture(pushing(packets).packets, 1000)
+    blocks = list(capture)
+    analyser = Analyser(Options(records=False))
+    count = 0
+
+    def profile(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        for block in blocks:
+            analyser.flows.take(block)
+            list(analyser._advance(list(analyser.flows.reassembler.touched)))
+    finally:
+        sys.setprofile(None)
+    assert analyser.flows.sides == {}
+    return count
+
+
+def test_no_call_is_made_for_a_packet_or_a_frame_in_order() -> None:
+    assert (calls(20_000) - calls(10_000)) / 10_000 < MOST_CALLS
+
+
+def ethernet(packet: Packet) -> Captured:
+    """A packet of a conversation as Ethernet, IPv4 and TCP."""
+    key, length = packet.key, 40 + len(packet.payload)
+    ip = b"\x45\0" + length.to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + key[:8]
+    numbers = packet.sequence.to_bytes(4, "big") + packet.acknowledgment.to_bytes(4, "big")
+    tcp = key[8:] + numbers + bytes([0x50, packet.flags]) + bytes(6)
+    return Captured(bytes(12) + b"\x08\0" + ip + tcp + packet.payload, packet.time)
+
+
+def peak(path: Path, *options: str) -> int:
+    """Peak memory of reading a capture in a process of its own, in KiB."""
+    # not ru_maxrss: a child begins with that of its parent
+    code = (
+        "import re, sys; from zmtpscope.cli import run; run(sys.argv[1:]);"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "read", *options, str(path)]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True)
+    return int(done.stderr.split()[-1])
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    sizes = {}
+    for times in (1, 4):
+        packets = [ethernet(packet) for packet in pushing(times * 10_000).packets]
+        path = tmp_path / f"{times}.pcap"
+        path.write_bytes(pcap(packets))
+        sizes[times] = peak(path, "--json")
+    assert sizes[4] < sizes[1] * 1.15, sizes
+
+
+def test_a_frame_that_announces_2_to_the_62_costs_nothing() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    talk = pushing(10, b"\x02" + (1 << 62).to_bytes(8, "big"))
+    for _ in Analyser(Options()).run(Capture(talk.packets)):
+        pass
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000

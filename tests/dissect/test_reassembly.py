@@ -1,0 +1,199 @@
+"""TCP reassembly: what becomes of segments that are not simply the next ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.capture.segments import ACK, FIN, SYN
+from zmtpscope.dissect import Options
+
+
+def talk(initial: tuple[int, int] = (1000, 9000)) -> Conversation:
+    """A PUSH and a PULL that have shaken hands."""
+    conversation = Conversation(initial=initial)
+    conversation.send(0, hello("PUSH"))
+    conversation.send(1, hello("PULL"))
+    return conversation
+
+
+def bodies(found: list[dict[str, Any]]) -> list[bytes]:
+    return [record["bodies"][0] for record in found if record["record"] == "message"]
+
+
+def connections(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [record for record in found if record["record"] == "connection"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_sequence_numbers_wrap_inside_a_greeting(size: int) -> None:
+    conversation = talk(initial=(2**32 - 5, 2**32 - 70))
+    conversation.send(0, message(b"after the wrap"), cuts=range(0, 20, 3))
+    conversation.close()
+    found, analyser = records(Capture(conversation.packets, size))
+    assert bodies(found) == [b"after the wrap"]
+    assert analyser.summary.sums.repeated == 0
+
+
+def test_a_keep_alive_and_a_zero_window_probe_add_nothing() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"one"))
+    last = conversation.packets[-1]
+    keep_alive = replace(last, sequence=last.sequence + len(last.payload) - 1, payload=b"\0")
+    conversation.packets.append(keep_alive)
+    conversation.packets.append(replace(keep_alive, payload=b""))
+    conversation.send(0, message(b"two"))
+    conversation.close()
+    found, analyser = records(Capture(conversation.packets))
+    assert bodies(found) == [b"one", b"two"]
+    assert analyser.summary.sums.repeated == 1
+
+
+def test_the_first_copy_of_an_octet_wins_and_another_is_a_conflict() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"early"))
+    conversation.send(0, message(b"truth"))
+    conversation.close()
+    early, truth = (packet for packet in conversation.packets if packet.payload[2:] in (b"early", b"truth"))
+    lie = replace(truth, payload=message(b"liars"))
+    others = [packet for packet in conversation.packets if packet not in (early, truth)]
+    packets = [*others[:5], truth, lie, early, *others[5:]]
+    found, analyser = records(Capture(packets))
+    assert bodies(found) == [b"early", b"truth"]
+    assert analyser.summary.sums.conflicting == len(lie.payload)
+    assert analyser.summary.sums.hold()
+
+
+def test_a_retransmission_in_larger_segments_is_trimmed() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"first"))
+    conversation.send(0, message(b"second"))
+    first, second = conversation.packets[-2:]
+    conversation.packets[-1:] = [replace(first, payload=first.payload + second.payload)]
+    conversation.send(0, message(b"third"))
+    conversation.close()
+    found, _ = records(Capture(conversation.packets, 1))
+    assert bodies(found) == [b"first", b"second", b"third"]
+
+
+def test_a_hole_waits_for_packets_or_time_and_is_then_declared() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"a" * 20))
+    conversation.send(0, message(b"lost"))
+    lost = conversation.packets.pop()
+    for number in range(80):
+        conversation.send(0, message(b"%03d" % number))
+        conversation.acknowledge(1)
+    conversation.packets.append(lost)
+    conversation.close()
+    found, analyser = records(Capture(conversation.packets))
+    gap = next(record for record in found if record["record"] == "gap")
+    assert (gap["bytes"], gap["reason"]) == (len(lost.payload), "acknowledged by the receiver")
+    assert bodies(found) == [b"a" * 20, *(b"%03d" % number for number in range(80))]
+    assert analyser.summary.sums.late == len(lost.payload)
+    assert analyser.summary.sums.hold()
+
+
+def test_a_late_segment_fills_a_hole_that_nobody_acknowledged() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"late"))
+    late = conversation.packets.pop()
+    for number in range(80):
+        conversation.add(0, ACK, message(b"%03d" % number))
+    conversation.packets.append(late)
+    conversation.close()
+    found, _ = records(Capture(conversation.packets, 7))
+    assert bodies(found) == [b"late", *(b"%03d" % number for number in range(80))]
+
+
+def test_a_snap_length_cuts_bodies_and_reading_goes_on_behind_them() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"x" * 500))
+    conversation.send(0, message(b"whole"))
+    conversation.close()
+    cut = next(packet for packet in conversation.packets if len(packet.payload) > 400)
+    place = conversation.packets.index(cut)
+    conversation.packets[place] = replace(cut, payload=cut.payload[:60], cut=len(cut.payload) - 60)
+    found, _ = records(Capture(conversation.packets))
+    rows = [(record["sizes"], record["complete"]) for record in found if record["record"] == "message"]
+    assert rows == [([500], False), ([5], True)]
+    gap = next(record for record in found if record["record"] == "gap")
+    assert (gap["reason"], gap["resumed_at"]) == ("snap length", gap["offset"] + gap["bytes"])
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "open"])
+def test_ports_are_used_again(how: str) -> None:
+    first = talk()
+    first.send(0, message(b"first"))
+    if how == "fin":
+        first.close()
+    elif how == "rst":
+        first.reset(1)
+    second = Conversation(initial=(70_000, 80_000), start=first.time + 1_000_000)
+    second.send(0, hello("PUSH") + message(b"second"))
+    second.send(1, hello("PULL"))
+    second.close()
+    found, _ = records(Capture([*first.packets, *second.packets]))
+    assert bodies(found) == [b"first", b"second"]
+    assert [record["close"] for record in connections(found)] == [how, "fin"]
+    assert len({record["conn_id"] for record in connections(found)}) == 2
+
+
+def test_acknowledgments_behind_a_close_open_nothing() -> None:
+    conversation = talk()
+    conversation.close()
+    conversation.add(0, ACK)
+    conversation.add(1, ACK)
+    found, analyser = records(Capture(conversation.packets))
+    assert len(connections(found)) == 1
+    assert analyser.connections == 1
+
+
+def test_a_fin_that_overtakes_its_data_waits_for_it() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"last words"))
+    conversation.close()
+    words = next(packet for packet in conversation.packets if b"last words" in packet.payload)
+    conversation.packets.remove(words)
+    fin = next(place for place, packet in enumerate(conversation.packets) if packet.flags & FIN)
+    conversation.packets.insert(fin + 1, words)
+    found, _ = records(Capture(conversation.packets))
+    assert bodies(found) == [b"last words"]
+    assert connections(found)[0]["close"] == "fin"
+
+
+def test_the_other_sides_acknowledgment_tells_where_a_side_began() -> None:
+    conversation = talk()
+    conversation.send(1, message(b"from the server"))
+    conversation.close()
+    packets = [packet for packet in conversation.packets if packet.flags & (SYN | ACK) != SYN | ACK]
+    found, _ = records(Capture(packets))
+    assert bodies(found) == [b"from the server"]
+    assert connections(found)[0]["confidence"] == "proven"
+
+
+def test_one_direction_alone_is_read_and_said_to_be_alone() -> None:
+    conversation = talk()
+    conversation.send(0, message(b"alone"))
+    conversation.close()
+    found, _ = records(Capture([packet for packet in conversation.packets if packet.side == 0]))
+    assert bodies(found) == [b"alone"]
+    assert "ZMTP-CONN-02" in {record["id"] for record in found if record["record"] == "finding"}
+    assert connections(found)[0]["confidence"] == "likely"
+
+
+def test_waiting_octets_are_bounded() -> None:
+    conversation = talk()
+    conversation.send(0, b"\x02" + (1 << 30).to_bytes(8, "big"))
+    conversation.send(0, bytes(1000))
+    conversation.packets.pop()
+    for _ in range(20):
+        conversation.add(0, ACK, bytes(1 << 20))
+    found, analyser = records(Capture(conversation.packets, 1), Options(bodies="none"))
+    gap = next(record for record in found if record["record"] == "gap")
+    assert gap["reason"] == "limit of waiting octets"
+    assert analyser.flows.reassembler.waiting.total == 0
