@@ -78,6 +78,8 @@ def message_runs(draw: st.DrawFn) -> MessageRun:
             flags.append(int(place < len(parts) - 1) | kind)
             data += bytes([flags[-1] & 1, len(body)]) + body
         last.append(len(offsets) - 1)
+    if draw(st.booleans()):
+        sizes[-1] = draw(st.sampled_from([100, 2**48 + 1, 2**63 - 1]))  # announced, never sent whole
     lost, kept = draw(st.integers(0, 3)), len(data) - draw(st.integers(0, 3))
     times = draw(st.lists(st.integers(-(2**60), 2**62), min_size=len(messages), max_size=len(messages)))
     packets = [draw(st.sampled_from([7, (1 << 40) | 9])) for _ in messages]
@@ -111,7 +113,7 @@ def message_runs(draw: st.DrawFn) -> MessageRun:
 
 @given(message_runs(), st.sampled_from(OPTIONS))
 def test_the_quick_way_equals_the_careful_one_for_any_rows(run: MessageRun, options: Options) -> None:
-    files = ['odd "%" name', None]
+    files = ['odd "%" name \udcff', None]
     careful = [record_line(run, index, files, options) for index in range(len(run.first))]
     assert message_lines(run, files, options) == careful
 
@@ -144,11 +146,18 @@ def test_a_terminal_gets_ascii_that_means_the_same() -> None:
 
 
 def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
-    path, options = CAPTURES / "security" / "curve-4.3.5.pcap", Options()
-    for batch in batches(path, options):
+    path = CAPTURES / "security" / "curve-4.3.5.pcap"
+    for batch in batches(path, DEFAULT):
         for record in batch.records:
             if record.type == "command" and record.values["nonce"] is not None:
                 changed = replace(record, values={**record.values, "nonce": 2**63})
-                assert json.loads(record_line(changed, -1, batch.files, options))["nonce"] is None
+                assert json.loads(record_line(changed, -1, batch.files, DEFAULT))["nonce"] is None
                 return
     raise AssertionError("no command with a nonce")
+
+
+@given(message_runs())
+def test_no_row_has_a_number_that_is_negative_or_too_large(run: MessageRun) -> None:
+    for line in message_lines(run, ["a", "b"], DEFAULT):
+        row = json.loads(line)
+        assert row["length"] is None or 0 < row["length"] < 2**63

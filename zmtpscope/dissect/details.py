@@ -35,7 +35,7 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
         first, last = int(item.first[index]), int(item.last[index])
     found = []
     for frame in range(first, last + 1):
-        start, stop = int(item.offsets[frame]), int(item.bodies[frame] + item.sizes[frame])
+        start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
         octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]
         if start >= item.base and octets:
             slices = item.pieces.slices(start, stop) if item.pieces is not None else []

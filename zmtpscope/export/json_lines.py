@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.rows import PUBLISHERS
-from zmtpscope.export.values import record_values
+from zmtpscope.export.values import file_name, record_values
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
 
 SECOND = 1_000_000_000
+
+LARGEST_SIZE = 1 << 48
+"""Octets of a body; the rows of larger ones are written the careful way."""
 
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
@@ -69,7 +72,7 @@ def message_lines(run: MessageRun, files: Sequence[str | None], options: Options
             run.times.tolist(),
             map(_clock, seconds.tolist()),
             nanoseconds.tolist(),
-            map([orjson.dumps(name) for name in files].__getitem__, (run.packets >> FILE_SHIFT).tolist()),
+            map([orjson.dumps(file_name(name)) for name in files].__getitem__, (run.packets >> FILE_SHIFT).tolist()),
             (run.packets & PACKET_MASK).tolist(),
             offsets.tolist(),
             lengths.tolist(),
@@ -103,13 +106,14 @@ def _usual(run: MessageRun, options: Options) -> tuple[NDArray[np.bool_], NDArra
     """Which rows are plain data whose octets are all there and wanted (or none is wanted), and which are sealed."""
     first, last = run.first, run.last
     kinds = run.flags[first] & (ENCRYPTED | SUBSCRIBE | CANCEL)
-    stops = run.bodies[last] + run.sizes[last]
-    usual: NDArray[np.bool_] = (kinds == 0) & (run.bodies[first] >= run.base) & (stops - run.base <= len(run.data))
+    # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
+    room = run.base + len(run.data) - run.bodies[last]
+    usual: NDArray[np.bool_] = (kinds == 0) & (run.bodies[first] >= run.base) & (run.sizes[last] <= room)
     if options.bodies == "full":
-        usual &= stops - run.offsets[first] <= options.body_limit
+        usual &= run.bodies[last] + np.minimum(run.sizes[last], room) - run.offsets[first] <= options.body_limit
     elif options.bodies == "head":
         usual[:] = False
-    return usual, kinds == ENCRYPTED
+    return usual, (kinds == ENCRYPTED) & (run.sizes[last] <= LARGEST_SIZE)
 
 
 def _contents(run: MessageRun, usual: NDArray[np.bool_], options: Options) -> Iterator[bytes]:

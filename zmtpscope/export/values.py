@@ -19,7 +19,10 @@ LARGEST_INT = 2**63 - 1
 def record_values(
     item: Record | MessageRun | FrameRun, index: int, files: Sequence[str | None], options: Options
 ) -> dict[str, Any]:
-    """Every field of a record or row, by the names of `zmtpscope.records`; secrets masked unless asked for."""
+    """Every field of a record or row, by the names of `zmtpscope.records`; secrets masked unless asked for.
+
+    Numbers that no signed 64 bits hold are null.
+    """
     if isinstance(item, Record):
         return _public(item.values, options.show_secrets)
     if isinstance(item, MessageRun):
@@ -31,6 +34,7 @@ def record_values(
         own = frame_values(item, index)
         kind = "frame"
     offset = int(item.offsets[first])
+    length = int(item.bodies[last]) - offset + int(item.sizes[last])
     packet = int(item.packets[index])
     stream = item.stream
     return {
@@ -40,7 +44,7 @@ def record_values(
         "conn_id": stream.conn_id,
         "side": stream.side,
         "ts_ns": int(item.times[index]),
-        "file": files[packet >> FILE_SHIFT],
+        "file": file_name(files[packet >> FILE_SHIFT]),
         "packet": packet & PACKET_MASK,
         "src_ip": stream.src_ip,
         "src_port": stream.src_port,
@@ -48,22 +52,27 @@ def record_values(
         "dst_port": stream.dst_port,
         "source": 0,
         "offset": offset,
-        "length": int(item.bodies[last] + item.sizes[last]) - offset,
+        "length": length if length <= LARGEST_INT else None,
         **own,
     }
 
 
+def file_name(name: str | None) -> str | None:
+    """A file name as text; what is no UTF-8 in it becomes an escape."""
+    return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
+
+
 def _public(values: dict[str, Any], show_secrets: bool) -> dict[str, Any]:
-    """A record that is not a row: without passwords, and without numbers that no signed 64 bits hold."""
-    if values["record"] != "command":
-        return values
-    changes: dict[str, Any] = {}
-    if not show_secrets:
+    """The fields of a record that is not a row: without secrets, and what no output can hold as null."""
+    changes: dict[str, Any] = {
+        name: None for name, value in values.items() if type(value) is int and value > LARGEST_INT
+    }
+    if values["file"] is not None and not values["file"].isascii():
+        changes["file"] = file_name(values["file"])
+    if values["record"] == "command" and not show_secrets:
         if values["password"] is not None:
             changes["password"] = MASK
         if values["name"] == "HELLO" and values["data"] is not None:
             # a HELLO that could not be read may hold credentials anywhere
             changes["data"] = None
-    if values["nonce"] is not None and values["nonce"] > LARGEST_INT:
-        changes["nonce"] = None
     return {**values, **changes} if changes else values
