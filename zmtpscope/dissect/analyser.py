@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.capture import Captures
+from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
@@ -36,10 +37,18 @@ class Analyser:
         self.sink.files = captures.files
         self.sink.batch = Batch(captures.files)
         for block in captures:
-            self.summary.datagrams += len(block.datagrams)
-            touched = self.flows.take(block)
-            if touched:
-                yield from self._advance(touched)
+            yield from self.take(block)
+        yield from self.finish()
+
+    def take(self, block: SegmentBlock) -> Iterator[Batch]:
+        """What one block made decidable: a batch, or nothing."""
+        self.summary.datagrams += len(block.datagrams)
+        touched = self.flows.take(block)
+        if touched:
+            yield from self._advance(touched)
+
+    def finish(self) -> Iterator[Batch]:
+        """What is left when no more blocks will come."""
         yield from self._advance(self.flows.end_of_capture())
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
