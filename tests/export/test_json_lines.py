@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zmtpscope.capture import open_captures
@@ -111,6 +111,7 @@ def message_runs(draw: st.DrawFn) -> MessageRun:
     return run
 
 
+@settings(max_examples=200)
 @given(message_runs(), st.sampled_from(OPTIONS))
 def test_the_quick_way_equals_the_careful_one_for_any_rows(run: MessageRun, options: Options) -> None:
     files = ['odd "%" name \udcff', None]
