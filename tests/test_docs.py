@@ -39,5 +39,5 @@ def test_output_in_pages_is_real(page: str, request: pytest.FixtureRequest) -> N
 
 def test_links_lead_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "captures/README.md", *(ROOT / "docs").rglob("*.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text())]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", page.read_text())]
     assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
