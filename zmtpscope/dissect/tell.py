@@ -76,6 +76,8 @@ class Teller:
         values = self._values(type_, stream, first)
         values.update(source=0, offset=event.start, length=event.stop - event.start)
         values.update(event.fields)
+        if isinstance(event, Greeting) and event.regime.form is not None:
+            values["form"] = event.regime.form.value
         self._put(values, stream, ordinal, event.start, unit)
 
     def finding(

@@ -333,7 +333,7 @@ class SideReader:
             reader.finding("ZMTP3X-FRAME-07", reader.unit, 1)
         if not whole:
             reader.finding("ZMTP3X-FRAME-08", *reader.size_span)
-        fields: Fields = {}
+        fields: Fields = {"size": size}
         read_under = self.regime
         layout = read_command(reader, read_under, fields, whole)
         reader.stop = reader.body - reader.base + size
