@@ -53,8 +53,8 @@ class Assembly:
         """The segment with the first octet of the last frame that was carried."""
         self.frames_told = 0
         """How many of the carried frames have frame rows already."""
-        self.damaged = False
-        """Octets of the message under way were lost."""
+        self.damaged: tuple[bytes, int] | None = None
+        """Octets of the message under way were lost: what was kept in front of the loss, and its stream offset."""
         self.message_count = 0
         self.frame_count = 0
         self.body_octets = 0
@@ -105,7 +105,12 @@ class Assembly:
         if count:
             self._tell_messages(count, np.array([0]), np.array([count - 1]), False, context)
             self._drop(count)
-        self.damaged = False
+        self.damaged = None
+
+    def damage(self, kept: bytes, base: int) -> None:
+        """Octets of the message under way were lost; those in front of them were kept, from stream offset `base` on."""
+        if self.damaged is None:
+            self.damaged = kept, base
 
     def _drop(self, count: int) -> None:
         self.carried = behind(self.carried, count)
@@ -119,8 +124,9 @@ class Assembly:
         self.body_octets += int(sizes.sum())
         self.recent_sizes = frozenset(sizes[-KNOWN_SIZES:].tolist())
         completeness = np.full(len(last), complete)
-        if self.damaged:
-            completeness[0] = self.damaged = False
+        damaged, self.damaged = self.damaged, None
+        if damaged is not None:
+            completeness[0] = False
         if not context.messages:
             return
         starts = offsets[first]
@@ -129,10 +135,11 @@ class Assembly:
             packets[0], times[0] = self.message_start.packet, self.message_start.time
         stops = np.minimum(bodies[last] + sizes[last], context.end)
         orders, packet_ends, time_ends = context.arrivals.rows_at(stops - 1)
+        runs: list[MessageRun] = []
         for regime, low, high in regime_slices(context.regimes, starts):
             frames = slice(int(first[low]), int(last[high - 1]) + 1)
             rows = slice(low, high)
-            self.message_runs.append(
+            runs.append(
                 MessageRun(
                     stream=self.stream,
                     regime=regime,
@@ -157,6 +164,12 @@ class Assembly:
                     time_ends=time_ends[rows],
                 )
             )
+        if damaged is not None:
+            whole = runs.pop(0)
+            head, rest = whole.part(0, 1), whole.part(1, len(whole.first))
+            head.data, head.base = damaged
+            runs[:0] = [head, rest] if len(rest.first) else [head]
+        self.message_runs += runs
 
     def _tell_frames(self, carried: int, whole: int, context: Context) -> None:
         """Frame rows of the carried frames that have none yet and are whole now."""

@@ -226,8 +226,10 @@ class Connection:
                 reader = SideReader(form, decision.version)
             stream.begin(reader, arrival.ordinal, decision.confidence)
             if self.identified:
+                ended = self.tcp[side].ended or self.close_how == "rst"
                 for finding in decision.findings[side]:
-                    self.note(side, finding, arrival)
+                    if ended or finding.id != "ZMTP-CONN-03":  # the file ends, not the stream
+                        self.note(side, finding, arrival)
 
     def _lacks_octets(self, side: int) -> bool:
         """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
@@ -422,8 +424,10 @@ class Connection:
         greeted = any(form not in SILENT_FORMS for form in self.decision.forms)
         if not greeted and not any(tcp.begun for tcp in self.tcp):
             return "unseen"
-        if any(reader.error_seen for reader in present) or self.decision.outcome not in ("agreed", "1.0 frames"):
+        if any(reader.error_seen for reader in present):
             return "failed"
+        if self.decision.outcome not in ("agreed", "1.0 frames"):
+            return "incomplete" if self.close_how == "open" else "failed"
         if len(present) == 2 and all(reader.handshake_done for reader in present):
             return "complete"
         return "incomplete"

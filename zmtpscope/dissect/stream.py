@@ -262,7 +262,7 @@ class SideStream:
             reader = self.reader
             assert reader is not None
             if reader.position > start and reader.position >= self.end:  # all of it is body
-                self.assembly.damaged = True
+                self.assembly.damage(b"".join(self.kept), self.kept_base)
                 self.kept = []
                 self.kept_base = self.end
                 self.connection.note_gap(self, hole, start, told, reader.position)

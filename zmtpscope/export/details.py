@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect.batch import PacketSlice
 from zmtpscope.dissect.details import Detail
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.values import MASK
 from zmtpscope.zmtp.reader import FieldNode
 
 INDENT = "    "
+SHOWN_PACKETS = 8
 ROW = 16
 """Octets in a line of a hex dump."""
 
@@ -29,14 +32,29 @@ def secret_spans(tree: FieldNode) -> list[range]:
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Every field with its octets (offsets in the stream of the side, both ends included) and its value."""
+    """Every field with its octets (offsets in the stream of the side, both ends included) and its value; the unit as a
+    whole with the packets that it came in."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
-    yield from _node_lines(detail.tree, INDENT, secrets)
+    lines = _node_lines(detail.tree, INDENT, secrets)
+    yield f"{next(lines):<60} {_packets(detail.slices)}".rstrip()
+    yield from lines
+
+
+def _packets(slices: list[PacketSlice]) -> str:
+    """`packet 12`, or which of several packets brought which octets."""
+    if len(slices) == 1:
+        return f"packet {slices[0].packet & PACKET_MASK}"
+    shown = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices[:SHOWN_PACKETS]]
+    more = f" and {len(slices) - SHOWN_PACKETS} more" if len(slices) > SHOWN_PACKETS else ""
+    return f"packets {', '.join(shown)}{more}" if slices else ""
+
+
+def _place(start: int, stop: int) -> str:
+    return f"[{start}..{stop - 1}]" if stop - start > 1 else f"[{start}]" if stop > start else ""
 
 
 def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[str]:
-    last = node.start + node.length - 1
-    place = f"[{node.start}..{last}]" if node.length > 1 else f"[{node.start}]" if node.length else ""
+    place = _place(node.start, node.start + node.length)
     value = ""
     if node.value is not None:
         hidden = any(node.start in span for span in secrets if node.length)
