@@ -114,6 +114,7 @@ def test_frames_and_their_message_stand_in_order_of_offset() -> None:
     ("options", "shown"),
     [
         (Options(bodies="none"), "message 2 parts 0+7 octets"),
+        (Options(bodies="head", head=0), "message 2 parts 0+7 octets"),
         (Options(bodies="head", head=4), "message 2 parts 0+7 octets  Hel…"),
     ],
 )

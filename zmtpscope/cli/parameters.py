@@ -10,15 +10,13 @@ import click
 SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
-DEFAULT_BODY_LIMIT = 16 << 20
-"""Octets of a message whose bodies are kept by default."""
 
 
 class Body(NamedTuple):
-    """`--body`: what to keep ("full", "head", "none") and the number that goes with it."""
+    """`--body`: what to keep ("full", "head", "none") and the number that goes with it, if one was given."""
 
     keep: str
-    octets: int
+    octets: int | None
 
 
 def parse_body(context: click.Context, parameter: click.Parameter, value: str) -> Body:
@@ -26,7 +24,7 @@ def parse_body(context: click.Context, parameter: click.Parameter, value: str) -
     match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", value)
     if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
         raise click.BadParameter(f"{value!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
-    return Body(match[1], int(match[2]) * SCALE[match[3]] if match[2] else DEFAULT_BODY_LIMIT)
+    return Body(match[1], int(match[2]) * SCALE[match[3]] if match[2] else None)
 
 
 class Forced(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.parameters import Body, Forced, parse_body, parse_forced
+from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,9 +26,6 @@ class NoCapture(click.ClickException):
     """What was named cannot be read as a capture at all."""
 
     exit_code = 2
-
-
-TIMES = ("r", "a", "ad", "adoy", "d", "dd", "e", "u", "ud", "udoy")
 
 
 @click.command(short_help="Say what happened in captures, a line each.")
@@ -49,7 +47,7 @@ TIMES = ("r", "a", "ad", "adoy", "d", "dd", "e", "u", "ud", "udoy")
 @click.option(
     "-t",
     "time_form",
-    type=click.Choice(TIMES),
+    type=click.Choice(list(FORMS)),
     default="r",
     help="Form of the time: r from the first packet, "
     "a time of day, ad with date, u and ud in UTC, e seconds since 1970, d from the line above.",
@@ -91,10 +89,10 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
 
     body: Body = given["body"]
     forced: list[Forced] = given["forced"]
+    numbers = {"full": "body_limit", "head": "head"}
     options = Options(
         bodies=body.keep,
-        body_limit=body.octets if body.keep == "full" else 0,
-        head=body.octets if body.keep == "head" else 0,
+        **({} if body.octets is None else {numbers[body.keep]: body.octets}),
         records=not given["quiet"],
         frames=given["frames"],
         details=given["tree"] or given["hex_dump"],

@@ -84,12 +84,11 @@ class RunWords:
 
     def _bodies(self, first: int, last: int, used: int) -> str:
         """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
-        if self.options.bodies == "none" or first > last:
+        limit = PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
+        if self.options.bodies != "full":
+            limit = self.options.head if self.options.bodies == "head" else 0
+        if not limit or first > last:
             return ""
-        if self.options.bodies == "head":
-            limit = self.options.head
-        else:
-            limit = PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
         if first == last:
             octets = self._head(first, 4 * limit)
             return "  not kept" if octets is None else f"  {preview(octets, self.sizes[first], limit)}"
