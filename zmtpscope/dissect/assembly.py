@@ -121,7 +121,8 @@ class Assembly:
         offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
         self.message_count += len(last)
         self.frame_count += count
-        self.body_octets += int(sizes.sum())
+        held = np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
+        self.body_octets += int(held.sum())
         self.recent_sizes = frozenset(sizes[-KNOWN_SIZES:].tolist())
         completeness = np.full(len(last), complete)
         damaged, self.damaged = self.damaged, None
@@ -133,7 +134,7 @@ class Assembly:
         _, packets, times = context.arrivals.rows_at(starts)
         if carried:
             packets[0], times[0] = self.message_start.packet, self.message_start.time
-        stops = np.minimum(bodies[last] + sizes[last], context.end)
+        stops = bodies[last] + held[last]
         orders, packet_ends, time_ends = context.arrivals.rows_at(stops - 1)
         runs: list[MessageRun] = []
         for regime, low, high in regime_slices(context.regimes, starts):

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from hashlib import blake2b
 from ipaddress import ip_address
 from typing import Any
 
 import numpy as np
 
+from zmtpscope.dissect.agreement import SILENT_FORMS, Agreement
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import MessageRun, Stream, Unit
-from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.reassembly import Hole, TcpSide, distance
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.reassembly import Hole, TcpSide, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.sink import Sink
-from zmtpscope.dissect.stream import Mode, SideStream
+from zmtpscope.dissect.stream import SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
-from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.reader import Finding
-from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
-
-WAIT_LIMIT = 3_000_000_000
-"""How many nanoseconds of capture time the octets of one side wait for the version of the other."""
-
-SILENT_FORMS = (Form.NOTHING, Form.WAIT, Form.ALIEN)
-EAGER = 1024
-"""Up to this many octets every segment may settle the version; then it is weighed each time they have doubled."""
-
-SIGNATURE = 10
-MAJOR_AT, MINOR_AT = 10, 11
-GREETING_PIECES = 64
-"""In how many segments a greeting is looked for at once; one that comes in more takes the long way."""
-
-FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
-"""How a side greets that spoke only after the version was settled, or whose version was forced; else GREETING_3."""
 
 
 class Connection:
@@ -65,15 +48,15 @@ class Connection:
         self.close_how = "open"
         self.closed_by: int | None = None
         self.end = start
-        self.forced = next((rule for rule in options.decode_as if rule.matches(number, self.ports)), None)
-        self.weighed = 0
-        """How many octets there were when the version was last weighed."""
-        self.settled = False
-        self.decision: Decision | None = None
-        self.version: str | None = None
-        self.identified = self.forced is not None
+        forced = next((rule for rule in options.decode_as if rule.matches(number, self.ports)), None)
+        self.agreement = Agreement(self, forced)
+        self.identified = forced is not None
         """A side speaks ZMTP, began like it, or is forced to: the connection has records."""
-        self.first_octets: Arrival | None = None
+
+    @property
+    def version(self) -> str | None:
+        """The version in force, None while or where there is none."""
+        return self.agreement.version
 
     def _stream(self, side: int) -> Stream:
         (here, there), (port, other) = self.addresses, self.ports
@@ -88,10 +71,14 @@ class Connection:
         self.closed = True
         self.close_how, self.closed_by, self.end = how, closed_by, arrival
 
+    def ended(self, side: int) -> bool:
+        """The stream of `side` has ended for good: FIN or RST was captured."""
+        return self.closed and (self.tcp[side].ended or self.close_how == "rst")
+
     def advance(self, view: BlockView) -> None:
         """Read what the block brought, then close the books where the connection ended."""
-        if not self.settled and not self._negotiate_at_once(view):
-            self._negotiate(view)
+        if not self.agreement.settled:
+            self.agreement.advance(view)
         for tcp, stream in zip(self.tcp, self.streams, strict=True):
             for entry in entries(tcp.pieces, tcp.holes):
                 if isinstance(entry, Hole):
@@ -110,126 +97,7 @@ class Connection:
         """Let go of everything that points back here, so that a closed connection is freed at once."""
         for tcp in self.tcp:
             del tcp.connection, tcp.peer
-        del self.tcp, self.streams, self.relations
-
-    # -- the version -------------------------------------------------------------------------------------------------
-
-    def _negotiate_at_once(self, view: BlockView) -> bool:
-        """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
-
-        No shorter prefix of theirs decides anything (wire.md 9.3), so the version is settled by the later of the two
-        segments that brought octet 11.
-        """
-        settled_by = []
-        prefixes = []
-        for tcp, stream in zip(self.tcp, self.streams, strict=True):
-            if not tcp.begun or tcp.holes or stream.end:
-                return False
-            needed = MINOR_AT + 1
-            for row in tcp.pieces:
-                needed -= view.stops[row] - view.starts[row]
-                if needed <= 0:
-                    settled_by.append(view.arrival(row))
-                    break
-            prefix = view.octets(tcp.pieces[:GREETING_PIECES])
-            if needed > 0 or len(prefix) <= MINOR_AT or not announces_version_3(prefix):
-                return False
-            prefixes.append(prefix)
-        first_time = min(view.times[tcp.pieces[0]] for tcp in self.tcp)
-        arrival = max(settled_by)
-        if arrival.time - first_time >= WAIT_LIMIT or self.forced is not None:
-            return False
-        decision = negotiate(prefixes[0][:PREFIX_LIMIT], prefixes[1][:PREFIX_LIMIT])
-        if decision is None:
-            return False
-        for tcp, stream in zip(self.tcp, self.streams, strict=True):
-            stream.extend(view, tcp.pieces)
-            tcp.pieces = []
-        self._apply(decision, arrival)
-        return True
-
-    def _negotiate(self, view: BlockView) -> None:
-        """Take pieces one by one, as they arrived, until the version is settled; the rest is left for the bulk way."""
-        for ordinal, side, entry in in_order(self, view):
-            stream, tcp = self.streams[side], self.tcp[side]
-            arrival = Arrival(ordinal, entry.packet, entry.time) if isinstance(entry, Hole) else view.arrival(entry)
-            if self.first_octets is None:
-                self.first_octets = arrival
-            elif arrival.time - self.first_octets.time >= WAIT_LIMIT:
-                self._settle(arrival, waited=True)
-            if isinstance(entry, Hole):
-                tcp.holes.pop(0)
-                stream.lose(entry)
-            else:
-                del tcp.pieces[0]
-                for hole in tcp.holes:
-                    hole.at -= 1
-                stream.extend(view, [entry])
-            self._settle(arrival)
-            if self.settled:
-                return
-
-    def _settle(self, arrival: Arrival, *, waited: bool = False, over: bool = False) -> None:
-        """Settle the version if the octets that are there allow it.
-
-        `waited`: a side has waited for the other long enough, so what is there decides, if it decides anything. `over`:
-        no more octets will come, so it decides in any case.
-        """
-        total = sum(stream.end for stream in self.streams)
-        if self.settled or (not (waited or over) and EAGER < total < 2 * self.weighed):
-            return
-        self.weighed = total
-        prefixes = [self._prefix(side) for side in (0, 1)]
-        if all(stream.mode is not Mode.NEGOTIATING for stream in self.streams):
-            self.settled = True
-            return
-        over = over or max(map(len, prefixes)) >= PREFIX_LIMIT
-        if self.forced is not None and self.forced.version is not None:
-            if over or waited or min(map(len, prefixes)) >= SIGNATURE:
-                self._force(self.forced, prefixes, arrival)
-            return
-        decision = negotiate(prefixes[0], prefixes[1], over=over or waited)
-        if decision is not None and (over or not waited or decision.version is not None):
-            self._apply(decision, arrival)
-
-    def _prefix(self, side: int) -> bytes:
-        """The first octets of a side that take part in the negotiation; a side that was captured from some later point
-        on takes no part, unless it begins with a signature."""
-        stream = self.streams[side]
-        if stream.mode is not Mode.NEGOTIATING:
-            return b""
-        prefix = stream.prefix()
-        known = self.forced is not None and self.forced.version is not None
-        if not (known or self.tcp[side].begun) and stream.queue and not begins_like_a_signature(prefix):
-            stream.search_from_the_start()
-            return b""
-        return prefix
-
-    def _apply(self, decision: Decision, arrival: Arrival) -> None:
-        self.settled = True
-        self.decision = decision
-        self.version = decision.version
-        self.identified = self.identified or any(form not in SILENT_FORMS for form in decision.forms)
-        for side, stream in enumerate(self.streams):
-            if stream.mode is not Mode.NEGOTIATING:
-                continue
-            form = decision.forms[side]
-            if form is Form.ALIEN and self.forced is not None:
-                stream.search_from_the_start()
-                continue
-            reader = None
-            if form is Form.WAIT and stream.lost_greeting():
-                form = Form.NOTHING
-            if self.identified and form not in (Form.ALIEN, Form.WAIT):
-                if form is Form.NOTHING:
-                    form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
-                reader = SideReader(form, decision.version)
-            stream.begin(reader, arrival.ordinal, decision.confidence)
-            if self.identified:
-                ended = self.tcp[side].ended or self.close_how == "rst"
-                for finding in decision.findings[side]:
-                    if ended or finding.id != "ZMTP-CONN-03":  # the file ends, not the stream
-                        self.note(side, finding, arrival)
+        del self.tcp, self.streams, self.relations, self.agreement.connection
 
     def _lacks_octets(self, side: int) -> bool:
         """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
@@ -238,21 +106,6 @@ class Connection:
         if self.streams[side].end:
             return False
         return not tcp.seen or (tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0)
-
-    def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
-        """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
-        self.settled = True
-        self.version = rule.version
-        form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
-        framing = Framing.V1 if self.version == "1.0" else Framing.V2
-        for side, stream in enumerate(self.streams):
-            if stream.mode is not Mode.NEGOTIATING:
-                continue
-            if self.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
-                reader = SideReader(form, self.version)
-            else:
-                reader = SideReader.midstream(framing, offset=0, version=self.version, mechanism=rule.mechanism)
-            stream.begin(reader, arrival.ordinal, "likely")
 
     # -- what the streams say ----------------------------------------------------------------------------------------
 
@@ -359,15 +212,15 @@ class Connection:
 
     def _finish(self) -> None:
         arrival = self.end
-        if not self.settled:
-            self._settle(arrival, over=True)
+        if not self.agreement.settled:
+            self.agreement.settle(arrival, over=True)
         for side, stream in enumerate(self.streams):
-            stream.finish(arrival, self.tcp[side].ended or self.close_how == "rst")
+            stream.finish(arrival, self.ended(side))
         if not self.identified:
             self.sink.summary.other_tcp += 1
             return
         for side in (0, 1):
-            if self.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
+            if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
                 self.note(side, Finding("ZMTP-CONN-02"), arrival)
         whole = not any(stream.lost_octets for stream in self.streams) and all(tcp.begun for tcp in self.tcp)
         if self.close_how in ("fin", "rst") and whole:
@@ -419,14 +272,14 @@ class Connection:
     def _handshake(self, readers: list[SideReader | None]) -> str:
         """complete, failed, incomplete or unseen."""
         present = [reader for reader in readers if reader is not None]
-        if self.decision is None:
+        if self.agreement.decision is None:
             return "unseen"
-        greeted = any(form not in SILENT_FORMS for form in self.decision.forms)
+        greeted = any(form not in SILENT_FORMS for form in self.agreement.decision.forms)
         if not greeted and not any(tcp.begun for tcp in self.tcp):
             return "unseen"
         if any(reader.error_seen for reader in present):
             return "failed"
-        if self.decision.outcome not in ("agreed", "1.0 frames"):
+        if self.agreement.decision.outcome not in ("agreed", "1.0 frames"):
             return "incomplete" if self.close_how == "open" else "failed"
         if len(present) == 2 and all(reader.handshake_done for reader in present):
             return "complete"
@@ -453,44 +306,3 @@ class Connection:
             sums.repeated += counts.repeated
             sums.conflicting += counts.conflicting
             sums.late += counts.late
-
-
-def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
-    """Pieces and holes of one side in stream order, pieces in runs as long as can be."""
-    done = 0
-    for hole in holes:
-        if hole.at > done:
-            yield pieces[done : hole.at]
-            done = hole.at
-        yield hole
-    if done < len(pieces):
-        yield pieces[done:]
-
-
-def in_order(connection: Connection, view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
-    """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
-    both: list[tuple[int, int, int | Hole]] = []
-    for side, tcp in enumerate(connection.tcp):
-        for entry in entries(list(tcp.pieces), list(tcp.holes)):
-            if isinstance(entry, Hole):
-                both.append((entry.ordinal, side, entry))
-            else:
-                both += [(view.ordinal_of(row), side, row) for row in entry]
-    both.sort(key=_place)
-    return iter(both)
-
-
-def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
-    return entry[0], entry[1]
-
-
-def begins_like_a_signature(prefix: bytes) -> bool:
-    """Whether these first octets can be those of a peer newer than 1.0 (wire.md 9.2): FF, padding, 7F."""
-    if len(prefix) < SIGNATURE:
-        return prefix == b"\xff\x00\x00\x00\x00\x00\x00\x00\x00\x7f"[: len(prefix)]
-    return prefix[0] == 0xFF and prefix[9] == 0x7F and int.from_bytes(prefix[1:9]) <= 256
-
-
-def announces_version_3(prefix: bytes) -> bool:
-    """Whether these octets, more than 11, are those of a 3.x peer that nobody would take for anything else."""
-    return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -345,3 +346,15 @@ class Reassembler:
         """The side ended: what waits is delivered behind its holes."""
         while side.waiting:
             self.declare(side, "end of the connection", index)
+
+
+def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
+    """Pieces and holes of one side in stream order, pieces in runs as long as can be."""
+    done = 0
+    for hole in holes:
+        if hole.at > done:
+            yield pieces[done : hole.at]
+            done = hole.at
+        yield hole
+    if done < len(pieces):
+        yield pieces[done:]

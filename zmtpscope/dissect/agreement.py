@@ -1,0 +1,221 @@
+"""How the version of a connection is settled: the first octets of both sides, in the order in which they arrived.
+
+What two prefixes say is decided by `zmtpscope.zmtp.negotiation`; here is when it is asked, and what its answer means
+for the streams (architecture.md, "Outcomes of a read").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.reassembly import Hole, entries
+from zmtpscope.dissect.stream import Mode, SideStream
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
+from zmtpscope.zmtp.regime import Form, Framing
+from zmtpscope.zmtp.side import SideReader
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.connection import Connection
+
+WAIT_LIMIT = 3_000_000_000
+"""How many nanoseconds of capture time the octets of one side wait for the version of the other."""
+
+SILENT_FORMS = (Form.NOTHING, Form.WAIT, Form.ALIEN)
+EAGER = 1024
+"""Up to this many octets every segment may settle the version; then it is weighed each time they have doubled."""
+
+SIGNATURE = 10
+MAJOR_AT, MINOR_AT = 10, 11
+GREETING_PIECES = 64
+"""In how many segments a greeting is looked for at once; one that comes in more takes the long way."""
+
+FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
+"""How a side greets that spoke only after the version was settled, or whose version was forced; else GREETING_3."""
+
+
+class Agreement:
+    """The version that the two sides of `connection` speak, once it is `settled`.
+
+    `decision` tells how it was settled; None where it was not asked (nothing was captured from its start on, or the
+    user forced the version).
+    """
+
+    def __init__(self, connection: Connection, forced: DecodeAs | None) -> None:
+        self.connection = connection
+        self.forced = forced
+        self.settled = False
+        self.decision: Decision | None = None
+        self.version: str | None = None
+        self.first_octets: Arrival | None = None
+        self.weighed = 0
+        """How many octets there were when the version was last weighed."""
+
+    def advance(self, view: BlockView) -> None:
+        """Take pieces of both sides until the version is settled; the rest of the block is left to the bulk way."""
+        if not self._at_once(view):
+            self._step_by_step(view)
+
+    def _at_once(self, view: BlockView) -> bool:
+        """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
+
+        No shorter prefix of theirs decides anything (wire.md 9.3), so the version is settled by the later of the two
+        segments that brought octet 11.
+        """
+        settled_by = []
+        prefixes = []
+        for tcp, stream in zip(self.connection.tcp, self.connection.streams, strict=True):
+            if not tcp.begun or tcp.holes or stream.end:
+                return False
+            needed = MINOR_AT + 1
+            for row in tcp.pieces:
+                needed -= view.stops[row] - view.starts[row]
+                if needed <= 0:
+                    settled_by.append(view.arrival(row))
+                    break
+            prefix = view.octets(tcp.pieces[:GREETING_PIECES])
+            if needed > 0 or len(prefix) <= MINOR_AT or not announces_version_3(prefix):
+                return False
+            prefixes.append(prefix)
+        first_time = min(view.times[tcp.pieces[0]] for tcp in self.connection.tcp)
+        arrival = max(settled_by)
+        if arrival.time - first_time >= WAIT_LIMIT or self.forced is not None:
+            return False
+        decision = negotiate(prefixes[0][:PREFIX_LIMIT], prefixes[1][:PREFIX_LIMIT])
+        if decision is None:
+            return False
+        for tcp, stream in zip(self.connection.tcp, self.connection.streams, strict=True):
+            stream.extend(view, tcp.pieces)
+            tcp.pieces = []
+        self._apply(decision, arrival)
+        return True
+
+    def _step_by_step(self, view: BlockView) -> None:
+        """The general case: one piece after the other, as they arrived."""
+        for ordinal, side, entry in in_order(self.connection, view):
+            stream, tcp = self.connection.streams[side], self.connection.tcp[side]
+            arrival = Arrival(ordinal, entry.packet, entry.time) if isinstance(entry, Hole) else view.arrival(entry)
+            if self.first_octets is None:
+                self.first_octets = arrival
+            elif arrival.time - self.first_octets.time >= WAIT_LIMIT:
+                self.settle(arrival, waited=True)
+            if isinstance(entry, Hole):
+                tcp.holes.pop(0)
+                stream.lose(entry)
+            else:
+                del tcp.pieces[0]
+                for hole in tcp.holes:
+                    hole.at -= 1
+                stream.extend(view, [entry])
+            self.settle(arrival)
+            if self.settled:
+                return
+
+    def settle(self, arrival: Arrival, *, waited: bool = False, over: bool = False) -> None:
+        """Settle the version if the octets that are there allow it.
+
+        `waited`: a side has waited for the other long enough, so what is there decides, if it decides anything. `over`:
+        no more octets will come, so it decides in any case.
+        """
+        total = sum(stream.end for stream in self.connection.streams)
+        if self.settled or (not (waited or over) and EAGER < total < 2 * self.weighed):
+            return
+        self.weighed = total
+        prefixes = [self._prefix(side) for side in (0, 1)]
+        if all(stream.mode is not Mode.NEGOTIATING for stream in self.connection.streams):
+            self.settled = True
+            return
+        over = over or max(map(len, prefixes)) >= PREFIX_LIMIT
+        if self.forced is not None and self.forced.version is not None:
+            if over or waited or min(map(len, prefixes)) >= SIGNATURE:
+                self._force(self.forced, prefixes, arrival)
+            return
+        decision = negotiate(prefixes[0], prefixes[1], over=over or waited)
+        if decision is not None and (over or not waited or decision.version is not None):
+            self._apply(decision, arrival)
+
+    def _prefix(self, side: int) -> bytes:
+        """The first octets of a side that take part in the negotiation; a side that was captured from some later point
+        on takes no part, unless it begins with a signature."""
+        stream = self.connection.streams[side]
+        if stream.mode is not Mode.NEGOTIATING:
+            return b""
+        prefix = stream.prefix()
+        known = self.forced is not None and self.forced.version is not None
+        if not (known or self.connection.tcp[side].begun) and stream.queue and not begins_like_a_signature(prefix):
+            stream.search_from_the_start()
+            return b""
+        return prefix
+
+    def _apply(self, decision: Decision, arrival: Arrival) -> None:
+        connection = self.connection
+        self.settled = True
+        self.decision = decision
+        self.version = decision.version
+        if any(form not in SILENT_FORMS for form in decision.forms):
+            connection.identified = True
+        for side, stream in enumerate(connection.streams):
+            if stream.mode is not Mode.NEGOTIATING:
+                continue
+            form = decision.forms[side]
+            if form is Form.ALIEN and self.forced is not None:
+                stream.search_from_the_start()
+                continue
+            stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)
+            for finding in decision.findings[side] if connection.identified else ():
+                if finding.id != "ZMTP-CONN-03" or connection.ended(side):  # else the file ends, not the stream
+                    connection.note(side, finding, arrival)
+
+    def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
+        """How a side is read from its first octet on; None where it is left alone."""
+        if not self.connection.identified or form is Form.ALIEN:
+            return None
+        if form is Form.NOTHING or (form is Form.WAIT and stream.lost_greeting()):
+            form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+        return None if form is Form.WAIT else SideReader(form, self.version)
+
+    def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
+        """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
+        self.settled = True
+        self.version = rule.version
+        form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+        framing = Framing.V1 if self.version == "1.0" else Framing.V2
+        for side, stream in enumerate(self.connection.streams):
+            if stream.mode is not Mode.NEGOTIATING:
+                continue
+            if self.connection.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
+                reader = SideReader(form, self.version)
+            else:
+                reader = SideReader.midstream(framing, offset=0, version=self.version, mechanism=rule.mechanism)
+            stream.begin(reader, arrival.ordinal, "likely")
+
+
+def in_order(connection: Connection, view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
+    """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
+    both: list[tuple[int, int, int | Hole]] = []
+    for side, tcp in enumerate(connection.tcp):
+        for entry in entries(list(tcp.pieces), list(tcp.holes)):
+            if isinstance(entry, Hole):
+                both.append((entry.ordinal, side, entry))
+            else:
+                both += [(view.ordinal_of(row), side, row) for row in entry]
+    both.sort(key=_place)
+    return iter(both)
+
+
+def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
+    return entry[0], entry[1]
+
+
+def begins_like_a_signature(prefix: bytes) -> bool:
+    """Whether these first octets can be those of a peer newer than 1.0 (wire.md 9.2): FF, padding, 7F."""
+    if len(prefix) < SIGNATURE:
+        return prefix == b"\xff\x00\x00\x00\x00\x00\x00\x00\x00\x7f"[: len(prefix)]
+    return prefix[0] == 0xFF and prefix[9] == 0x7F and int.from_bytes(prefix[1:9]) <= 256
+
+
+def announces_version_3(prefix: bytes) -> bool:
+    """Whether these octets, more than 11, are those of a 3.x peer that nobody would take for anything else."""
+    return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3
