@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed
 from tests.traffic import Capture, Conversation, Packet, records
-from zmtpscope.capture.segments import SYN
+from zmtpscope.capture.segments import ACK, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.details import details
 
@@ -165,6 +165,23 @@ def test_p9_no_octets_raise(first: bytes, second: bytes, data: st.DataObject) ->
     prefix = data.draw(st.sampled_from([b"", hello("DEALER"), hello("SUB")]))
     packets = data.draw(packets_of(prefix + first, prefix + second, syn=data.draw(st.booleans())))
     _, analyser = records(Capture(data.draw(disturbed(packets)), 3), EVERYTHING)
+    assert analyser.summary.sums.hold()
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_p9_framing_may_be_lost_and_found_any_number_of_times(size: int) -> None:
+    impossible = b"\x02\x80" + bytes(7)
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    for number in range(400):
+        messages = [message(b"%03d" % number + bytes([place]) * 9) for place in range(1, 13)]
+        talk.add(0, ACK, b"".join(messages) + impossible)
+    talk.close()
+    found, analyser = records(Capture(talk.packets, size))
+    rows = [record for record in found if record["record"] == "message" and record["complete"]]
+    assert len(rows) == 400 * 12
+    assert analyser.summary.findings["ZMTP3X-FRAME-04"] == 400
     assert analyser.summary.sums.hold()
 
 

@@ -91,6 +91,12 @@ class Arrivals:
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
+    def pieces_from(self, offset: int) -> list[tuple[Arrival, int]]:
+        """(segment, offset behind it) of every piece that holds octets from `offset` on."""
+        place = bisect_right(self.ends, offset)
+        columns = (self.ordinals[place:], self.packets[place:], self.times[place:])
+        return list(zip(map(Arrival, *columns), self.ends[place:], strict=True))
+
     def rows_at(self, offsets: Int64) -> tuple[Int64, Int64, Int64]:
         """Ordinals, packets and times of the segments that carried the octets at `offsets`."""
         pieces = np.searchsorted(np.array(self.ends, np.int64), offsets, "right").clip(0, len(self.ends) - 1)

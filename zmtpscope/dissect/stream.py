@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
@@ -72,78 +73,91 @@ class SideStream:
     def extend(self, view: BlockView, rows: list[int]) -> None:
         """Take the next pieces of the stream."""
         self.last_time = max(self.last_time, max([view.times[row] for row in rows]))
-        if self.mode is Mode.SEARCHING:
-            for place, row in enumerate(rows):
-                self.end = self.arrivals.add(view, [row], self.end)
-                self._search(view.octets([row]), view.arrival(row))
-                if not self.searches:  # found, or given up
-                    if place + 1 < len(rows):
-                        self.extend(view, rows[place + 1 :])
-                    return
-            self.arrivals.trim(self.searches[0].base)
-        elif self.mode is Mode.OPAQUE:
+        if self.mode is Mode.OPAQUE:
             octets = sum([view.stops[row] - view.starts[row] for row in rows])
             self.end += octets
             self.undissected += octets
+            return
+        self.end = self.arrivals.add(view, rows, self.end)
+        if self.mode is Mode.NEGOTIATING:
+            self.queue.append(view.octets(rows))
+        elif self.mode is Mode.READING and self.reader is not None and self.reader.position >= self.end:
+            self._pass_body(view, rows)
         else:
-            start = self.end
-            self.end = self.arrivals.add(view, rows, start)
-            if self.mode is Mode.NEGOTIATING:
-                self.queue.append(view.octets(rows))
-            else:
-                self._read_on(start, view, rows)
+            self._consume(view.octets(rows))
 
-    def _read_on(self, start: int, view: BlockView, rows: list[int]) -> None:
+    def _consume(self, octets: bytes) -> None:
+        """Take octets that follow what is held and end at `end`, until none of them is left over."""
+        while octets:
+            if self.mode is Mode.READING:
+                octets = self._read(octets)
+            elif self.mode is Mode.SEARCHING:
+                octets = self._search(octets)
+            else:
+                self.undissected += len(octets)
+                return
+
+    def _pass_body(self, view: BlockView, rows: list[int]) -> None:
+        """All of these pieces are body of a frame whose header was read."""
+        if not self.kept:
+            self.kept_base = self.end - sum([view.stops[row] - view.starts[row] for row in rows])
+        if self._keeps_bodies():
+            self.kept.append(view.octets(rows))
+        else:
+            self.kept = []
+        self._trim_arrivals(self.end)
+        self._read_end_of_body()
+
+    def _read_end_of_body(self) -> None:
+        """Tell the frame that ends just here, if one does."""
+        if self.reader is not None and self.reader.position == self.end:
+            self._read(b"")
+
+    def _read(self, octets: bytes) -> bytes:
+        """Read on: `octets` follow what is kept and end at `end`. What is left over where the framing was lost."""
         reader = self.reader
         assert reader is not None
         if not self.kept:
-            self.kept_base = start
-        if reader.position < self.end:
-            self._read(view.octets(rows))
-        else:  # all of it is body of a frame whose header was read
-            if self._keeps_bodies():
-                self.kept.append(view.octets(rows))
-            else:
-                self.kept = []
-            self._trim_arrivals(self.end)
-            if reader.position == self.end:
-                self._read(b"")
-
-    def _read(self, octets: bytes) -> None:
-        """Read on: `octets` follow what is kept and end at `end`."""
-        reader = self.reader
-        assert reader is not None
+            self.kept_base = self.end - len(octets)
         data = self.reading = b"".join([*self.kept, octets]) if self.kept else octets
         if reader.position <= self.end:
             self._release_remarks()
         reader.read(data, self.kept_base)
-        columns, events = reader.take()
+        self._tell(data)
+        if reader.unreliable:
+            self.confidence = "likely"
+        if reader.repeats:
+            self.connection.count_repeats(self)
+        self.reading = b""
+        if reader.broken is not None:
+            rest = data[max(0, reader.broken - self.kept_base) :]
+            self._give_up_message()
+            self.begin_search(reader.broken)
+            return rest
+        if reader.opaque:
+            self.undissected += self.end - reader.position
+            self.kept = []
+            self.mode = Mode.OPAQUE
+            return b""
+        base = min(reader.position, self.end)
+        self._trim_arrivals(base)
+        if self.assembly.open_offset is not None and self._keeps_bodies():
+            base = max(min(base, self.assembly.open_offset), self.kept_base)
+        rest = data[base - self.kept_base :]
+        self.kept = [rest] if rest else []
+        self.kept_base = base
+        return b""
+
+    def _tell(self, data: bytes) -> None:
+        """Hand on what the reader has read; `data` are the octets from `kept_base` on."""
+        assert self.reader is not None
+        columns, events = self.reader.take()
         for event in events:
             if isinstance(event, Remark) and event.frame and event.stop > self.end:
                 self.held.append(event)
             else:
                 self.connection.take_event(self, event)
         self.assembly.take(columns, self._context(data))
-        if reader.broken is not None:
-            self._lose_framing(data[max(0, reader.broken - self.kept_base) :], reader.broken)
-            return
-        if reader.opaque:
-            self.undissected += self.end - reader.position
-            self.kept = []
-            self.mode = Mode.OPAQUE
-            return
-        if reader.unreliable:
-            self.confidence = "likely"
-        if reader.repeats:
-            self.connection.count_repeats(self)
-        base = min(reader.position, self.end)
-        self._trim_arrivals(base)
-        if self.assembly.open_offset is not None and self._keeps_bodies():
-            base = max(min(base, self.assembly.open_offset), self.kept_base)
-        rest = data[base - self.kept_base :]
-        self.reading = b""
-        self.kept = [rest] if rest else []
-        self.kept_base = base
 
     def _trim_arrivals(self, offset: int) -> None:
         """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
@@ -189,29 +203,10 @@ class SideStream:
         """Whether octets were lost while the version was being settled."""
         return any(isinstance(entry, Hole) for entry in self.queue)
 
-    def _joined_queue(self) -> list[bytes | Hole]:
-        """The queue with octets between holes in one piece."""
-        joined: list[bytes | Hole] = []
-        pieces: list[bytes] = []
-        for entry in self.queue:
-            if isinstance(entry, Hole):
-                joined += [b"".join(pieces), entry] if pieces else [entry]
-                pieces = []
-            else:
-                pieces.append(entry)
-        return [*joined, b"".join(pieces)] if pieces else joined
-
     def search_from_the_start(self) -> None:
         """The capture lacks the start of this side: what waits is searched for frames."""
-        queue, self.queue = self.queue, []
-        self.end = 0
         self.begin_search(0)
-        for entry in queue:
-            if isinstance(entry, Hole):
-                self.lose(entry)
-            else:
-                self.end += len(entry)
-                self._search(entry, self.arrivals.at(self.end - 1))
+        self._replay()
 
     def octets(self, start: int, stop: int) -> bytes:
         """The octets `start..stop` of a unit that is being read, as far as they are held."""
@@ -219,25 +214,23 @@ class SideStream:
 
     def begin(self, reader: SideReader | None, settled: int, confidence: str) -> None:
         """Read what waited with `reader`, or (None) leave this side alone from now on."""
-        queue, self.queue = self._joined_queue(), []
-        waited = self.end
         self.settled, self.confidence, self.reader = settled, confidence, reader
         self.mode = Mode.OPAQUE if reader is None else Mode.READING
+        self._replay()
+
+    def _replay(self) -> None:
+        """Take what waited for the version, octets between holes in one piece."""
+        queue, self.queue = self.queue, []
         self.end = 0
-        for entry in queue:
-            if isinstance(entry, Hole):
-                self.lose(entry)
-            elif self.mode is Mode.READING:
-                self.kept_base = self.kept_base if self.kept else self.end
-                self.end += len(entry)
-                self._read(entry)
-            elif self.mode is Mode.SEARCHING:
-                self.end += len(entry)
-                self._search(entry, self.arrivals.at(self.end - 1))
+        for are_holes, entries in groupby(queue, _is_hole):
+            if are_holes:
+                for hole in entries:
+                    assert isinstance(hole, Hole)
+                    self.lose(hole)
             else:
-                self.end += len(entry)
-                self.undissected += len(entry)
-        assert self.end == waited
+                octets = b"".join([entry for entry in entries if isinstance(entry, bytes)])
+                self.end += len(octets)
+                self._consume(octets)
 
     # -- holes, and reading on behind them ---------------------------------------------------------------------------
 
@@ -250,36 +243,27 @@ class SideStream:
             return
         start = self.end
         told = Arrival(max(hole.ordinal, self.settled), hole.packet, hole.time)
+        while self.searches:
+            self._conclude(told)
         self.end += hole.octets
         self.lost_octets += hole.octets
         if self.mode is Mode.OPAQUE:
             return
-        if not self.arrivals.ends or self.arrivals.ends[-1] < self.end:
+        if not self.arrivals.ends or self.arrivals.ends[-1] < self.end:  # else it was put there before it was replayed
             self.arrivals.add_hole(self.end, told)
-        if self.mode is Mode.SEARCHING:
-            self._end_search(told, start)
         if self.mode is Mode.READING:
             reader = self.reader
             assert reader is not None
             if reader.position > start and reader.position >= self.end:  # all of it is body
                 self.assembly.damage(b"".join(self.kept), self.kept_base)
                 self.kept = []
-                self.kept_base = self.end
                 self.connection.note_gap(self, hole, start, told, reader.position)
-                if reader.position == self.end:
-                    self._read(b"")
+                self._read_end_of_body()
                 return
             self.undissected += max(0, start - reader.position)
             self._give_up_message()
         self.pending_gap = (hole, start)
         self.begin_search(self.end)
-
-    def _lose_framing(self, rest: bytes, offset: int) -> None:
-        """The reader met a header that ends framing: look for the next boundary in `rest`, which begins at `offset`."""
-        self._give_up_message()
-        self.begin_search(offset)
-        if rest:
-            self._search(rest, self.arrivals.at(self.end - 1))
 
     def _release_remarks(self) -> None:
         held, self.held = self.held, []
@@ -298,30 +282,45 @@ class SideStream:
         known = self.reader is not None
         self.searches = [FrameSearch(framing, offset, known, self.assembly.recent_sizes) for framing in framings]
 
-    def _search(self, octets: bytes, arrival: Arrival) -> None:
-        results = [(search.feed(octets), search) for search in self.searches]
-        found = [(result, search) for result, search in results if result is not None]
-        if found:
-            self._resume(*min(found, key=_offset_of), arrival, self.end)
-        elif self.reader is None and all(search.exhausted() for search in self.searches):
-            self._end_search(arrival, self.end)
-            self.mode = Mode.OPAQUE
+    def _search(self, octets: bytes) -> bytes:
+        """Search on, piece by piece as they came. What is to be read once a boundary is found, or left over."""
+        offset = self.end - len(octets)
+        for arrival, end in self.arrivals.pieces_from(offset):
+            piece, octets = octets[: end - offset], octets[end - offset :]
+            offset = end
+            results = [(search.feed(piece), search) for search in self.searches]
+            found = [(result, search) for result, search in results if result is not None]
+            if found:
+                result, search = min(found, key=_offset_of)
+                self._resume(result, search, arrival)
+                return search.octets_from(result.offset) + octets
+            if self.reader is None and all(search.exhausted() for search in self.searches):
+                self._give_up_search(arrival)
+                self.mode = Mode.OPAQUE
+                return octets
+        self.arrivals.trim(self.searches[0].base)
+        return b""
 
-    def _end_search(self, arrival: Arrival, end: int) -> None:
-        """The octets that belong together end at `end` before a boundary was found; the last chance to find one."""
+    def _conclude(self, arrival: Arrival) -> None:
+        """The octets that belong together end before a boundary was found: the last chance to find one."""
         for search in self.searches:
             found = search.conclude()
             if found is not None:
-                self._resume(found, search, arrival, end)
+                self._resume(found, search, arrival)
+                self._consume(search.octets_from(found.offset))
                 return
-        if self.searches:
-            self.undissected += self.searches[0].end - self.searches[0].origin
+        self._give_up_search(arrival)
+
+    def _give_up_search(self, arrival: Arrival) -> None:
+        self.undissected += self.searches[0].end - self.searches[0].origin
         self.searches = []
         self._tell_gap(arrival, None)
 
-    def _resume(self, found: Found, search: FrameSearch, arrival: Arrival, end: int) -> None:
+    def _resume(self, found: Found, search: FrameSearch, arrival: Arrival) -> None:
+        """Read on at the boundary that was found when the segment `arrival` came."""
         self.undissected += found.offset - search.origin
         self.searches = []
+        self.kept = []
         self.mode = Mode.READING
         self.confidence = "likely"
         self.settled = max(self.settled, arrival.ordinal)
@@ -331,10 +330,6 @@ class SideStream:
             self.connection.found_midstream(self, found.offset, arrival)
         else:
             self.reader.resume(found.offset)
-        self.kept, self.kept_base = [], found.offset
-        after, self.end = self.end, end
-        self._read(search.octets_from(found.offset))
-        self.end = after
 
     def _tell_gap(self, arrival: Arrival, resumed_at: int | None) -> None:
         if self.pending_gap is not None:
@@ -347,20 +342,21 @@ class SideStream:
 
     def finish(self, arrival: Arrival, ended: bool) -> None:
         """No more octets will come; `ended`: the side closed (FIN or RST captured), not just the file."""
-        if self.mode is Mode.SEARCHING:
-            self._end_search(arrival, self.end)
+        while self.searches:
+            self._conclude(arrival)
         reader = self.reader
         if self.mode is Mode.READING and reader is not None:
             self.settled = max(self.settled, arrival.ordinal)
             if ended and not self.lost_octets:
                 reader.finish(self.end)
-                columns, events = reader.take()
-                self.assembly.take(columns, self._context(b"".join(self.kept)))
-                for event in events:
-                    self.connection.take_event(self, event)
+                self._tell(b"".join(self.kept))
             self.undissected += max(0, self.end - reader.position)
             self._give_up_message()
         self.mode = Mode.OPAQUE
+
+
+def _is_hole(entry: bytes | Hole) -> bool:
+    return isinstance(entry, Hole)
 
 
 def _offset_of(entry: tuple[Found, FrameSearch]) -> int:
