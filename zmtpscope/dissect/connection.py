@@ -87,10 +87,9 @@ class Connection:
                     stream.extend(view, entry)
             tcp.pieces, tcp.holes = [], []
         self.relations.weigh()
-        if self.closed:
-            self._finish()
         self._tell_rows()
         if self.closed:
+            self._finish()
             self._release()
 
     def _release(self) -> None:
@@ -216,6 +215,7 @@ class Connection:
             self.agreement.settle(arrival, over=True)
         for side, stream in enumerate(self.streams):
             stream.finish(arrival, self.ended(side))
+        self._tell_rows()
         if not self.identified:
             self.sink.summary.other_tcp += 1
             return

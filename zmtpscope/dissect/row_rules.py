@@ -66,8 +66,11 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 
 
 def broken_rows(run: MessageRun) -> list[tuple[str, int]]:
-    """(finding id, message index) of every rule that a message of `run` breaks, in order of messages."""
-    rules = ROW_RULES.get(run.socket_type or "", ())
+    """(finding id, message index) of every rule that a message of `run` breaks, in order of messages.
+
+    Behind a loss, where a first row may be the rest of a message, nothing is judged.
+    """
+    rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
     found = [
         (rule.id, index)
         for rule in rules

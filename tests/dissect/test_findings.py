@@ -1,0 +1,117 @@
+"""Findings that the analyser itself makes: about message rows, and about what both sides say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+
+def command(name: str, **fields: Any) -> bytes:
+    return build_frame(Framing.V2, build_command("NULL", name, fields), command=True)
+
+
+def findings_of(talk: Conversation, size: int = 1000) -> list[dict[str, Any]]:
+    found, _ = records(Capture(talk.packets, size))
+    return [record for record in found if record["record"] == "finding"]
+
+
+def ids_of(talk: Conversation) -> set[str]:
+    return {finding["id"] for finding in findings_of(talk) if finding["severity"] != "chat"}
+
+
+def between(first: str, second: str, *sent: tuple[int, bytes]) -> Conversation:
+    """Two NULL peers of these types that shake hands, send what is given, and close."""
+    talk = Conversation()
+    talk.send(0, hello(first))
+    talk.send(1, hello(second))
+    for side, octets in sent:
+        talk.send(side, octets)
+    talk.wait(2_000_000_000)
+    talk.close()
+    return talk
+
+
+ROWS = [
+    ("REQREP-01", "REQ", "REP", (0, message(b"no delimiter"))),
+    ("REQREP-03", "REP", "REQ", (0, message(b"no delimiter"))),
+    ("REQREP-05", "DEALER", "REP", (0, message(b"no delimiter"))),
+    ("PIPELINE-01", "PULL", "PUSH", (0, message(b"backwards"))),
+    ("ZMTP-SUB-07", "SUB", "PUB", (0, message(b"not a subscription"))),
+    ("TS-01", "CLIENT", "SERVER", (0, message(b"two", b"parts"))),
+]
+
+
+@pytest.mark.parametrize(("id_", "first", "second", "sent"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_message_that_its_socket_type_forbids(id_: str, first: str, second: str, sent: tuple[int, bytes]) -> None:
+    assert ids_of(between(first, second, sent)) == {id_}
+
+
+HEALTHY = [
+    ("REQ", "REP", (0, message(b"", b"request")), (1, message(b"", b"reply"))),
+    ("REQ", "REP", (0, message(b"\0\0\0\1", b"", b"numbered request")), (1, message(b"\0\0\0\1", b"", b"reply"))),
+    ("REQ", "ROUTER", (0, message(b""))),
+    ("DEALER", "ROUTER", (0, message(b"anything")), (1, message(b"goes"))),
+    ("DEALER", "REP", (0, message(b"address", b"", b"request"))),
+    ("PUSH", "PULL", (0, message(b"work"))),
+    ("PUB", "SUB", (1, command("SUBSCRIBE", topic="")), (0, message(b"topic", b"news"))),
+    ("CLIENT", "SERVER", (0, message(b"one part"))),
+    ("DEALER", "ROUTER", (0, command("PING", ttl_ms=0, context=b"ab")), (1, command("PONG", context=b"ab"))),
+]
+
+
+@pytest.mark.parametrize("case", HEALTHY, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_healthy_traffic_has_no_findings(case: tuple[Any, ...]) -> None:
+    assert ids_of(between(*case)) == set()
+
+
+RELATIONS = [
+    ("ZMTP31-PING-08", (1, command("PONG", context=b""))),
+    ("ZMTP31-PING-03", (0, command("PING", ttl_ms=0, context=b"ab")), (1, command("PONG", context=b"cd"))),
+    ("ZMTP31-PING-04", (0, command("PING", ttl_ms=0)), (1, message(b"alive"))),
+]
+
+
+@pytest.mark.parametrize("case", RELATIONS, ids=lambda case: case[0])
+def test_heartbeats_are_matched(case: tuple[Any, ...]) -> None:
+    assert ids_of(between("DEALER", "ROUTER", *case[1:])) == {case[0]}
+
+
+def test_socket_types_that_may_not_meet() -> None:
+    assert ids_of(between("PULL", "ROUTER")) == {"ZMTP3X-META-08"}
+
+
+def test_mechanisms_that_differ() -> None:
+    talk = Conversation()
+    talk.send(0, build_greeting_3("NULL"))
+    talk.send(1, build_greeting_3("CURVE"))
+    talk.wait(2_000_000_000)
+    talk.close()
+    assert "ZMTP3X-GREETING-05" in ids_of(talk)
+
+
+def test_a_close_is_linked_to_the_error_in_front_of_it() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PULL"))
+    talk.send(1, hello("ROUTER"))
+    talk.send(0, b"\x04\x00")
+    talk.reset(1)
+    closing = next(finding for finding in findings_of(talk) if finding["id"] == "ZMTP-CONN-08")
+    assert closing["refs"] == [f"{closing['conn_id']}/0/0/{len(hello("PULL"))}/command"]
+    assert "ZMTP3X-CMD-01" in closing["text"]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_the_same_finding_a_thousand_times_is_ten_records_and_a_count(size: int) -> None:
+    talk = between("PULL", "PUSH", *[(0, message(b"backwards"))] * 1000)
+    told = [finding for finding in findings_of(talk, size) if finding["id"] == "PIPELINE-01"]
+    assert Counter(finding["count"] for finding in told) == {1: 10, 990: 1}
+    assert told[-1]["last_packet"] == max(packet.number for packet in Capture(talk.packets).packets if packet.payload)
