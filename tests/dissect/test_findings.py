@@ -99,13 +99,13 @@ def test_mechanisms_that_differ() -> None:
 
 
 def test_a_close_is_linked_to_the_error_in_front_of_it() -> None:
-    talk = Conversation()
+    talk, handshake = Conversation(), len(hello("PULL"))
     talk.send(0, hello("PULL"))
     talk.send(1, hello("ROUTER"))
     talk.send(0, b"\x04\x00")
     talk.reset(1)
     closing = next(finding for finding in findings_of(talk) if finding["id"] == "ZMTP-CONN-08")
-    assert closing["refs"] == [f"{closing['conn_id']}/0/0/{len(hello("PULL"))}/command"]
+    assert closing["refs"] == [f"{closing['conn_id']}/0/0/{handshake}/command"]
     assert "ZMTP3X-CMD-01" in closing["text"]
 
 
