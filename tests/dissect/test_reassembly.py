@@ -10,7 +10,7 @@ import pytest
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
-from zmtpscope.dissect import Options
+from zmtpscope.dissect import Analyser, MessageRun, Options
 
 
 def talk(initial: tuple[int, int] = (1000, 9000)) -> Conversation:
@@ -197,3 +197,18 @@ def test_waiting_octets_are_bounded() -> None:
     gap = next(record for record in found if record["record"] == "gap")
     assert gap["reason"] == "limit of waiting octets"
     assert analyser.flows.reassembler.waiting.total == 0
+
+
+def test_a_flood_of_connections_that_say_nothing_costs_a_bounded_number_of_them() -> None:
+    speaking = talk()
+    flood = [Conversation(ports=(1024 + number, 5555)).packets[0] for number in range(300)]
+    speaking.send(0, message(b"through the flood"))
+    *handshake, last = speaking.packets
+    analyser = Analyser(Options())
+    analyser.flows.most_open = 100
+    found = []
+    for block in Capture([*handshake, *flood, last], 10):
+        for batch in analyser.take(block):
+            found += [item for item, _ in batch.in_order()]
+        assert len(analyser.flows.sides) <= 2 * 100
+    assert any(isinstance(item, MessageRun) for item in found)

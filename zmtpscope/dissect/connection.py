@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import blake2b
 from ipaddress import ip_address
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from zmtpscope.dissect.agreement import SILENT_FORMS, Agreement
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import MessageRun, Stream, Unit
-from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.reassembly import Hole, TcpSide, distance, entries
+from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.reassembly import Hole, TcpSide, distance, entries, reverse
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.sink import Sink
@@ -28,30 +29,63 @@ class Connection:
 
     def __init__(self, number: int, key: bytes, start: Arrival, sink: Sink, options: Options) -> None:
         self.number = number
+        self.key = key
         self.sink = sink
         self.options = options
         self.start = start
-        size = (len(key) - 4) // 2
-        self.addresses = str(ip_address(key[:size])), str(ip_address(key[size : 2 * size]))
-        self.ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-        identity = f"{self.addresses[0]} {self.ports[0]} {self.addresses[1]} {self.ports[1]} {start.time}"
-        self.id = blake2b(identity.encode(), digest_size=8).hexdigest()
-        reverse = key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
-        self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse)
+        self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse(key))
         self.tcp[0].peer, self.tcp[1].peer = self.tcp[1], self.tcp[0]
-        constants = self._stream(0), self._stream(1)
-        self.streams = SideStream(self, constants[0]), SideStream(self, constants[1])
-        self.teller = Teller(sink, constants, options.records)
-        self.relations = Relations(self)
         self.opened_by: int | None = None
         self.closed = False
         self.close_how = "open"
         self.closed_by: int | None = None
         self.end = start
-        forced = next((rule for rule in options.decode_as if rule.matches(number, self.ports)), None)
-        self.agreement = Agreement(self, forced)
-        self.identified = forced is not None
+        self.identified = self.forced is not None
         """A side speaks ZMTP, began like it, or is forced to: the connection has records."""
+
+    # What only connections with octets need is made when it is first asked for: a port scan has many without.
+
+    @cached_property
+    def addresses(self) -> tuple[str, str]:
+        """The addresses of side 0 and side 1."""
+        size = (len(self.key) - 4) // 2
+        return str(ip_address(self.key[:size])), str(ip_address(self.key[size : 2 * size]))
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The ports of side 0 and side 1."""
+        return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
+
+    @cached_property
+    def id(self) -> str:
+        """`conn_id` of the record schema."""
+        identity = f"{self.addresses[0]} {self.ports[0]} {self.addresses[1]} {self.ports[1]} {self.start.time}"
+        return blake2b(identity.encode(), digest_size=8).hexdigest()
+
+    @cached_property
+    def streams(self) -> tuple[SideStream, SideStream]:
+        """What the two sides say."""
+        return SideStream(self, self._stream(0)), SideStream(self, self._stream(1))
+
+    @cached_property
+    def teller(self) -> Teller:
+        """Makes the records."""
+        return Teller(self.sink, (self.streams[0].stream, self.streams[1].stream), self.options.records)
+
+    @cached_property
+    def relations(self) -> Relations:
+        """Compares the two sides."""
+        return Relations(self)
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        """The version, and how it was settled."""
+        return Agreement(self, self.forced)
+
+    @property
+    def forced(self) -> DecodeAs | None:
+        """What the user said of this connection, if anything."""
+        return next((rule for rule in self.options.decode_as if rule.matches(self.number, self.ports)), None)
 
     @property
     def version(self) -> str | None:
@@ -77,6 +111,10 @@ class Connection:
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought, then close the books where the connection ended."""
+        if self.closed and not (self.tcp[0].delivered or self.tcp[1].delivered or self.identified):
+            self.sink.summary.other_tcp += 1
+            self._release()
+            return
         if not self.agreement.settled:
             self.agreement.advance(view)
         for tcp, stream in zip(self.tcp, self.streams, strict=True):
@@ -96,7 +134,9 @@ class Connection:
         """Let go of everything that points back here, so that a closed connection is freed at once."""
         for tcp in self.tcp:
             del tcp.connection, tcp.peer
-        del self.tcp, self.streams, self.relations, self.agreement.connection
+        del self.tcp
+        for part in ("streams", "teller", "relations", "agreement"):
+            self.__dict__.pop(part, None)
 
     def _lacks_octets(self, side: int) -> bool:
         """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side

@@ -6,22 +6,20 @@ everything else, SYN, FIN, RST, holes, retransmissions and cut packets, goes thr
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import Connection
-from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance
+from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance, reverse
 
 ODD = SYN | FIN | RST | CUT
+MOST_OPEN = 65_536
+"""How many connections may be open; one more and the oldest that has said nothing yet gives way, else the oldest."""
+
 REMEMBERED_CLOSED = 16_384
 """How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
-
-
-def reverse(key: bytes) -> bytes:
-    """The key of the other direction: addresses and ports swapped."""
-    size = (len(key) - 4) // 2
-    return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
 
 
 class Flows:
@@ -32,8 +30,11 @@ class Flows:
 
     def __init__(self, open_connection: Callable[[bytes, Arrival], Connection]) -> None:
         self.open_connection = open_connection
+        self.most_open = MOST_OPEN
         self.sides: dict[bytes, TcpSide] = {}
-        self.closed: dict[bytes, None] = {}
+        self.silent: OrderedDict[Connection, None] = OrderedDict()
+        """Open connections that had said nothing when they were looked at last, the oldest in front."""
+        self.closed: OrderedDict[bytes, None] = OrderedDict()
         """Keys of closed connections, the oldest in front."""
         self.late = 0
         """Payload octets that came for closed connections."""
@@ -138,7 +139,10 @@ class Flows:
     def _open(self, key: bytes, flags: int, index: int) -> TcpSide:
         sender = 1 if flags & SYN and flags & ACK else 0
         opener, other = (reverse(key), key) if sender else (key, reverse(key))
+        if len(self.sides) >= 2 * self.most_open:
+            self._close(self._least_missed(), index, "evicted", None)
         connection = self.open_connection(opener, self._arrival(index))
+        self.silent[connection] = None
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
             self.sides[side_key] = side
             self.closed.pop(side_key, None)
@@ -157,6 +161,14 @@ class Flows:
         if not side.peer.ended:
             side.connection.closed_by = side.number
 
+    def _least_missed(self) -> Connection:
+        """The open connection that gives way to a new one."""
+        while self.silent:
+            connection, _ = self.silent.popitem(last=False)
+            if not any(side.delivered or side.pieces for side in connection.tcp):
+                return connection
+        return next(iter(self.sides.values())).connection
+
     def _close(self, connection: Connection, index: int, how: str, closed_by: int | None) -> None:
         for side in connection.tcp:
             if side.plain >= 0:
@@ -164,11 +176,12 @@ class Flows:
             self.reassembler.give_up(side, index)
         connection.close(how, closed_by, self._arrival(index))
         self.reassembler.touched[connection] = None
+        self.silent.pop(connection, None)
         for side in connection.tcp:
             del self.sides[side.key]
             self.closed[side.key] = None
         while len(self.closed) > REMEMBERED_CLOSED:
-            del self.closed[next(iter(self.closed))]
+            self.closed.popitem(last=False)
 
     def end_of_capture(self) -> list[Connection]:
         """No more segments will come: give up every hole and close what is open, in order of numbers."""

@@ -8,7 +8,6 @@ architecture.md ("Waiting is bounded"); octets that arrive for a declared hole a
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -148,7 +147,7 @@ class TcpSide:
         self.waiting_octets = 0
         self.watched = 0
         """Packets of the connection since this side has holes."""
-        self.marks: deque[Mark] = deque()
+        self.marks: list[Mark] = []
         """How far the other side had acknowledged, packet by packet, for as long as a hole may still be filled."""
         self.acknowledged_long = 0
         """Stream offset up to which it had acknowledged when that time was over."""
@@ -329,7 +328,7 @@ class Reassembler:
             marks.append(Mark(acknowledged, side.watched, self.latest))
         while side.watched - marks[0].packets >= HOLE_PACKETS or self.latest - marks[0].time >= HOLE_TIME:
             side.acknowledged_long = max(side.acknowledged_long, marks[0].position)
-            marks.popleft()
+            del marks[0]
             if not marks:
                 break
         if side.waiting_octets > SIDE_OCTETS or len(side.waiting) > SIDE_SEGMENTS:
@@ -358,3 +357,9 @@ def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
         yield hole
     if done < len(pieces):
         yield pieces[done:]
+
+
+def reverse(key: bytes) -> bytes:
+    """The key of the other direction: addresses and ports swapped."""
+    size = (len(key) - 4) // 2
+    return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
