@@ -118,5 +118,5 @@ def test_a_directory_stands_for_the_captures_in_it(tmp_path: Path) -> None:
 
 def test_a_directory_without_captures_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a capture")
-    with pytest.raises(CaptureError, match=r"is a directory without captures; 1 files in it are something else"):
+    with pytest.raises(CaptureError, match=r"is a directory without captures; no file in it \(of 1\) is one"):
         open_captures([str(tmp_path)])

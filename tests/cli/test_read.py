@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -63,7 +64,8 @@ def test_standard_input_is_a_capture() -> None:
 def test_a_capture_without_zmtp_is_0_and_says_so_beside_the_data(zmtpscope: Run) -> None:
     code, out, err = zmtpscope("read", str(CAPTURES / "negative" / "http.pcap"))
     assert (code, out) == (0, "")
-    assert err == "zmtpscope: no ZMTP found (10 packets, 1 TCP connections, 0 UDP datagrams)\n"
+    counts = "10 packets, 1 TCP connection, 0 UDP datagrams"
+    assert err == f"zmtpscope: no ZMTP found ({counts}) -> if you know better, say so: -d tcp.port==5555,zmtp\n"
 
 
 def test_a_damaged_capture_is_3_behind_everything_readable(zmtpscope: Run) -> None:
@@ -74,18 +76,52 @@ def test_a_damaged_capture_is_3_behind_everything_readable(zmtpscope: Run) -> No
     assert err.count("\n") == 1
 
 
+def test_a_file_cut_before_its_first_packet_is_one_line(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(pathlib.Path(PUBSUB).read_bytes()[:40])
+    code, out, err = zmtpscope("read", str(path))
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "cut.pcap: the file ends inside a packet" in err
+    assert "before the first packet, octet 24" in err
+
+
+@pytest.mark.parametrize("octets", [b"no capture", pathlib.Path(PUBSUB).read_bytes()[:500]])
+def test_a_file_name_is_as_harmless_as_the_octets_in_the_file(
+    zmtpscope: Run, tmp_path: pathlib.Path, octets: bytes
+) -> None:
+    path = tmp_path / "a\n\x1b[31mb\x07\u202ec\udcff.pcap"
+    path.write_bytes(octets)
+    for form in ([], ["-q"], ["--json"]):
+        code, out, err = zmtpscope("read", *form, str(path))
+        assert code in (2, 3)
+        assert err.count("\n") == 1
+        assert r"/a\x0a\x1b[31mb\x07\u202ec\udcff.pcap: " in err
+        assert form == ["--json"] or not set("\x1b\x07\u202e\udcff") & set(out)
+
+
+@pytest.mark.parametrize("given", ["--\x1b[31m", "-d=\x1b]0;x\x07", "-t\x1b\n"])
+def test_a_wrong_option_is_repeated_without_its_escapes(zmtpscope: Run, given: str) -> None:
+    code, out, err = zmtpscope("read", given, PUBSUB)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "\x1b" not in err
+
+
 USAGE = [
     (["read"], "name a capture to read"),
     (["read", "--nope", PUBSUB], "--nope"),
     (["read", "/no/such.pcap"], "/no/such.pcap: "),
     (["read", __file__], "is not a capture"),
     (["read", os.devnull], os.devnull),
-    (["read", "-c", "0", PUBSUB], "'-c'"),
+    (["read", ""], "'': there is no such file"),
+    (["read", "-c", "0", PUBSUB], "'-c': '0' is no number of packets; give 1 or more (see"),
+    (["read", "-c", "x", PUBSUB], "'-c': 'x' is no number of packets"),
     (["read", "-t", "x", PUBSUB], "'-t'"),
     (["read", "--body", "head", PUBSUB], "try full:64k or head:100"),
     (["read", "-d", "tcp.port=80,zmtp", PUBSUB], "tcp.port==5555,zmtp/3.1/NULL"),
     (["read", "-d", "udp.port==80,zmtp", PUBSUB], "'udp.port' selects nothing"),
     (["read", "-d", "tcp.port==x,zmtp", PUBSUB], "a number is needed"),
+    (["read", "-d", "tcp.port==65536,zmtp", PUBSUB], "ports go from 0 to 65535"),
+    (["read", "-d", "conn==0,zmtp", PUBSUB], "connections are counted from 1"),
     (["read", "-d", "conn==1,zmtp/4.0", PUBSUB], "there is no ZMTP 4.0"),
     (["read", "-d", "conn==1,zmtp/3.1/TLS", PUBSUB], "'TLS' is not known"),
     (["read", "-q", "--json", PUBSUB], "-q prints no records"),
@@ -105,21 +141,33 @@ def test_what_cannot_be_done_is_2_and_one_line(zmtpscope: Run, arguments: list[s
 
 
 def test_a_directory_is_searched_for_captures(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
-    assert zmtpscope("read", str(tmp_path))[0] == 2
+    code, _, err = zmtpscope("read", str(tmp_path))
+    assert (code, "is a directory without captures; no file is in it" in err) == (2, True)
+    (tmp_path / "notes.txt").write_text("no capture")
+    assert "; no file in it (of 1) is one" in zmtpscope("read", str(tmp_path))[2]
     shutil.copy(REQREP, tmp_path)
     code, out, _ = zmtpscope("read", str(tmp_path))
     assert code == 0
     assert "Hello 0" in out
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+NOBODY = 65534
+
+
 def test_no_permission_is_2_and_one_line(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "secret.pcap"
     shutil.copy(REQREP, path)
     path.chmod(0)
-    code, out, err = zmtpscope("read", str(path))
+    zmtpscope("read", REQREP)  # whatever a run imports is imported now
+    user = os.geteuid()
+    if user == 0:  # root may read everything
+        os.seteuid(NOBODY)
+    try:
+        code, out, err = zmtpscope("read", str(path))
+    finally:
+        os.seteuid(user)
     assert (code, out) == (2, "")
-    assert str(path) in err
+    assert err == f"zmtpscope: {path}: there is no permission to read it\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -128,6 +176,14 @@ def test_a_full_disk_is_1_and_one_line() -> None:
         done = subprocess.run([*COMMAND, "read", PUBSUB], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_without_a_standard_error_the_data_comes_all_the_same(redirection: str) -> None:
+    command = shlex.join([*COMMAND, "read", CUT])
+    done = subprocess.run(["sh", "-c", f"{command} {redirection}"], capture_output=True)
+    assert done.returncode == 3
+    assert done.stdout.count(b"\n") > 30
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["-V"]])
@@ -145,7 +201,14 @@ def test_a_closed_pipe_ends_quietly(form: list[str]) -> None:
 
 def test_an_interrupt_is_130_behind_what_was_read_so_far() -> None:
     pipe = subprocess.PIPE
-    with subprocess.Popen([*COMMAND, "read", "-"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    # a job in the background of a script is started with interrupts ignored, and so is what it starts
+    with subprocess.Popen(
+        [*COMMAND, "read", "-"],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(pathlib.Path(PUBSUB).read_bytes())

@@ -15,7 +15,7 @@ class CaptureError(Exception):
         self.offset = offset
         self.message = message
         self.hint = hint
-        where = STDIN_NAME if path is None else path
+        where = STDIN_NAME if path is None else path or "''"
         if offset is not None:
             where += f", octet {offset}"
         super().__init__(f"{where}: {message}" + (f"; {hint}" if hint else ""))

@@ -140,9 +140,7 @@ def _in_directory(directory: str) -> list[CaptureFile]:
         with suppress(NotACapture):
             files.append(CaptureFile(os.path.join(directory, name)))
     if not files:
-        raise CaptureError(
-            directory,
-            "is a directory without captures",
-            hint=f"{len(names)} files in it are something else, and directories inside it are not searched",
-        )
+        what = f"no file in it (of {len(names)}) is one" if names else "no file is in it"
+        hint = f"{what}, and directories inside it are not searched"
+        raise CaptureError(directory, "is a directory without captures", hint=hint)
     return files

@@ -16,6 +16,7 @@ import click
 
 from zmtpscope import __version__
 from zmtpscope.cli.fields import fields
+from zmtpscope.cli.messages import say
 from zmtpscope.cli.read import read
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
@@ -74,10 +75,10 @@ def run(arguments: list[str] | None = None) -> int:
         return USAGE
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "zmtpscope"
-        click.echo(f"{command}: {error.format_message()} (see {command} --help)", err=True)
+        say(f"{command}: {error.format_message().rstrip('.')} (see {command} --help)")
         return USAGE
     except click.ClickException as error:
-        click.echo(f"zmtpscope: {error.format_message()}", err=True)
+        say(f"zmtpscope: {error.format_message()}")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -87,6 +88,6 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"zmtpscope: {where}{error.strerror or error}", err=True)
+        say(f"zmtpscope: {where}{error.strerror or error}")
         return RUN_TIME_ERROR
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""Option values with a grammar of their own: `--body` and `-d`."""
+"""Option values with a grammar of their own: `-c`, `--body` and `-d`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import click
 SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
+
+
+LAST_PORT = 65535
+
+
+def parse_count(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """A number of packets."""
+    if value is None:
+        return None
+    if re.fullmatch("0*[1-9][0-9]{0,17}", value) is None:
+        raise click.BadParameter(f"{value!r} is no number of packets; give 1 or more")
+    return int(value)
 
 
 class Body(NamedTuple):
@@ -50,6 +62,10 @@ def _parse_forced(value: str) -> Forced:
         raise click.BadParameter(f"{selector!r} selects nothing; tcp.port==N and conn==N do")
     if re.fullmatch("[0-9]{1,9}", number) is None:
         raise click.BadParameter(f"{selector}=={number}: a number is needed")
+    if selector == "tcp.port" and int(number) > LAST_PORT:
+        raise click.BadParameter(f"{selector}=={number}: ports go from 0 to {LAST_PORT}")
+    if selector == "conn" and not int(number):
+        raise click.BadParameter(f"{selector}=={number}: connections are counted from 1")
     if version is not None and version not in VERSIONS:
         raise click.BadParameter(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
     if mechanism is not None and mechanism not in MECHANISMS:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.parameters import Body, Forced, parse_body, parse_forced
+from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.parameters import Body, Forced, parse_body, parse_count, parse_forced
 from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class NoCapture(click.ClickException):
     metavar="full[:LIMIT]|head:N|none",
     help="How much of message bodies to keep [full:16M].",
 )
-@click.option("-c", "packets", type=click.IntRange(min=1), metavar="N", help="Stop after N packets.")
+@click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.")
 @click.option("-q", "quiet", is_flag=True, help="No records, only a summary.")
 @click.option("-V", "tree", is_flag=True, help="Every field of every greeting, command and frame.")
 @click.option("-x", "hex_dump", is_flag=True, help="Their octets in hex.")
@@ -103,7 +104,7 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
         captures = open_captures(paths, packet_limit=given["packets"])
         analyser = Analyser(options)
         batches = analyser.run(captures)
-        shown = sys.stderr.isatty() and (given["quiet"] or not sys.stdout.isatty())
+        shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
         with Progress(captures.statistics, paths, shown):
             if given["as_json"]:
                 _write_json(batches, options)
@@ -114,7 +115,7 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
         raise NoCapture(str(error)) from error
     sys.stdout.flush()
     for problem in captures.problems:
-        click.echo(f"zmtpscope: {problem}", err=True)
+        say(f"zmtpscope: {problem}")
     return DAMAGED if captures.problems else 0
 
 
@@ -160,9 +161,11 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
     if given["quiet"]:
         for line in summary_lines(summary, statistics, captures.problems, _paint(given)):
             click.echo(line)
-    elif not summary.connections:
-        counts = f"{statistics.packets} packets, {summary.other_tcp} TCP connections, {summary.datagrams} UDP datagrams"
-        click.echo(f"zmtpscope: no ZMTP found ({counts})", err=True)
+    elif not summary.connections and (statistics.packets or not captures.problems):
+        counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}
+        counts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
+        hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
+        say(f"zmtpscope: no ZMTP found ({counts}){hint}")
     if given["stats"]:
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
