@@ -165,7 +165,7 @@ class Flows:
         """The open connection that gives way to a new one."""
         while self.silent:
             connection, _ = self.silent.popitem(last=False)
-            if not any(side.delivered or side.pieces for side in connection.tcp):
+            if not any(side.has_spoken() for side in connection.tcp):
                 return connection
         return next(iter(self.sides.values())).connection
 

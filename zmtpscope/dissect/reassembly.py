@@ -157,6 +157,10 @@ class TcpSide:
         self.ended = False
         self.counts = OctetCounts()
 
+    def has_spoken(self) -> bool:
+        """Whether octets of this side were captured."""
+        return bool(self.delivered or self.pieces) or self.plain not in (-1, self.next)
+
 
 class Reassembler:
     """The side path: everything but the next segment in order. Appends pieces to sides, and rows to the block for
