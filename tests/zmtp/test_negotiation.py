@@ -153,3 +153,25 @@ def test_who_did_not_wait() -> None:
     assert decision.outcome == "failed"
     assert [(finding.id, finding.start) for finding in decision.findings[1]] == [("ZMTP-CONN-07", 11)]
     assert decision.findings[0] == ()
+
+
+OTHER_PROTOCOLS = {
+    "little-endian 32-bit lengths": ("14000000" + "7b" * 20, "05000000" + "7d" * 5),
+    "MySQL": ("20000001" + "8da6ff01" * 8, "4a0000000a382e302e333300" + "5a" * 66),
+    "Modbus, transaction 256": ("010000000006010300000002", "01000000000701030400000000"),
+    "TPKT": ("0300001611e00000000100c0010a", "0300001611d00001000100c0010a"),
+    "SOCKS 4": ("0401005001020304004745540a", "005a005001020304"),
+    "memcached": ("80000003000000000000000300000000" * 9, "81000000040000000000000900000000" * 9),
+    "16-bit lengths of DNS": ("0100123401000001000000000000" * 3, "0100123481800001000100000000" * 3),
+    "ones": ("01" * 90, "01" * 90),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PROTOCOLS)
+def test_other_protocols_that_look_like_1_0_frames(name: str) -> None:
+    """Lengths in front of messages make first frames with flags 00; no 1.0 peer has such an identity."""
+    first, second = map(bytes.fromhex, OTHER_PROTOCOLS[name])
+    for one, other in ((first, second), (second, first), (first, b""), (b"", second)):
+        decision = negotiate(one, other) or negotiate(one, other, over=True)
+        assert decision is not None
+        assert decision.version is None

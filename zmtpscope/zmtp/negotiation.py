@@ -57,7 +57,7 @@ class Class(IntEnum):
     OLD = 4
     """A first 1.0 frame."""
     DOUBTFUL = 5
-    """A first 1.0 frame, then octets that look like none."""
+    """A first 1.0 frame that is an unlikely one, or octets behind it that look like none."""
     FIRM = 6
     """Two 1.0 frames."""
     SIGNATURE = 7
@@ -98,15 +98,26 @@ def _guard(octets: bytes) -> Class:
     length, flags, stop = first
     if length == 0 or length > 2**31 or flags not in FLAGS_1:
         return Class.ALIEN
+    if _is_unlikely(octets, length, flags, stop):
+        return Class.DOUBTFUL
     if len(octets) < stop:
         return Class.CUT
     second = _header_1(octets, stop)
     if second is None:
         return Class.OLD
     length, flags, stop = second
-    if length > 2**40:
-        return Class.DOUBTFUL
-    return Class.FIRM if length == 0 or flags in FLAGS_1 or len(octets) >= stop else Class.DOUBTFUL
+    return Class.FIRM if 0 < length <= 2**40 and flags in FLAGS_1 else Class.DOUBTFUL
+
+
+def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
+    """Whether a whole header of a first frame is one that 1.0 peers have little reason to send.
+
+    No identity begins with 0, and no identity frame is empty and has MORE; lengths of 16 to 64 bits in front of the
+    messages of other protocols look like both.
+    """
+    if length == 1:
+        return bool(flags & 1)
+    return octets[stop - length + 1 : stop - length + 2] == b"\0"
 
 
 class _Header(NamedTuple):
