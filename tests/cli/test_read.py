@@ -161,11 +161,12 @@ def test_no_permission_is_2_and_one_line(zmtpscope: Run, tmp_path: pathlib.Path)
     zmtpscope("read", REQREP)  # whatever a run imports is imported now
     user = os.geteuid()
     if user == 0:  # root may read everything
-        os.seteuid(NOBODY)
+        os.setresuid(NOBODY, NOBODY, 0)
     try:
         code, out, err = zmtpscope("read", str(path))
     finally:
-        os.seteuid(user)
+        if user == 0:
+            os.setresuid(0, 0, 0)
     assert (code, out) == (2, "")
     assert err == f"zmtpscope: {path}: there is no permission to read it\n"
 

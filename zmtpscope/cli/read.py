@@ -30,8 +30,8 @@ class NoCapture(click.ClickException):
 
 
 @click.command(short_help="Say what happened in captures, a line each.")
-@click.argument("files", nargs=-1, type=click.Path(path_type=str), metavar="[FILE]...")
-@click.option("-r", "more_files", multiple=True, type=click.Path(path_type=str), metavar="FILE", help="Read FILE.")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("-r", "more_files", multiple=True, metavar="FILE", help="Read FILE.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a record.")
 @click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
 @click.option(
