@@ -181,7 +181,7 @@ def test_p9_framing_may_be_lost_and_found_any_number_of_times(size: int) -> None
     found, analyser = records(Capture(talk.packets, size))
     rows = [record for record in found if record["record"] == "message" and record["complete"]]
     assert len(rows) == 400 * 12
-    assert analyser.summary.findings["ZMTP3X-FRAME-04"] == 400
+    assert analyser.summary.findings["error", "ZMTP3X-FRAME-04"] == 400
     assert analyser.summary.sums.hold()
 
 

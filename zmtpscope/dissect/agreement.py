@@ -133,8 +133,19 @@ class Agreement:
                 self._force(self.forced, prefixes, arrival)
             return
         decision = negotiate(prefixes[0], prefixes[1], over=over or waited)
+        if decision is None or decision.version is None:
+            decision = self._by_the_other_side(prefixes) or decision
         if decision is not None and (over or not waited or decision.version is not None):
             self._apply(decision, arrival)
+
+    def _by_the_other_side(self, prefixes: list[bytes]) -> Decision | None:
+        """What the whole greeting of one side says, where octets of the other side's greeting were lost."""
+        lost = [stream.lost_greeting() for stream in self.connection.streams]
+        if lost[0] is lost[1]:
+            return None
+        alone = [b"" if lost[side] else prefixes[side] for side in (0, 1)]
+        decision = negotiate(alone[0], alone[1], over=True)
+        return None if decision is None or decision.version is None or decision.confidence == "guess" else decision
 
     def _prefix(self, side: int) -> bytes:
         """The first octets of a side that take part in the negotiation; a side that was captured from some later point

@@ -56,6 +56,8 @@ class Assembly:
         self.damaged: tuple[bytes, int] | None = None
         """Octets of the message under way were lost: what was kept in front of the loss, and its stream offset."""
         self.message_count = 0
+        self.last_message = 0
+        """Stream offset of the last message."""
         self.frame_count = 0
         self.body_octets = 0
         self.recent_sizes: frozenset[int] = frozenset()
@@ -120,6 +122,7 @@ class Assembly:
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
         self.message_count += len(last)
+        self.last_message = int(offsets[first[-1]])
         self.frame_count += count
         held = np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
         self.body_octets += int(held.sum())

@@ -329,7 +329,8 @@ class Connection:
         summary = self.sink.summary
         summary.connections += 1
         summary.versions[values["version"] or "unknown"] += 1
-        summary.mechanisms[values["mechanism"] or "none"] += 1
+        without = "none" if values["version"] in ("1.0", "2.0") else "unknown"
+        summary.mechanisms[values["mechanism"] or without] += 1
         summary.handshakes[values["handshake"]] += 1
         summary.closes[values["close"]] += 1
         for side, stream in enumerate(self.streams):

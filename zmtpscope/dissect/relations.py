@@ -148,6 +148,7 @@ class Relations:
     def close(self, arrival: Arrival, closed_by: int | None) -> None:
         """The connection closed with `arrival` (FIN or RST captured), `closed_by` first."""
         self._refused_greeting(arrival, closed_by)
+        self._unanswered_request(arrival)
         for number, side in enumerate(self.sides):
             if side.pings and self.connection.said_something_after(1 - number, side.pings[0].arrival):
                 self._note_at("ZMTP31-PING-04", side.pings[0], arrival, self._unanswered_severity(1 - number))
@@ -169,6 +170,21 @@ class Relations:
         detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
         finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
         self.connection.note(closed_by, finding, arrival)
+
+    def _unanswered_request(self, arrival: Arrival) -> None:
+        """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
+        for number, stream in enumerate(self.connection.streams):
+            told = self.sides[number].type_told
+            if told is None or told.event.fields["socket_type"] != "REQ":
+                continue
+            requests = stream.assembly.message_count
+            replies = self.connection.streams[1 - number].assembly.message_count
+            if requests > replies and self.sides[1 - number].type_told is not None:
+                start = stream.assembly.last_message
+                detail = f"{requests} requests, {replies} replies"
+                finding = Finding("REQREP-06", start, stream.end - start, None, detail)
+                last = stream.arrivals.at(start)
+                self.connection.note(number, finding, Arrival(arrival.ordinal, last.packet, last.time))
 
     def _note_at(self, id_: str, moment: Moment, arrival: Arrival, severity: str | None) -> None:
         start, length = moment.event.start, moment.event.stop - moment.event.start

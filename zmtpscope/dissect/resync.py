@@ -7,6 +7,7 @@ All trials run side by side: frames that meet at one boundary are one trial, so 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +25,12 @@ ENOUGH_AT_THE_END = 5
 LEAST_FRAMES = 3
 LARGEST = 1 << 31
 SEALED = b"\x07MESSAGE"
+
+GREETING_REST = re.compile(
+    rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
+)
+"""What may be left of a 3.x greeting whose first octets were lost: at least a letter of the mechanism, all behind it,
+and the command that follows. Without looking it would pass for frames: `01 4E` begins one of 78 octets."""
 
 FOR_COMMAND = 8
 FOR_BODY = 1
@@ -67,11 +74,20 @@ class FrameSearch:
 
     `known` says that the side is known to speak `framing`, and `known_sizes` are frame sizes that it sent before octets
     were lost. Where it is not known, frames have to agree with segments too: other protocols look like frames at times.
+    `boundary` is where a frame surely begins, if that is known: the search only waits for it.
     """
 
-    def __init__(self, framing: Framing, offset: int, known: bool, known_sizes: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        framing: Framing,
+        offset: int,
+        known: bool,
+        known_sizes: frozenset[int] = frozenset(),
+        boundary: int | None = None,
+    ) -> None:
         self.framing = framing
         self.known = known
+        self.boundary = boundary
         self.base = self.origin = offset
         self.limit = offset + WINDOW
         self.known_sizes = known_sizes
@@ -90,6 +106,10 @@ class FrameSearch:
         self.edges.add(end)
         self.data += octets
         self.edges.add(end + len(octets))
+        if not self.known and self.boundary is None and self.base == self.origin and self.framing is Framing.V2:
+            self.boundary = self._behind_greeting()
+        if self.boundary is not None:
+            return Found(self.framing, self.boundary) if self.boundary <= self.end else None
         found = self._follow()
         if found is None:
             self._trim()
@@ -103,6 +123,8 @@ class FrameSearch:
     def conclude(self) -> Found | None:
         """No more octets will come in one piece with these: less evidence is enough for frames that begin at a segment
         start and end with the last octet."""
+        if self.boundary is not None:
+            return None
         trial = self.trials.get(self.end)
         if self.known and trial is not None and trial.start in self.edges and trial.score >= ENOUGH_AT_THE_END:
             return Found(self.framing, trial.start)
@@ -115,6 +137,11 @@ class FrameSearch:
     def octets_from(self, offset: int) -> bytes:
         """The octets from stream offset `offset` on, which is not in front of a trial that succeeded."""
         return bytes(self.data[offset - self.base :])
+
+    def _behind_greeting(self) -> int | None:
+        """Where the octets that came first are the last ones of a 3.x greeting: the offset of the command behind it."""
+        rest = GREETING_REST.match(self.data)
+        return None if rest is None else self.base + rest.end()
 
     def _follow(self) -> Found | None:
         end = self.base + len(self.data)

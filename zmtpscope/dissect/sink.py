@@ -52,8 +52,8 @@ class Summary:
     frames: int = 0
     body_octets: int = 0
     gaps: int = 0
-    findings: Counter[str] = field(default_factory=Counter)
-    severities: Counter[str] = field(default_factory=Counter)
+    findings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By severity and id."""
     sums: OctetSums = field(default_factory=OctetSums)
 
 

@@ -263,7 +263,7 @@ class SideStream:
             self.undissected += max(0, start - reader.position)
             self._give_up_message()
         self.pending_gap = (hole, start)
-        self.begin_search(self.end)
+        self.begin_search(self.end, self._greeting_end())
 
     def _release_remarks(self) -> None:
         held, self.held = self.held, []
@@ -275,12 +275,19 @@ class SideStream:
         self.assembly.give_up(self._context(b"".join(self.kept)))
         self.kept = []
 
-    def begin_search(self, offset: int) -> None:
-        """Look for a frame boundary from stream offset `offset` on."""
+    def _greeting_end(self) -> int | None:
+        """Where the greeting ends of which octets were lost, if that is known and still to come."""
+        end = None if self.reader is None else self.reader.greeting_end
+        return end if end is not None and end >= self.end else None
+
+    def begin_search(self, offset: int, boundary: int | None = None) -> None:
+        """Look for a frame boundary from stream offset `offset` on, or wait for the one that is known."""
         self.mode = Mode.SEARCHING
         framings = [Framing.V1, Framing.V2] if self.reader is None else [self.reader.regime.framing]
         known = self.reader is not None
-        self.searches = [FrameSearch(framing, offset, known, self.assembly.recent_sizes) for framing in framings]
+        self.searches = [
+            FrameSearch(framing, offset, known, self.assembly.recent_sizes, boundary) for framing in framings
+        ]
 
     def _search(self, octets: bytes) -> bytes:
         """Search on, piece by piece as they came. What is to be read once a boundary is found, or left over."""

@@ -93,9 +93,7 @@ class Teller:
 
         From the eleventh of a kind on findings are only counted.
         """
-        summary = self.sink.summary
-        summary.findings[finding.id] += 1
-        summary.severities[finding.severity or FINDINGS[finding.id].severity] += 1
+        self.sink.summary.findings[_severity(finding), finding.id] += 1
         key = (side, finding.id)
         self.told[key] += 1
         if self.told[key] > TOLD:
@@ -105,8 +103,7 @@ class Teller:
 
     def repeated(self, side: int, finding: Finding, last: Arrival, count: int) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
-        self.sink.summary.findings[finding.id] += count
-        self.sink.summary.severities[FINDINGS[finding.id].severity] += count
+        self.sink.summary.findings[_severity(finding), finding.id] += count
         key = (side, finding.id)
         self.told[key] = max(self.told[key], TOLD) + count
         self.last[key] = (finding, last)
@@ -130,7 +127,7 @@ class Teller:
             offset=finding.start,
             length=finding.length if located else None,
             id=finding.id,
-            severity=finding.severity or kind.severity,
+            severity=_severity(finding),
             text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
             section=kind.section,
             hint=kind.hint,
