@@ -23,7 +23,7 @@ from zmtpscope.zmtp.framing import (
     read_header_1,
     read_header_2,
 )
-from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
 from zmtpscope.zmtp.mechanisms import curve
 from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
@@ -115,6 +115,13 @@ class SideReader:
         self._memberships.forgive()
         self._undecided = content.has_commands(self.regime) and self.mechanism is None
         self._choose_lane()
+
+    @property
+    def greeting_end(self) -> int | None:
+        """The stream offset behind the greeting that is being read, where its form has a fixed size."""
+        now = self.regime
+        fixed = now.phase is Phase.GREETING and now.form is Form.GREETING_3
+        return self.position + GREETING_3_SIZE if fixed else None
 
     @property
     def repeats(self) -> dict[str, tuple[int, int | None]]:
