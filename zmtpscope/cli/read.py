@@ -159,7 +159,7 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
 
     summary, statistics = analyser.summary, captures.statistics
     if given["quiet"]:
-        for line in summary_lines(summary, statistics, captures.problems, _paint(given)):
+        for line in summary_lines(summary, statistics, captures.problems, _paint(given), chat=given["verbose"]):
             click.echo(line)
     elif not summary.connections and (statistics.packets or not captures.problems):
         counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}

@@ -160,3 +160,7 @@ class Teller:
             values = self._values("connection", self.whole, start)
             values.update(own)
             self._put(values, self.whole, ordinal, AT_THE_END)
+
+
+def _severity(finding: Finding) -> str:
+    return finding.severity or FINDINGS[finding.id].severity

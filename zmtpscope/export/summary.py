@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.text import Paint, plain
+from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.findings import FINDINGS, SEVERITIES
 
 SECOND = 1_000_000_000
@@ -18,9 +18,17 @@ LABEL = 16
 
 
 def summary_lines(
-    summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem], paint: Paint = plain
+    summary: Summary,
+    statistics: CaptureStatistics,
+    problems: Sequence[CaptureProblem],
+    paint: Paint = plain,
+    *,
+    chat: bool = False,
 ) -> Iterator[str]:
-    """What was there: packets, connections, versions, mechanisms, messages, damage, findings."""
+    """What was there: packets, connections, versions, mechanisms, messages, damage, findings.
+
+    `chat` lists also the findings that are normal events or habits, which are always counted.
+    """
     first, last = statistics.first_time, statistics.last_time
     span = ""
     if first is not None and last is not None:
@@ -34,7 +42,9 @@ def summary_lines(
         yield _line("versions", _counted(summary.versions))
         yield _line("mechanisms", _counted(summary.mechanisms))
         yield _line("socket types", _counted(summary.socket_types))
-        yield _line("handshakes", _counted(summary.handshakes))
+        unfinished = summary.handshakes["incomplete"] or summary.handshakes["failed"]
+        where = " (leave out -q to see where)" if unfinished else ""
+        yield _line("handshakes", _counted(summary.handshakes) + where)
         yield _line("ended by", _counted(summary.closes))
         yield _line("commands", _counted(summary.commands))
         yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets)")
@@ -44,18 +54,25 @@ def summary_lines(
     if summary.sums.undissected:
         damage.insert(0, f"{summary.sums.undissected} octets not understood")
     yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
-    severities = {severity: summary.severities[severity] for severity in SEVERITIES if summary.severities[severity]}
-    yield _line("findings", _counted(severities))
-    yield from _finding_lines(summary, paint)
+    yield from _finding_lines(summary.findings, paint, chat)
 
 
-def _finding_lines(summary: Summary, paint: Paint) -> Iterator[str]:
-    kinds = [(FINDINGS[id_], count) for id_, count in summary.findings.items()]
+def _finding_lines(findings: Mapping[tuple[str, str], int], paint: Paint, chat: bool) -> Iterator[str]:
+    """How many of each severity, then each kind, the worst first."""
+    counts, lines, news = [], [], True
     for severity in SEVERITIES:
-        for kind, count in sorted(kinds):
-            if kind.severity == severity:
-                hint = f" -> {kind.hint}" if kind.hint else ""
-                yield f"{count:>8} x {paint(severity, f'{severity:<5} {kind.id}')} {kind.text}{hint}"
+        kinds = sorted((id_, count) for (of, id_), count in findings.items() if of == severity)
+        if kinds:
+            counts.append(f"{severity}: {sum(count for _, count in kinds)}")
+        for id_, count in kinds:
+            if not chat and is_habitual(severity, id_):
+                news = False
+                continue
+            kind = FINDINGS[id_]
+            hint = f" -> {kind.hint}" if kind.hint else ""
+            lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {kind.text}{hint}")
+    yield _line("findings", (", ".join(counts) or "none") + ("" if news else " (--verbose lists all)"))
+    yield from lines
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
@@ -84,7 +101,7 @@ def _line(label: str, text: str) -> str:
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
     """`3.1: 12, 2.0: 1`, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda entry: -entry[1])
-    return ", ".join(f"{safe_text(word)}: {count}" for word, count in ordered) or "none"
+    return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 
 
 def _sum(counts: Mapping[str, int]) -> str:

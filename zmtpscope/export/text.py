@@ -55,6 +55,11 @@ HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
 """Notes on what libzmq always does."""
 
 
+def is_habitual(severity: str, id_: str) -> bool:
+    """Whether a finding is a normal event, or a habit of libzmq: shown to those who ask."""
+    return severity == "chat" or id_ in HABITS
+
+
 def plain(style: str, text: str) -> str:
     """No colour."""
     return text
@@ -153,7 +158,7 @@ class TextLines:
         """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
         if values["id"] == LOSS:
             return _place(values) == self.gap
-        return not self.look.chat and (values["severity"] == "chat" or values["id"] in HABITS)
+        return not self.look.chat and is_habitual(values["severity"], values["id"])
 
     def _hint(self, values: dict[str, Any]) -> str | None:
         """What to do about it; told once in a run."""

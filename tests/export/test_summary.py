@@ -1,0 +1,81 @@
+"""The closing words of a run: sums that say what they count, and nothing that is no news."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from zmtpscope.capture import CaptureStatistics, open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.sink import Summary
+from zmtpscope.export.summary import summary_lines
+
+CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
+
+
+def quiet(name: str, *, chat: bool = False) -> dict[str, str]:
+    """What `read -q` says about captures/`name`: the text of each labelled line, and of each finding by its id."""
+    captures = open_captures([str(CAPTURES / name)])
+    analyser = Analyser(Options(records=False))
+    for _ in analyser.run(captures):
+        pass
+    lines = {}
+    for line in summary_lines(analyser.summary, captures.statistics, captures.problems, chat=chat):
+        if " x " in line[:12]:
+            count, _, severity, id_, text = line.split(maxsplit=4)
+            lines[id_] = f"{count} {severity} {text}"
+        else:
+            lines[line[:16].rstrip()] = line[17:]
+    return lines
+
+
+def test_a_finding_is_listed_with_the_severity_that_it_had() -> None:
+    said = quiet("security/gssapi.pcap")
+    assert said["findings"] == "note: 1, chat: 4 (--verbose lists all)"
+    assert said["ZMTP3X-CMD-01"].startswith("1 note ")
+
+
+def test_normal_events_and_habits_are_listed_for_those_who_ask() -> None:
+    listed = {"security/curve-4.3.5.pcap": "CURVE-10", "patterns/pubsub.pcap": "ZMTP-CONN-06"}
+    for name, id_ in listed.items():
+        assert id_ not in quiet(name)
+        assert id_ in quiet(name, chat=True)
+        assert "(--verbose lists all)" in quiet(name)["findings"]
+        assert "--verbose" not in quiet(name, chat=True)["findings"]
+
+
+def test_findings_are_counted_from_the_worst_to_the_most_normal() -> None:
+    assert quiet("security/plain-wrong-password.pcap", chat=True)["findings"] == "error: 1, warn: 1, note: 1, chat: 5"
+
+
+def test_a_command_without_a_name_is_counted_in_words() -> None:
+    assert quiet("security/gssapi.pcap")["commands"] == "INITIATE: 2, without a name: 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "mechanisms"),
+    [
+        ("damage/midstream-3.0.pcap", "unknown: 1"),
+        ("versions/dealerrouter-id-bind2.2.0-conn2.2.0.pcap", "none: 1"),
+        ("versions/pubsub-bind3.2.5-conn4.3.5.pcap", "none: 1"),
+        ("patterns/pubsub.pcap", "NULL: 2"),
+    ],
+)
+def test_no_mechanism_is_told_from_one_that_nobody_saw(name: str, mechanisms: str) -> None:
+    assert quiet(name)["mechanisms"] == mechanisms
+
+
+def test_an_unfinished_handshake_points_to_what_tells_more() -> None:
+    assert quiet("security/curve-wrong-server-key.pcap")["handshakes"] == "incomplete: 5 (leave out -q to see where)"
+    assert quiet("security/plain-wrong-password.pcap")["handshakes"] == "failed: 1 (leave out -q to see where)"
+    assert quiet("patterns/pubsub.pcap")["handshakes"] == "complete: 2"
+
+
+def test_nothing_at_all_is_said_in_words() -> None:
+    assert list(summary_lines(Summary(), CaptureStatistics(), [])) == [
+        "packets          0 (0 octets)",
+        "connections      0 ZMTP",
+        "damage           none",
+        "findings         none",
+    ]
