@@ -7,7 +7,7 @@ from typing import Any
 
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.values import MASK
+from zmtpscope.export.secrets import MASK
 
 Values = dict[str, Any]
 

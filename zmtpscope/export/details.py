@@ -8,27 +8,13 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import PacketSlice
 from zmtpscope.dissect.details import Detail
 from zmtpscope.export.preview import preview, quoted
-from zmtpscope.export.values import MASK
+from zmtpscope.export.secrets import MASK, secret_spans
 from zmtpscope.zmtp.reader import FieldNode
 
 INDENT = "    "
 SHOWN_PACKETS = 8
 ROW = 16
 """Octets in a line of a hex dump."""
-
-SECRET = "plain.password"
-UNREAD = ("zmtp.command.data", "zmtp.trailing")
-"""What may hold credentials where it stands in a HELLO that could not be read."""
-
-
-def secret_spans(tree: FieldNode) -> list[range]:
-    """The stream offsets of passwords in a unit."""
-    spans, hello = [], False
-    for leaf in tree.leaves():
-        hello = hello or (leaf.name == "zmtp.command.name" and leaf.value == "HELLO")
-        if leaf.name == SECRET or (hello and leaf.name in UNREAD):
-            spans.append(range(leaf.start, leaf.start + leaf.length))
-    return spans
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:

@@ -8,10 +8,8 @@ from typing import Any
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.rows import frame_values, message_values
+from zmtpscope.export.secrets import hidden_fields
 from zmtpscope.records import SCHEMA
-
-MASK = "***"
-"""What stands in place of a secret, whatever its size."""
 
 LARGEST_INT = 2**63 - 1
 
@@ -70,9 +68,5 @@ def _public(values: dict[str, Any], show_secrets: bool) -> dict[str, Any]:
     if values["file"] is not None and not values["file"].isascii():
         changes["file"] = file_name(values["file"])
     if values["record"] == "command" and not show_secrets:
-        if values["password"] is not None:
-            changes["password"] = MASK
-        if values["name"] == "HELLO" and values["data"] is not None:
-            # a HELLO that could not be read may hold credentials anywhere
-            changes["data"] = None
+        changes.update(hidden_fields(values))
     return {**values, **changes} if changes else values

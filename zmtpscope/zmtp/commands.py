@@ -62,6 +62,8 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
     layout = _read_name(reader, regime, fields)
     if layout is not None and whole:
         layout.read(reader, regime, fields)
+    elif layout is None and _may_hold_password(regime):
+        plain.read_unknown(reader, regime, fields)
     elif whole:
         read_opaque(reader, regime, fields)
     else:
@@ -69,12 +71,16 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
     return layout
 
 
+def _may_hold_password(regime: Regime) -> bool:
+    """Whether a command that cannot be read may be a HELLO of PLAIN."""
+    return regime.mechanism == "PLAIN" and regime.phase is Phase.HANDSHAKE
+
+
 def _read_name(reader: Reader, regime: Regime, fields: Fields) -> Layout | None:
-    if regime.mechanism == "PLAIN":
-        if reader.starts_with(plain.MANGLED_ERROR):
-            return _read_mangled(reader, fields, "ERROR", plain.MANGLED_ERROR, "PLAIN-06")
-        if regime.phase is Phase.HANDSHAKE and reader.starts_with(plain.MANGLED_HELLO):
-            return _read_mangled(reader, fields, "HELLO", plain.MANGLED_HELLO, "PLAIN-07")
+    if regime.mechanism == "PLAIN" and reader.starts_with(plain.MANGLED_ERROR):
+        return _read_mangled(reader, fields, "ERROR", plain.MANGLED_ERROR, "PLAIN-06")
+    if regime.mechanism in ("PLAIN", None) and reader.starts_with(plain.MANGLED_HELLO):
+        return _read_mangled(reader, fields, "HELLO", plain.MANGLED_HELLO, "PLAIN-07")
     if regime.early and starts_padded(reader):
         name = reader.text("zmtp.command.name_padded", 8).rstrip(" ")
         reader.show(name)
@@ -87,7 +93,8 @@ def _read_name(reader: Reader, regime: Regime, fields: Fields) -> Layout | None:
         return None
     if length > reader.left:
         reader.finding("ZMTP3X-CMD-03", reader.body, 1)
-        fields["name"] = reader.text("zmtp.command.name", reader.left)
+        if not _may_hold_password(regime):
+            fields["name"] = reader.text("zmtp.command.name", reader.left)
         return None
     reader.name_span = (reader.body + 1, length)
     name = reader.text("zmtp.command.name", length)

@@ -29,6 +29,7 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
         start = reader.offset
         fields["password"] = reader.text("plain.password", length)
     except Cut:
+        fields.pop("username", None)  # a length lies, so it may have taken in the password
         reader.finding("PLAIN-01")
         return
     if length:
@@ -36,6 +37,12 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
     if reader.left:
         reader.finding("PLAIN-02", reader.offset, reader.left)
         reader.rest("zmtp.trailing")
+
+
+def read_unknown(reader: Reader, regime: Regime, fields: Fields) -> None:
+    """A handshake command that PLAIN does not have: perhaps a HELLO, and nobody knows where its password stands."""
+    if reader.left:
+        fields["password"] = reader.text("plain.password", reader.left)
 
 
 def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:

@@ -1,0 +1,47 @@
+"""Where passwords stand: in the fields of a command, and in the octets of its field tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zmtpscope.zmtp.reader import FieldNode, Value
+
+MASK = "***"
+"""What stands in place of a secret, whatever its size."""
+
+PASSWORD, USER, USER_SIZE, PASSWORD_SIZE = (
+    "plain.password",
+    "plain.username",
+    "plain.username_len",
+    "plain.password_len",
+)
+NAMES = ("zmtp.command.name", "zmtp.command.name_padded")
+UNREAD = ("zmtp.command.data", "zmtp.trailing")
+"""What may hold a password where it stands in a HELLO: of PLAIN behind a length that lies, or of who knows what."""
+
+
+def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """What to show in place of the secrets in the fields of a command."""
+    hidden: dict[str, Any] = {}
+    if values["password"] is not None:
+        hidden["password"] = MASK
+    if values["data"] is not None and _is_hello(values["name"]):
+        hidden["data"] = None
+    return hidden
+
+
+def secret_spans(tree: FieldNode) -> list[range]:
+    """The stream offsets of secrets in a unit."""
+    leaves = list(tree.leaves())
+    names = {leaf.name for leaf in leaves}
+    secret = {PASSWORD}
+    if USER_SIZE in names or any(leaf.name in NAMES and _is_hello(leaf.value) for leaf in leaves):
+        secret.update(UNREAD)
+    if PASSWORD_SIZE not in names:  # a length lies, so the user name may have taken in the password
+        secret.add(USER)
+    return [range(leaf.start, leaf.start + leaf.length) for leaf in leaves if leaf.name in secret]
+
+
+def _is_hello(name: Value) -> bool:
+    """Whether a command is called HELLO, in whatever spelling."""
+    return isinstance(name, str) and name.strip().casefold() == "hello"
