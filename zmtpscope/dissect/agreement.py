@@ -127,7 +127,8 @@ class Agreement:
         if all(stream.mode is not Mode.NEGOTIATING for stream in self.connection.streams):
             self.settled = True
             return
-        over = over or max(map(len, prefixes)) >= PREFIX_LIMIT
+        waiting = [stream.end for stream in self.connection.streams if stream.mode is Mode.NEGOTIATING]
+        over = over or max(waiting) >= PREFIX_LIMIT
         if self.forced is not None and self.forced.version is not None:
             if over or waited or min(map(len, prefixes)) >= SIGNATURE:
                 self._force(self.forced, prefixes, arrival)
@@ -139,13 +140,14 @@ class Agreement:
             self._apply(decision, arrival)
 
     def _by_the_other_side(self, prefixes: list[bytes]) -> Decision | None:
-        """What the whole greeting of one side says, where octets of the other side's greeting were lost."""
-        lost = [stream.lost_greeting() for stream in self.connection.streams]
-        if lost[0] is lost[1]:
-            return None
-        alone = [b"" if lost[side] else prefixes[side] for side in (0, 1)]
-        decision = negotiate(alone[0], alone[1], over=True)
-        return None if decision is None or decision.version is None or decision.confidence == "guess" else decision
+        """What the greeting of one side says by itself, where octets of the other side were lost."""
+        for side, stream in enumerate(self.connection.streams):
+            if stream.lost_greeting():
+                alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
+                decision = negotiate(alone[0], alone[1], over=True)
+                if decision is not None and decision.version is not None and decision.confidence != "guess":
+                    return decision
+        return None
 
     def _prefix(self, side: int) -> bytes:
         """The first octets of a side that take part in the negotiation; a side that was captured from some later point
@@ -163,7 +165,8 @@ class Agreement:
     def _apply(self, decision: Decision, arrival: Arrival) -> None:
         connection = self.connection
         self.settled = True
-        self.decision = decision
+        if decision.version is not None or not any(stream.lost_greeting() for stream in connection.streams):
+            self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self.version = decision.version
         if any(form not in SILENT_FORMS for form in decision.forms):
             connection.identified = True
@@ -171,7 +174,7 @@ class Agreement:
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             form = decision.forms[side]
-            if form is Form.ALIEN and self.forced is not None:
+            if (form is Form.ALIEN and self.forced is not None) or (self.version is None and stream.lost_greeting()):
                 stream.search_from_the_start()
                 continue
             stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)

@@ -168,7 +168,7 @@ class SideReader:
         self._conduct.forgive()
         self._nonces.forgive()
         self._memberships.forgive()
-        if self.regime.phase is Phase.GREETING and self.regime.version is not None:
+        if self.regime.phase is Phase.GREETING:
             self._begin_amid_traffic()
             self._change(phase=Phase.TRAFFIC)
 

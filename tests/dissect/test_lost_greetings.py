@@ -1,0 +1,86 @@
+"""What is read where the capture lacks octets of a greeting, or begins inside one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, records
+
+GREETING = 64
+TASKS = [b"task %d" % number for number in range(20)]
+
+
+def talk(cuts: tuple[int, ...], syn: bool = True) -> Conversation:
+    """A PUB and a SUB: the octets up to the messages are cut at `cuts`, then each message is a packet of its own."""
+    conversation = Conversation(syn=syn)
+    conversation.send(0, hello("PUB"), cuts)
+    conversation.send(1, hello("SUB"), cuts)
+    for task in TASKS:
+        conversation.send(0, message(task))
+        conversation.acknowledge(1)
+    conversation.close()
+    return conversation
+
+
+def without(conversation: Conversation, lost: dict[int, range]) -> Conversation:
+    """The capture lacks the packets of a side that begin in `lost[side]`, an offset into its stream."""
+    first = {packet.side: packet.sequence + 1 for packet in reversed(conversation.packets[:2])}
+    conversation.packets = [
+        packet
+        for packet in conversation.packets
+        if not packet.payload or packet.sequence - first[packet.side] not in lost.get(packet.side, ())
+    ]
+    return conversation
+
+
+def bodies(found: list[dict[str, Any]]) -> list[bytes]:
+    return [record["bodies"][0] for record in found if record["record"] == "message"]
+
+
+@pytest.mark.parametrize("cuts", [(10, 64), (10, 11, 64), (10, 12)])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_the_other_sides_greeting_tells_the_version(cuts: tuple[int, ...], side: int, size: int) -> None:
+    conversation = without(talk(cuts), {side: range(10, GREETING)})
+    found, analyser = records(Capture(conversation.packets, size))
+    assert bodies(found) == TASKS
+    connection = found[-1]
+    assert (connection["version"], connection["confidence"]) == ("3.1", "likely")
+    assert analyser.summary.sums.hold()
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_frames_are_found_where_both_greetings_were_lost(size: int) -> None:
+    conversation = without(talk((10, 64)), {0: range(10, 90), 1: range(10, 90)})
+    found, analyser = records(Capture(conversation.packets, size))
+    assert bodies(found) == TASKS
+    assert (found[-1]["version"], found[-1]["handshake"]) == (None, "unseen")
+    assert analyser.summary.sums.hold()
+
+
+@pytest.mark.parametrize("start", range(2, 16))
+@pytest.mark.parametrize("behind", [GREETING, GREETING + 27])
+def test_a_capture_that_begins_inside_a_greeting_takes_none_of_it_for_frames(start: int, behind: int) -> None:
+    """`01 4E`, the minor and the first letter of NULL, begin a frame of 78 octets that ends where the READY of a PUB
+    ends."""
+    conversation = talk((start, behind))
+    conversation.packets = [packet for packet in conversation.packets[3:] if packet.payload[:1] != b"\xff"]
+    found, _ = records(Capture(conversation.packets))
+    assert bodies(found) == TASKS
+    assert [record["name"] for record in found if record["record"] == "command"] == ["READY", "READY"]
+
+
+def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
+    """Nothing was agreed before the hole, so the octets behind it are read as traffic or not at all."""
+    conversation = Conversation()
+    conversation.send(0, hello("PUB")[:GREETING])
+    conversation.send(1, hello("SUB"), (11,))
+    del conversation.packets[-1]
+    conversation.send(1, b"\3" + (320).to_bytes(8, "big") + b"long" * 80 + message(b"x" * 300))
+    conversation.close()
+    found, analyser = records(Capture(conversation.packets))
+    assert [record["offset"] for record in found if record["record"] == "greeting"] == [0]
+    assert analyser.summary.sums.hold()
