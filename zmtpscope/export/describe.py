@@ -14,6 +14,12 @@ Values = dict[str, Any]
 STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authentication itself failed"}
 """What the authentication codes mean that ERROR carries (27/ZAP)."""
 
+MOST_PROPERTIES = 8
+"""So many properties have their place in the line."""
+
+LONGEST_SENTENCE = 400
+"""Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
+
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 
@@ -30,7 +36,7 @@ def describe_greeting(values: Values) -> str:
     if version is None:
         words.append("signature only" if length == SIGNATURE_SIZE else f"incomplete, {length} octets")
     elif mechanism is not None:
-        words += [version, quoted(mechanism) if not mechanism.isalnum() else mechanism]
+        words += [version, mechanism if mechanism.isascii() and mechanism.isalnum() else quoted(mechanism)]
     elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
         words.append(f"{version} incomplete, {length} of {GREETING_3_SIZE} octets")
     else:
@@ -63,9 +69,10 @@ def describe_command(values: Values) -> str:
         words.append(f"password {values['password'] if values['password'] == MASK else quoted(values['password'])}")
     if values["version"] is not None:
         words.append(f"CurveZMQ {values['version']}")
-    for each in values["metadata"] or ():
-        if each["name"].lower() not in ("socket-type", "identity"):
-            words.append(f"{safe_text(each['name'][:40])}={quoted(each['value'])}")
+    properties = [each for each in values["metadata"] or () if each["name"].lower() not in ("socket-type", "identity")]
+    words += [f"{safe_text(each['name'][:40])}={quoted(each['value'])}" for each in properties[:MOST_PROPERTIES]]
+    if len(properties) > MOST_PROPERTIES:
+        words.append(f"and {len(properties) - MOST_PROPERTIES} more")
     if values["data"]:
         words.append(preview(values["data"], len(values["data"]), 40))
     name = values["name"] or ""
@@ -87,7 +94,9 @@ def describe_finding(values: Values) -> str:
     """Severity, id and sentence; the hint is told apart by the caller."""
     count = values["count"] or 1
     more = "" if count == 1 else f" ({count} times more, the last in packet {values['last_packet']})"
-    return f"{values['severity']} {values['id']} {safe_text(values['text'])}{more}"
+    text = values["text"]
+    shown = text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE - 1]}…"
+    return f"{values['severity']} {values['id']} {safe_text(shown)}{more}"
 
 
 def _duration(nanoseconds: int) -> str:

@@ -15,6 +15,9 @@ LEAST_PREVIEW = 24
 MOST_SIZES = 5
 """So many frames have their sizes in the line."""
 
+MOST_ADDRESSES = 5
+"""So many addresses of an envelope are in the line; each takes a hop, and few networks have more."""
+
 TOPIC = 256
 """Octets of a topic that are looked at."""
 
@@ -66,8 +69,11 @@ class RunWords:
         if not self.simple:
             envelope = envelope_length(run, first, last)
             if envelope is not None:
-                for frame in range(first, first + envelope - 1):
+                addresses = envelope - 1
+                for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
                     what += f" via {quoted(to_text(self._head(frame, TOPIC) or b''), 20)}"
+                if addresses > MOST_ADDRESSES:
+                    what += f" and {addresses - MOST_ADDRESSES} more"
                 first += envelope
             elif run.socket_type in GROUPED and first < last:
                 what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"

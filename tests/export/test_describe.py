@@ -1,0 +1,52 @@
+"""What a record says stays short and safe, however much a peer puts into it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation
+from zmtpscope.dissect import Analyser, MessageRun, Options
+from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting
+from zmtpscope.export.rows import RunWords
+from zmtpscope.records import empty
+
+LONGEST = 1000
+"""Characters that a line may have where a peer does its worst."""
+
+
+@pytest.mark.parametrize("filler", ["\u3164", "\u115f\u1160", "\uffa0"])
+def test_a_mechanism_of_letters_that_nobody_sees_is_escaped(filler: str) -> None:
+    assert filler.isalnum()
+    values = empty("greeting") | {"version_announced": "3.1", "mechanism": f"NULL{filler}", "length": 64}
+    assert filler not in describe_greeting(values)
+
+
+def test_a_thousand_properties_are_counted() -> None:
+    metadata = [{"name": f"X-{number}", "value": "v" * 50} for number in range(1000)]
+    said = describe_command(empty("command") | {"name": "READY", "metadata": metadata, "length": 60_000})
+    assert 'X-0="' in said
+    assert "and 992 more" in said
+    assert len(said) < LONGEST
+
+
+def test_a_finding_about_a_very_long_name_is_cut() -> None:
+    values = empty("finding") | {"id": "ZMTP3X-META-08", "severity": "error", "text": "Types: " + "A" * 900_000}
+    said = describe_finding(values)
+    assert said.startswith("error ZMTP3X-META-08 Types: AAA")
+    assert len(said) < LONGEST
+
+
+def test_an_envelope_of_a_thousand_addresses_is_counted() -> None:
+    talk = Conversation()
+    talk.send(0, hello("REQ") + message(*([b"address"] * 1000), b"", b"question"))
+    talk.send(1, hello("ROUTER"))
+    (run,) = [run for batch in Analyser(Options()).run(Capture(talk.packets)) for run in batch.runs]
+    assert isinstance(run, MessageRun)
+    assert np.count_nonzero(run.sizes == 0) == 1
+    said = RunWords(run, Options(), None).describe(0, 0)
+    assert 'via "address"' in said
+    assert "and 995 more" in said
+    assert "question" in said
+    assert len(said) < LONGEST
