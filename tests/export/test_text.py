@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.text import STYLES, Look, TextLines
@@ -19,9 +19,11 @@ CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json")
 
 
-def text(name: str, *, options: Options | None = None, form: str = "r", **look: bool | int) -> str:
+def text(
+    name: str, *, options: Options | None = None, form: str = "r", packets: int | None = None, **look: bool | int
+) -> str:
     """What `read` prints for captures/`name`."""
-    captures = open_captures([str(CAPTURES / name)])
+    captures = open_captures([str(CAPTURES / name)], packet_limit=packets)
     options = options or Options(details=bool(look.get("tree") or look.get("hex")))
     made = TextLines(Look(Clock(form, lambda: captures.statistics.first_time), **look), options)
     return "".join(line for batch in Analyser(options).run(captures) for line in made.lines(batch))
@@ -227,3 +229,23 @@ def test_greetings_in_words(changes: dict[str, object], shown: str) -> None:
 )
 def test_commands_in_words(changes: dict[str, object], shown: str) -> None:
     assert DESCRIBE["command"]({**empty("command"), "length": 10, **changes}) == shown
+
+
+def test_a_connection_that_began_before_the_capture_says_what_nobody_knows() -> None:
+    last = what(text("damage/midstream-3.0.pcap"))[-1]
+    assert re.match("connection 1 closed by .* after more than .* ms, version unknown, start not captured, mess", last)
+    forced = Options(decode_as=(DecodeAs("conn", 1, "3.0", "NULL"),))
+    last = what(text("damage/midstream-3.0.pcap", options=forced))[-1]
+    assert re.search(r" ms, 3\.0 NULL, start not captured, messages >4 <4$", last)
+
+
+def test_a_capture_that_ends_inside_a_greeting_leaves_the_version_open() -> None:
+    last = what(text("patterns/pubsub.pcap", packets=19))[-1]
+    assert re.search("still open at the end of the capture, after .* ms, no version agreed yet, mess", last)
+
+
+def test_a_gap_says_how_it_is_known_and_what_became_of_the_rest() -> None:
+    gaps = [line for line in what(text("damage/holes.pcap")) if line.startswith("gap of ")]
+    assert "not captured (acknowledged by the receiver), no frame found behind it" in gaps[0]
+    assert gaps[1].endswith("not captured (acknowledged by the receiver), reading goes on at offset 9497")
+    assert "(waited for until the end)" in text("damage/one-segment-lost.pcap")

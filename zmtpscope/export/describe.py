@@ -20,6 +20,9 @@ MOST_PROPERTIES = 8
 LONGEST_SENTENCE = 400
 """Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
 
+GIVEN_UP = {"end of the connection": "waited for until the end"}
+"""Why a gap will not be filled, where the record says it too short for a sentence."""
+
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 
@@ -86,8 +89,9 @@ def describe_command(values: Values) -> str:
 def describe_gap(values: Values) -> str:
     """How much is missing and where reading goes on."""
     resumed = values["resumed_at"]
-    behind = "not read on" if resumed is None else f"read on at offset {resumed}"
-    return f"gap of {values['bytes']} octets at offset {values['offset']}, {behind}: {values['reason']}"
+    behind = "no frame found behind it" if resumed is None else f"reading goes on at offset {resumed}"
+    why = GIVEN_UP.get(values["reason"], values["reason"])
+    return f"gap of {values['bytes']} octets at offset {values['offset']}, not captured ({why}), {behind}"
 
 
 def describe_finding(values: Values) -> str:
@@ -107,17 +111,23 @@ def describe_connection(values: Values) -> str:
     """How it ended, what it spoke, how much each side said."""
     by = values["closed_by"]
     closer = "" if by is None else f" by {endpoint(values[f'ip_{by}'], values[f'port_{by}'])}"
-    end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": "still open at the end", "evicted": "given up"}
-    words = [f"connection {values['conn']} {end.get(values['close'], values['close'])}"]
-    words[0] += f" after {_duration(values['end_ns'] - values['start_ns'])}"
-    if values["handshake"] == "unseen":
-        words.append("start not captured")
-    elif values["version"] is None:
-        words.append("no version agreed")
-    else:
+    still = "still open at the end of the capture,"
+    end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": still, "evicted": "given up"}
+    words = [f"connection {values['conn']} {end.get(values['close'], values['close'])} after"]
+    if values["opened_by"] is None:
+        words[0] += " more than"
+    words[0] += f" {_duration(values['end_ns'] - values['start_ns'])}"
+    unseen = values["handshake"] == "unseen"
+    if values["version"] is not None:
         words.append(f"{values['version']} {safe_text(values['mechanism'] or '')}".rstrip())
-        if values["handshake"] != "complete":
-            words.append(f"handshake {values['handshake']}")
+    elif unseen:
+        words.append("version unknown")
+    else:
+        words.append("no version agreed yet" if values["close"] == "open" else "no version agreed")
+    if unseen:
+        words.append("start not captured")
+    elif values["version"] is not None and values["handshake"] != "complete":
+        words.append(f"handshake {values['handshake']}")
     words.append(f"messages >{values['messages_0']} <{values['messages_1']}")
     if values["gap_bytes"]:
         words.append(f"{values['gap_bytes']} octets lost")
