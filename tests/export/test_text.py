@@ -12,7 +12,7 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.text import STYLES, Look, TextLines
+from zmtpscope.export.text import STYLES, End, Look, TextLines
 from zmtpscope.records import RECORDS, empty
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
@@ -249,3 +249,29 @@ def test_a_gap_says_how_it_is_known_and_what_became_of_the_rest() -> None:
     assert "not captured (acknowledged by the receiver), no frame found behind it" in gaps[0]
     assert gaps[1].endswith("not captured (acknowledged by the receiver), reading goes on at offset 9497")
     assert "(waited for until the end)" in text("damage/one-segment-lost.pcap")
+
+
+def test_long_identities_keep_the_columns() -> None:
+    lines = text("faults/identity-256.pcap").splitlines()
+    named = [line for line in lines if 'DEALER "iiiiiiiiiiiiiii…"' in line]
+    assert len(named) > 3
+    assert len({line.index(" > ") for line in named}) == 1
+
+
+def test_a_socket_type_of_any_length_and_kind_takes_little_room() -> None:
+    end = End("127.0.0.1:5555")
+    end.learn("PUB" + "\x1b[31m" * 10, "\x00" * 255, "READY")
+    assert end.label == r'127.0.0.1:5555 PUB\x1b[31m\ "\x00\x00\x00\x0…"'
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_words_are_not_broken_on_a_terminal(width: int) -> None:
+    for name in ("security/plain-wrong-password.pcap", "patterns/pubsub.pcap", "damage/midstream-3.0.pcap"):
+        assert all(len(line) <= width for line in text(name, width=width).splitlines())
+
+
+def test_messages_have_a_line_of_their_own_on_a_narrow_terminal() -> None:
+    lines = text("patterns/pubsub.pcap", width=80).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("    30 "))
+    assert lines[first].endswith(" > 127.0.0.1:49692 SUB")
+    assert lines[first + 1] == '          message 2 parts 7+9 octets "a.topic"  payload 0'

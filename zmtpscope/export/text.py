@@ -18,6 +18,7 @@ from zmtpscope.dissect.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE, closing_hint, endpoint
 from zmtpscope.export.details import hex_lines, tree_lines
+from zmtpscope.export.fold import INDENT, fold, is_below
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
@@ -42,7 +43,8 @@ STYLES = {
     "chat": "dim",
 }
 
-NARROWEST, WIDEST = 21, 42
+LONGEST_TYPE, LONGEST_IDENTITY = 12, 16
+NARROWEST, WIDEST = 21, 48
 """Columns of an endpoint: they grow with what stands in them; what is wider than this moves its own line only."""
 
 MOST_WHOS = 1000
@@ -95,9 +97,9 @@ class End:
         self.last_said = said
         words = [self.address]
         if self.socket_type:
-            words.append(safe_text(self.socket_type[:20]))
+            words.append(safe_text(self.socket_type)[:LONGEST_TYPE])
         if self.identity:
-            words.append(quoted(self.identity, 20))
+            words.append(quoted(self.identity, LONGEST_IDENTITY))
         self.label = " ".join(words)
 
 
@@ -152,7 +154,7 @@ class TextLines:
             what += f" -> {hint}"
         if kind == "connection":
             del self.ends[values["conn"]]
-        return self._prefix(packet, time, ends, values["side"])[0] + what
+        return self._folded(*self._prefix(packet, time, ends, values["side"]), what)
 
     def _left_out(self, values: dict[str, Any]) -> bool:
         """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
@@ -176,7 +178,11 @@ class TextLines:
         reference = words.packets[index]
         packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
         prefix, used = self._prefix(packet, words.times[index], self._ends_of(stream), stream.side)
-        return prefix + words.describe(index, used)
+        return self._folded(prefix, used, words.describe(index, INDENT if is_below(used, self.look.width) else used))
+
+    def _folded(self, prefix: str, used: int, what: str) -> str:
+        """A line; on a terminal as many as it takes."""
+        return prefix + what if self.look.width is None else fold(prefix, used, what, self.look.width)
 
     def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
         found = details(item, index)

@@ -1,0 +1,47 @@
+"""Lines that are too long for the terminal, folded between words. What goes to a file or a pipe is never folded."""
+
+from __future__ import annotations
+
+import re
+
+LEAST = 40
+"""Columns that the last column needs to stay beside the others."""
+
+INDENT = 10
+"""Where it stands on a line of its own."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def is_below(used: int, width: int | None) -> bool:
+    """Whether words behind `used` columns go on a line of their own when they do not fit."""
+    return width is not None and width - used < LEAST
+
+
+def fold(prefix: str, used: int, words: str, width: int) -> str:
+    """`prefix`, which takes `used` columns, and `words` behind it, in lines of at most `width` where spaces allow it.
+
+    What does not fit goes on below the first word.
+    """
+    if used + _length(words) <= width:
+        return prefix + words
+    lines, indent = [prefix], used
+    if is_below(used, width):
+        lines, indent = [prefix.rstrip(), " " * INDENT], INDENT
+    column = indent
+    for word in words.split(" "):
+        length = _length(word)
+        if column > indent:
+            if column + 1 + length <= width:
+                lines[-1] += " "
+                column += 1
+            else:
+                lines.append(" " * indent)
+                column = indent
+        lines[-1] += word
+        column += length
+    return "\n".join(lines)
+
+
+def _length(text: str) -> int:
+    return len(_COLOUR.sub("", text)) if "\x1b" in text else len(text)
