@@ -84,3 +84,19 @@ def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
     found, analyser = records(Capture(conversation.packets))
     assert [record["offset"] for record in found if record["record"] == "greeting"] == [0]
     assert analyser.summary.sums.hold()
+
+
+def test_an_acknowledgment_that_carries_octets_does_not_tell_where_the_other_side_began() -> None:
+    """It may acknowledge octets that were lost: `03 01 4E 55` behind a lost signature is a 1.0 frame, too."""
+    conversation = Conversation()
+    conversation.send(1, hello("PUSH")[:10])
+    conversation.send(0, hello("PULL")[:11])
+    conversation.send(1, hello("PUSH")[10:GREETING])
+    conversation.send(0, hello("PULL")[11:])
+    conversation.send(1, hello("PUSH")[GREETING:])
+    for task in TASKS:
+        conversation.send(1, message(task))
+    conversation.close()
+    found, _ = records(Capture([conversation.packets[0], *conversation.packets[4:]]))
+    assert bodies(found) == TASKS
+    assert found[-1]["version"] in (None, "3.1")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import zip_longest
 from random import Random
 
 import pytest
@@ -37,6 +40,63 @@ def test_p1_blocks_of_any_size_give_the_same_records(packets: list[Packet], data
     whole, _ = records(Capture(packets), EVERYTHING)
     blocks, _ = records(Capture(packets, size), EVERYTHING)
     assert blocks == whole
+
+
+def together(*conversations: Conversation) -> list[Packet]:
+    """The packets of all in turn, each from ports of its own."""
+    packets = [
+        [replace(packet, ports=(50_000 + number, 5555)) for packet in conversation.packets]
+        for number, conversation in enumerate(conversations)
+    ]
+    return [packet for turn in zip_longest(*packets) for packet in turn if packet is not None]
+
+
+def lossy(lost: Callable[[Packet], bool]) -> Conversation:
+    """A PUB that sends messages of three frames, and now and then a large one in two packets, to a SUB that
+    acknowledges; but for the packets that are lost."""
+    talk = Conversation()
+    talk.send(0, hello("PUB"), cuts=(10, 64))
+    talk.send(1, hello("SUB"), cuts=(10, 64))
+    for number in range(90):
+        talk.send(0, message(b"ab", b"%03d" % number, b"") if number % 9 else message(b"x" * 2000), cuts=(1448,))
+        talk.acknowledge(1)
+    talk.close()
+    talk.packets = [packet for packet in talk.packets if not lost(packet)]
+    return talk
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 50])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        lambda packet: packet.payload.startswith(b"x" * 500),
+        lambda packet: packet.payload[:3] == b"\3\1N" or b"002" in packet.payload,
+        lambda packet: 2 < len(packet.payload) < 65 and packet.sequence in (1011, 9011),
+        lambda packet: len(packet.payload) == 12 and packet.payload[6:9] not in (b"010", b"020", b"030"),
+    ],
+    ids=["second half of messages", "inside the greetings", "both greetings", "most messages"],
+)
+def test_p1_what_is_read_around_holes_does_not_depend_on_blocks(lost: Callable[[Packet], bool], size: int) -> None:
+    packets = together(lossy(lost), lossy(lambda packet: False), lossy(lost))
+    whole, _ = records(Capture(packets))
+    blocks, _ = records(Capture(packets, size))
+    assert blocks == whole
+
+
+def test_p1_a_version_is_settled_by_its_last_octet_however_much_came_before() -> None:
+    talk = Conversation()
+    talk.send(1, hello("PULL"), cuts=(10, 64))
+    late = talk.packets[-2:]
+    del talk.packets[-2:]
+    talk.send(0, hello("PUSH") + message(b"x" * 2000))
+    talk.packets += late
+    talk.send(0, message(b"y"))
+    talk.close()
+    whole, _ = records(Capture(talk.packets))
+    blocks, _ = records(Capture(talk.packets, 1))
+    assert blocks == whole
+    settled = next(record for record in blocks if record.get("id") == "ZMTP-CONN-06")
+    assert settled["packet"] == 6
 
 
 @given(packets=connections(), data=st.data())

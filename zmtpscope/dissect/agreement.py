@@ -25,7 +25,7 @@ WAIT_LIMIT = 3_000_000_000
 
 SILENT_FORMS = (Form.NOTHING, Form.WAIT, Form.ALIEN)
 EAGER = 1024
-"""Up to this many octets every segment may settle the version; then it is weighed each time they have doubled."""
+"""Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
 
 SIGNATURE = 10
 MAJOR_AT, MINOR_AT = 10, 11
@@ -50,8 +50,8 @@ class Agreement:
         self.decision: Decision | None = None
         self.version: str | None = None
         self.first_octets: Arrival | None = None
-        self.weighed = 0
-        """How many octets there were when the version was last weighed."""
+        self.weighed = [0, 0]
+        """How many octets of each side there were when the version was last weighed."""
 
     def advance(self, view: BlockView) -> None:
         """Take pieces of both sides until the version is settled; the rest of the block is left to the bulk way."""
@@ -119,11 +119,10 @@ class Agreement:
         `waited`: a side has waited for the other long enough, so what is there decides, if it decides anything. `over`:
         no more octets will come, so it decides in any case.
         """
-        total = sum(stream.end for stream in self.connection.streams)
-        if self.settled or (not (waited or over) and EAGER < total < 2 * self.weighed):
+        if self.settled or not (waited or over or self._has_news()):
             return
-        self.weighed = total
-        prefixes = [self._prefix(side) for side in (0, 1)]
+        self.weighed = [stream.end for stream in self.connection.streams]
+        prefixes = [self._prefix(side, arrival) for side in (0, 1)]
         if all(stream.mode is not Mode.NEGOTIATING for stream in self.connection.streams):
             self.settled = True
             return
@@ -139,6 +138,14 @@ class Agreement:
         if decision is not None and (over or not waited or decision.version is not None):
             self._apply(decision, arrival)
 
+    def _has_news(self) -> bool:
+        """Whether a side has sent enough since the version was last weighed to weigh it again."""
+        ends = [stream.end for stream in self.connection.streams]
+        return any(
+            end != before and (end <= EAGER or end >= 2 * before)
+            for end, before in zip(ends, self.weighed, strict=True)
+        )
+
     def _by_the_other_side(self, prefixes: list[bytes]) -> Decision | None:
         """What the greeting of one side says by itself, where octets of the other side were lost."""
         for side, stream in enumerate(self.connection.streams):
@@ -149,7 +156,7 @@ class Agreement:
                     return decision
         return None
 
-    def _prefix(self, side: int) -> bytes:
+    def _prefix(self, side: int, arrival: Arrival) -> bytes:
         """The first octets of a side that take part in the negotiation; a side that was captured from some later point
         on takes no part, unless it begins with a signature."""
         stream = self.connection.streams[side]
@@ -158,7 +165,7 @@ class Agreement:
         prefix = stream.prefix()
         known = self.forced is not None and self.forced.version is not None
         if not (known or self.connection.tcp[side].begun) and stream.queue and not begins_like_a_signature(prefix):
-            stream.search_from_the_start()
+            stream.search_from_the_start(arrival.ordinal)
             return b""
         return prefix
 
@@ -175,12 +182,17 @@ class Agreement:
                 continue
             form = decision.forms[side]
             if (form is Form.ALIEN and self.forced is not None) or (self.version is None and stream.lost_greeting()):
-                stream.search_from_the_start()
+                stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
             stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)
             for finding in decision.findings[side] if connection.identified else ():
                 if finding.id != "ZMTP-CONN-03" or connection.ended(side):  # else the file ends, not the stream
                     connection.note(side, finding, arrival)
+
+    def _framings(self) -> tuple[Framing, ...]:
+        """What framings a side may speak that begins with a hole."""
+        versioned = any(announces_a_version(stream.prefix()) for stream in self.connection.streams)
+        return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
 
     def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
         """How a side is read from its first octet on; None where it is left alone."""
@@ -228,6 +240,11 @@ def begins_like_a_signature(prefix: bytes) -> bool:
     if len(prefix) < SIGNATURE:
         return prefix == b"\xff\x00\x00\x00\x00\x00\x00\x00\x00\x7f"[: len(prefix)]
     return prefix[0] == 0xFF and prefix[9] == 0x7F and int.from_bytes(prefix[1:9]) <= 256
+
+
+def announces_a_version(prefix: bytes) -> bool:
+    """Whether these octets are a signature and a version."""
+    return len(prefix) > SIGNATURE and begins_like_a_signature(prefix) and prefix[MAJOR_AT] > 0
 
 
 def announces_version_3(prefix: bytes) -> bool:

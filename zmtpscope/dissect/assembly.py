@@ -60,7 +60,8 @@ class Assembly:
         """Stream offset of the last message."""
         self.frame_count = 0
         self.body_octets = 0
-        self.recent_sizes: frozenset[int] = frozenset()
+        self.recent_sizes: list[int] = []
+        """The sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageRun] = []
         self.frame_runs: list[FrameRun] = []
 
@@ -126,7 +127,7 @@ class Assembly:
         self.frame_count += count
         held = np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
         self.body_octets += int(held.sum())
-        self.recent_sizes = frozenset(sizes[-KNOWN_SIZES:].tolist())
+        self.recent_sizes = [*self.recent_sizes, *sizes[-KNOWN_SIZES:].tolist()][-KNOWN_SIZES:]
         completeness = np.full(len(last), complete)
         damaged, self.damaged = self.damaged, None
         if damaged is not None:

@@ -87,7 +87,8 @@ class Flows:
         self.reassembler.latest = max(self.reassembler.latest, block.times[index])
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
-            if peer.next < 0 and (side.begun or flags & SYN):  # the other side's first number, from the first ACK
+            opens = flags & SYN or (side.begun and sequence == side.next and not side.delivered and not length)
+            if peer.next < 0 and opens:  # the first ACK tells the other side's first number; a later one may be beyond
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
             side.initial = sequence

@@ -8,7 +8,9 @@ All trials run side by side: frames that meet at one boundary are one trial, so 
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from zmtpscope.findings import FINDINGS
@@ -24,7 +26,15 @@ ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 LEAST_FRAMES = 3
 LARGEST = 1 << 31
+LARGEST_COMMAND = 8 << 10
+"""A trial believes in no command that is larger: real ones are small."""
 SEALED = b"\x07MESSAGE"
+
+STARTS = {
+    Framing.V2: re.compile(rb"[\x00\x01\x04]|[\x02\x03\x06](?=\x00{4}|\x00{0,3}\Z)"),
+    Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
+}
+"""Octets at which a frame header may begin, so that nothing else is looked at."""
 
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
@@ -95,7 +105,9 @@ class FrameSearch:
         self.at = offset
         self.trials: dict[int, Trial] = {}
         self.edges: set[int] = {offset}
-        self.starts: list[int] = [offset]
+        self.boundaries: list[int] = []
+        """Where frames of trials end: a heap, which may still name trials that have been given up."""
+        self.starts: deque[int] = deque([offset])
         """Segment starts behind the window, not looked at yet (the window needs no list)."""
 
     def feed(self, octets: bytes) -> Found | None:
@@ -106,10 +118,11 @@ class FrameSearch:
         self.edges.add(end)
         self.data += octets
         self.edges.add(end + len(octets))
-        if not self.known and self.boundary is None and self.base == self.origin and self.framing is Framing.V2:
+        if not self.known and self.boundary is None and self.base == self.origin:
             self.boundary = self._behind_greeting()
         if self.boundary is not None:
-            return Found(self.framing, self.boundary) if self.boundary <= self.end else None
+            framing = self.framing if self.known else Framing.V2
+            return Found(framing, self.boundary) if self.boundary <= self.end else None
         found = self._follow()
         if found is None:
             self._trim()
@@ -176,21 +189,30 @@ class FrameSearch:
         return self.at < self.limit or (bool(self.starts) and self.starts[0] <= self.at)
 
     def _next(self, end: int) -> int:
+        """The next offset at which a frame may begin or a trial's frame ends; where octets are missing, `end` or more."""
+        while self.boundaries and self.boundaries[0] <= self.at:
+            heappop(self.boundaries)
+        following = self.boundaries[0] if self.boundaries else end + 1
         if self.at + 1 < self.limit:
-            return self.at + 1
-        while self.starts and self.starts[0] <= self.at:
-            del self.starts[0]
-        following = min((offset for offset in self.trials if offset > self.at), default=end + 1)
+            stop = min(end, self.limit, following)
+            start = STARTS[self.framing].search(self.data, self.at + 1 - self.base, stop - self.base)
+            if start is not None:
+                return self.base + start.start()
+            if stop < self.limit:
+                return stop
+        while self.starts and self.starts[0] <= max(self.at, self.limit - 1):
+            self.starts.popleft()
         return min(following, self.starts[0] if self.starts else end + 1)
 
     def _weigh(self, trial: Trial, boundary: int) -> bool:
         """Add the evidence of the frame that ends at `boundary`; False where it cannot be a frame after all."""
         first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
         if trial.command:
-            if not is_known_command(bytes(self.data[body:stop])):
+            if stop - body > LARGEST_COMMAND or not is_known_command(bytes(self.data[body:stop])):
                 return False
             trial.score += FOR_COMMAND
-        if body == stop or self.data.count(self.data[first], first, stop) == stop - first:
+        octet = self.data[first]
+        if body == stop or (octet == self.data[stop - 1] and self.data.count(octet, first, stop) == stop - first):
             return True
         trial.score += FOR_BODY
         trial.bodies += 1
@@ -220,6 +242,7 @@ class FrameSearch:
         rival = self.trials.get(boundary)
         if rival is None or (rival.score, -rival.start) < (trial.score, -trial.start):
             self.trials[boundary] = trial
+            heappush(self.boundaries, boundary)
         return True
 
     def _header(self, at: int) -> tuple[int, int, bool] | None:

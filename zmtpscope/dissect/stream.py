@@ -46,6 +46,8 @@ class SideStream:
         self.queue: list[bytes | Hole] = []
         """Octets and holes that wait for the version."""
         self.reader: SideReader | None = None
+        self.framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
+        """What frames are searched for while nothing tells which."""
         self.searches: list[FrameSearch] = []
         self.pending_gap: tuple[Hole, int] | None = None
         """The hole (and its stream offset) behind which the search goes on; its record tells where it ended."""
@@ -203,8 +205,9 @@ class SideStream:
         """Whether octets were lost while the version was being settled."""
         return any(isinstance(entry, Hole) for entry in self.queue)
 
-    def search_from_the_start(self) -> None:
+    def search_from_the_start(self, settled: int, framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)) -> None:
         """The capture lacks the start of this side: what waits is searched for frames."""
+        self.settled, self.framings = settled, framings
         self.begin_search(0)
         self._replay()
 
@@ -261,6 +264,7 @@ class SideStream:
                 self._read_end_of_body()
                 return
             self.undissected += max(0, start - reader.position)
+            self.settled = told.ordinal
             self._give_up_message()
         self.pending_gap = (hole, start)
         self.begin_search(self.end, self._greeting_end())
@@ -283,11 +287,9 @@ class SideStream:
     def begin_search(self, offset: int, boundary: int | None = None) -> None:
         """Look for a frame boundary from stream offset `offset` on, or wait for the one that is known."""
         self.mode = Mode.SEARCHING
-        framings = [Framing.V1, Framing.V2] if self.reader is None else [self.reader.regime.framing]
-        known = self.reader is not None
-        self.searches = [
-            FrameSearch(framing, offset, known, self.assembly.recent_sizes, boundary) for framing in framings
-        ]
+        framings = self.framings if self.reader is None else (self.reader.regime.framing,)
+        known, sizes = self.reader is not None, frozenset(self.assembly.recent_sizes)
+        self.searches = [FrameSearch(framing, offset, known, sizes, boundary) for framing in framings]
 
     def _search(self, octets: bytes) -> bytes:
         """Search on, piece by piece as they came. What is to be read once a boundary is found, or left over."""
@@ -334,7 +336,7 @@ class SideStream:
         self._tell_gap(arrival, found.offset)
         if self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
-            self.connection.found_midstream(self, found.offset, arrival)
+            self.connection.found_midstream(self, found.offset, arrival._replace(ordinal=self.settled))
         else:
             self.reader.resume(found.offset)
 
@@ -342,7 +344,7 @@ class SideStream:
         if self.pending_gap is not None:
             hole, start = self.pending_gap
             self.pending_gap = None
-            told = Arrival(max(arrival.ordinal, hole.ordinal), hole.packet, hole.time)
+            told = Arrival(max(arrival.ordinal, hole.ordinal, self.settled), hole.packet, hole.time)
             self.connection.note_gap(self, hole, start, told, resumed_at)
 
     # -- the end -----------------------------------------------------------------------------------------------------
