@@ -211,8 +211,10 @@ class FrameSearch:
             if stop - body > LARGEST_COMMAND or not is_known_command(bytes(self.data[body:stop])):
                 return False
             trial.score += FOR_COMMAND
+        if body == stop:
+            return True
         octet = self.data[first]
-        if body == stop or (octet == self.data[stop - 1] and self.data.count(octet, first, stop) == stop - first):
+        if octet == self.data[stop - 1] and self.data.count(octet, first, stop) == stop - first:
             return True
         trial.score += FOR_BODY
         trial.bodies += 1
