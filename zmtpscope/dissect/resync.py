@@ -189,7 +189,7 @@ class FrameSearch:
         return self.at < self.limit or (bool(self.starts) and self.starts[0] <= self.at)
 
     def _next(self, end: int) -> int:
-        """The next offset at which a frame may begin or a trial's frame ends; where octets are missing, `end` or more."""
+        """The next offset at which a frame may begin or one ends; where octets are missing, `end` or more."""
         while self.boundaries and self.boundaries[0] <= self.at:
             heappop(self.boundaries)
         following = self.boundaries[0] if self.boundaries else end + 1
@@ -211,10 +211,7 @@ class FrameSearch:
             if stop - body > LARGEST_COMMAND or not is_known_command(bytes(self.data[body:stop])):
                 return False
             trial.score += FOR_COMMAND
-        if body == stop:
-            return True
-        octet = self.data[first]
-        if octet == self.data[stop - 1] and self.data.count(octet, first, stop) == stop - first:
+        if body == stop or self._is_one_octet(first, stop):
             return True
         trial.score += FOR_BODY
         trial.bodies += 1
@@ -226,6 +223,11 @@ class FrameSearch:
             trial.score += FOR_SEGMENT_END
             trial.aligned = True
         return True
+
+    def _is_one_octet(self, first: int, stop: int) -> bool:
+        """Whether these octets are one octet repeated."""
+        octet = self.data[first]
+        return octet == self.data[stop - 1] and self.data.count(octet, first, stop) == stop - first
 
     def _step(self, trial: Trial | None) -> bool:
         """Read the header at the current offset and move the trial to the frame's end; False to wait for octets."""
