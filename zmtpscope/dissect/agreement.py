@@ -50,6 +50,8 @@ class Agreement:
         self.decision: Decision | None = None
         self.version: str | None = None
         self.first_octets: Arrival | None = None
+        self.waited = False
+        """A side has waited for the other long enough: what is there decides, if it decides anything."""
         self.weighed = [0, 0]
         """How many octets of each side there were when the version was last weighed."""
 
@@ -99,8 +101,9 @@ class Agreement:
             arrival = Arrival(ordinal, entry.packet, entry.time) if isinstance(entry, Hole) else view.arrival(entry)
             if self.first_octets is None:
                 self.first_octets = arrival
-            elif arrival.time - self.first_octets.time >= WAIT_LIMIT:
-                self.settle(arrival, waited=True)
+            elif not self.waited and arrival.time - self.first_octets.time >= WAIT_LIMIT:
+                self.waited = True
+                self.settle(arrival, now=True)
             if isinstance(entry, Hole):
                 tcp.holes.pop(0)
                 stream.lose(entry)
@@ -113,13 +116,12 @@ class Agreement:
             if self.settled:
                 return
 
-    def settle(self, arrival: Arrival, *, waited: bool = False, over: bool = False) -> None:
+    def settle(self, arrival: Arrival, *, now: bool = False, over: bool = False) -> None:
         """Settle the version if the octets that are there allow it.
 
-        `waited`: a side has waited for the other long enough, so what is there decides, if it decides anything. `over`:
-        no more octets will come, so it decides in any case.
+        `now`: weigh them although nothing has come. `over`: no more octets will come, so they decide in any case.
         """
-        if self.settled or not (waited or over or self._has_news()):
+        if self.settled or not (now or over or self._has_news()):
             return
         self.weighed = [stream.end for stream in self.connection.streams]
         prefixes = [self._prefix(side, arrival) for side in (0, 1)]
@@ -129,13 +131,13 @@ class Agreement:
         waiting = [stream.end for stream in self.connection.streams if stream.mode is Mode.NEGOTIATING]
         over = over or max(waiting) >= PREFIX_LIMIT
         if self.forced is not None and self.forced.version is not None:
-            if over or waited or min(map(len, prefixes)) >= SIGNATURE:
+            if over or self.waited or min(map(len, prefixes)) >= SIGNATURE:
                 self._force(self.forced, prefixes, arrival)
             return
-        decision = negotiate(prefixes[0], prefixes[1], over=over or waited)
+        decision = negotiate(prefixes[0], prefixes[1], over=over or self.waited)
         if decision is None or decision.version is None:
             decision = self._by_the_other_side(prefixes) or decision
-        if decision is not None and (over or not waited or decision.version is not None):
+        if decision is not None and (over or not self.waited or decision.version is not None):
             self._apply(decision, arrival)
 
     def _has_news(self) -> bool:
