@@ -86,10 +86,13 @@ def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
     assert analyser.summary.sums.hold()
 
 
-def test_an_acknowledgment_that_carries_octets_does_not_tell_where_the_other_side_began() -> None:
+@pytest.mark.parametrize("pure", [True, False], ids=["alone", "with octets"])
+def test_an_acknowledgment_need_not_tell_where_the_other_side_began(pure: bool) -> None:
     """It may acknowledge octets that were lost: `03 01 4E 55` behind a lost signature is a 1.0 frame, too."""
     conversation = Conversation()
     conversation.send(1, hello("PUSH")[:10])
+    if pure:
+        conversation.acknowledge(0)
     conversation.send(0, hello("PULL")[:11])
     conversation.send(1, hello("PUSH")[10:GREETING])
     conversation.send(0, hello("PULL")[11:])
@@ -100,3 +103,17 @@ def test_an_acknowledgment_that_carries_octets_does_not_tell_where_the_other_sid
     found, _ = records(Capture([conversation.packets[0], *conversation.packets[4:]]))
     assert bodies(found) == TASKS
     assert found[-1]["version"] in (None, "3.1")
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_trials_that_meet_are_told_apart_by_the_edges_of_segments(size: int) -> None:
+    """A request of two empty frames, read one octet late, is an empty frame and one of one octet."""
+    conversation = Conversation(syn=False)
+    conversation.send(0, message(b"", b""))
+    for task in TASKS:
+        conversation.send(0, message(b"", task))
+    conversation.close()
+    found, _ = records(Capture(conversation.packets, size))
+    rows = [record["bodies"] for record in found if record["record"] == "message"]
+    assert [row for row in rows if row[-1]] == [[b"", task] for task in TASKS]
+    assert all(row in ([b"", b""], [b""]) for row in rows if not row[-1])

@@ -166,10 +166,18 @@ class Agreement:
             return b""
         prefix = stream.prefix()
         known = self.forced is not None and self.forced.version is not None
-        if not (known or self.connection.tcp[side].begun) and stream.queue and not begins_like_a_signature(prefix):
-            stream.search_from_the_start(arrival.ordinal)
+        if not (known or self._is_from_the_start(side)) and stream.queue and not begins_like_a_signature(prefix):
+            stream.search_from_the_start(arrival.ordinal, self._framings())
             return b""
         return prefix
+
+    def _is_from_the_start(self, side: int) -> bool:
+        """Whether the first octets that were captured of a side are its first. Where that is known only from what the
+        other side acknowledged, octets may have been lost in front, and one that announces a version has had an answer
+        that begins with a signature."""
+        tcp = self.connection.tcp[side]
+        told = announces_a_version(self.connection.streams[1 - side].prefix())
+        return tcp.begun and (tcp.initial >= 0 or not told)
 
     def _apply(self, decision: Decision, arrival: Arrival) -> None:
         connection = self.connection
@@ -246,7 +254,7 @@ def begins_like_a_signature(prefix: bytes) -> bool:
 
 def announces_a_version(prefix: bytes) -> bool:
     """Whether these octets are a signature and a version."""
-    return len(prefix) > SIGNATURE and begins_like_a_signature(prefix) and prefix[MAJOR_AT] > 0
+    return len(prefix) > SIGNATURE and begins_like_a_signature(prefix) and 1 <= prefix[MAJOR_AT] <= 3
 
 
 def announces_version_3(prefix: bytes) -> bool:

@@ -78,6 +78,11 @@ class Trial:
     body: int
     command: bool
 
+    @property
+    def rank(self) -> int:
+        """The score, and what it is worth to have met a segment's edge: it decides between trials that meet."""
+        return self.score + FOR_SEGMENT_END * self.aligned
+
 
 class FrameSearch:
     """The search in one side's stream under one framing; give it the octets segment by segment.
@@ -244,7 +249,7 @@ class FrameSearch:
             self.trials.pop(self.at)
             trial.frame, trial.body, trial.command = self.at, self.at + start, command
         rival = self.trials.get(boundary)
-        if rival is None or (rival.score, -rival.start) < (trial.score, -trial.start):
+        if rival is None or (rival.rank, -rival.start) < (trial.rank, -trial.start):
             self.trials[boundary] = trial
             heappush(self.boundaries, boundary)
         return True
