@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# which Python .venv was made with, so that another one makes it anew
+VENV := .venv/with-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint mutants .venv
@@ -11,18 +13,20 @@ help:
 	@echo "make test     install, lint, types, import contracts, tests"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
+	@echo "With another Python than python3: make test PYTHON=python3.13"
 
-.venv: .venv/installed
+.venv: $(VENV)
 
-.venv/installed: pyproject.toml
-	$(PYTHON) -m venv .venv
+$(VENV): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, and $(PYTHON) is %d.%d: name another, make ... PYTHON=python3.12" % sys.version_info[:2])'
+	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: .venv/installed
+demo: $(VENV)
 	$(BIN)/zmtpscope read captures/patterns/pubsub.pcap
 
-lint: .venv/installed
+lint: $(VENV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -31,5 +35,5 @@ lint: .venv/installed
 test: lint
 	$(BIN)/pytest
 
-mutants: .venv/installed
+mutants: $(VENV)
 	$(BIN)/python -m tests.mutants
