@@ -58,7 +58,7 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
             for batch in batches(path, options):
                 for run in batch.runs:
                     careful = [record_line(run, index, batch.files, options) for index in range(len(run.first))]
-                    assert message_lines(run, batch.files, options) == careful
+                    assert list(message_lines(run, batch.files, options)) == careful
 
 
 @st.composite
@@ -116,7 +116,7 @@ def message_runs(draw: st.DrawFn) -> MessageRun:
 def test_the_quick_way_equals_the_careful_one_for_any_rows(run: MessageRun, options: Options) -> None:
     files = ['odd "%" name \udcff', None]
     careful = [record_line(run, index, files, options) for index in range(len(run.first))]
-    assert message_lines(run, files, options) == careful
+    assert list(message_lines(run, files, options)) == careful
 
 
 def test_bodies_are_base64_and_names_are_text() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser, Batch, Options
 
 DAMAGED = 3
+OCTETS_AT_ONCE = 1 << 16
 LINES_AT_ONCE = 1000
 
 
@@ -124,9 +125,16 @@ def _write_json(batches: Iterator[Batch], options: Options) -> None:
 
     write, ascii_only = sys.stdout.buffer.write, sys.stdout.isatty()
     for batch in batches:
-        written = lines(batch, options, ascii_only=ascii_only)
-        while chunk := b"".join(islice(written, LINES_AT_ONCE)):
-            write(chunk)
+        waiting: list[bytes] = []
+        octets = 0
+        for line in lines(batch, options, ascii_only=ascii_only):
+            waiting.append(line)
+            octets += len(line)
+            if octets >= OCTETS_AT_ONCE:
+                write(b"".join(waiting))
+                waiting.clear()
+                octets = 0
+        write(b"".join(waiting))
         sys.stdout.buffer.flush()
 
 

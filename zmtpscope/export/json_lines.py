@@ -34,9 +34,9 @@ _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 def lines(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
     """The records of a batch in order, a line each, newline included; `ascii_only` is for terminals."""
-    rows: dict[int, list[bytes]] = {id(run): message_lines(run, batch.files, options) for run in batch.runs}
-    for item, index in batch.in_order():
-        line = rows[id(item)][index] if isinstance(item, MessageRun) else record_line(item, index, batch.files, options)
+    rows = {id(run): message_lines(run, batch.files, options) for run in batch.runs}
+    for item, index in batch.in_order():  # the rows of a run come in the order of the run
+        line = next(rows[id(item)]) if isinstance(item, MessageRun) else record_line(item, index, batch.files, options)
         yield escaped(line) if ascii_only else line
 
 
@@ -58,35 +58,35 @@ def escaped(line: bytes) -> bytes:
     return line if line.isascii() and b"\x7f" not in line else _NOT_ASCII.sub(_escape, line.decode()).encode()
 
 
-def message_lines(run: MessageRun, files: Sequence[str | None], options: Options) -> list[bytes]:
-    """The lines of all rows of a run: what `record_line` gives for each, made faster."""
+def message_lines(run: MessageRun, files: Sequence[str | None], options: Options) -> Iterator[bytes]:
+    """The lines of all rows of a run, one by one: what `record_line` gives for each, made faster."""
     first, last = run.first, run.last
     usual, sealed = _usual(run, options)
     offsets = run.offsets[first]
     lengths = run.bodies[last] + run.sizes[last] - offsets
     seconds, nanoseconds = np.divmod(run.times, SECOND)
     template = _template(run)
-    out = [
-        template % values
-        for values in zip(
-            run.times.tolist(),
-            map(_clock, seconds.tolist()),
-            nanoseconds.tolist(),
-            map([orjson.dumps(file_name(name)) for name in files].__getitem__, (run.packets >> FILE_SHIFT).tolist()),
-            (run.packets & PACKET_MASK).tolist(),
-            offsets.tolist(),
-            lengths.tolist(),
-            _contents(run, usual, options),
-            (run.packet_ends & PACKET_MASK).tolist(),
-            run.time_ends.tolist(),
-            _meanings(run, usual),
-            [b"true" if complete else b"false" for complete in run.complete.tolist()],
-            strict=True,
-        )
-    ]
-    for index in np.flatnonzero(~(usual | sealed)).tolist():
-        out[index] = record_line(run, index, files, options)
-    return out
+    apart = set(np.flatnonzero(~(usual | sealed)).tolist())
+    rows = zip(
+        run.times.tolist(),
+        map(_clock, seconds.tolist()),
+        nanoseconds.tolist(),
+        map([orjson.dumps(file_name(name)) for name in files].__getitem__, (run.packets >> FILE_SHIFT).tolist()),
+        (run.packets & PACKET_MASK).tolist(),
+        offsets.tolist(),
+        lengths.tolist(),
+        _contents(run, usual, options),
+        (run.packet_ends & PACKET_MASK).tolist(),
+        run.time_ends.tolist(),
+        _meanings(run, usual),
+        [b"true" if complete else b"false" for complete in run.complete.tolist()],
+        strict=True,
+    )
+    if not apart:
+        return map(template.__mod__, rows)
+    return (
+        record_line(run, index, files, options) if index in apart else template % row for index, row in enumerate(rows)
+    )
 
 
 def _template(run: MessageRun) -> bytes:
