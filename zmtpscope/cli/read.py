@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser, Batch, Options
 
 DAMAGED = 3
-OCTETS_AT_ONCE = 1 << 16
 LINES_AT_ONCE = 1000
 
 
@@ -123,19 +122,10 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
 def _write_json(batches: Iterator[Batch], options: Options) -> None:
     from zmtpscope.export.json_lines import lines
 
-    write, ascii_only = sys.stdout.buffer.write, sys.stdout.isatty()
+    output, ascii_only = sys.stdout.buffer, sys.stdout.isatty()
     for batch in batches:
-        waiting: list[bytes] = []
-        octets = 0
-        for line in lines(batch, options, ascii_only=ascii_only):
-            waiting.append(line)
-            octets += len(line)
-            if octets >= OCTETS_AT_ONCE:
-                write(b"".join(waiting))
-                waiting.clear()
-                octets = 0
-        write(b"".join(waiting))
-        sys.stdout.buffer.flush()
+        output.writelines(lines(batch, options, ascii_only=ascii_only))
+        output.flush()
 
 
 def _write_text(
