@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser, Batch, Options
 
 DAMAGED = 3
-LINES_AT_ONCE = 1000
+LINES_AT_ONCE = 100
 
 
 class NoCapture(click.ClickException):
@@ -124,7 +124,9 @@ def _write_json(batches: Iterator[Batch], options: Options) -> None:
 
     output, ascii_only = sys.stdout.buffer, sys.stdout.isatty()
     for batch in batches:
-        output.writelines(lines(batch, options, ascii_only=ascii_only))
+        written = lines(batch, options, ascii_only=ascii_only)
+        while chunk := b"".join(islice(written, LINES_AT_ONCE)):
+            output.write(chunk)
         output.flush()
 
 
