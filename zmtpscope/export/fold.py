@@ -13,9 +13,9 @@ INDENT = 10
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def is_below(used: int, width: int | None) -> bool:
+def is_below(used: int, width: int) -> bool:
     """Whether words behind `used` columns go on a line of their own when they do not fit."""
-    return width is not None and width - used < LEAST
+    return width - used < LEAST
 
 
 def fold(prefix: str, used: int, words: str, width: int) -> str:

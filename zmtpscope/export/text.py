@@ -154,7 +154,8 @@ class TextLines:
             what += f" -> {hint}"
         if kind == "connection":
             del self.ends[values["conn"]]
-        return self._folded(*self._prefix(packet, time, ends, values["side"]), what)
+        prefix, used = self._prefix(packet, time, ends, values["side"])
+        return prefix + what if self.look.width is None else fold(prefix, used, what, self.look.width)
 
     def _left_out(self, values: dict[str, Any]) -> bool:
         """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
@@ -178,11 +179,10 @@ class TextLines:
         reference = words.packets[index]
         packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
         prefix, used = self._prefix(packet, words.times[index], self._ends_of(stream), stream.side)
-        return self._folded(prefix, used, words.describe(index, INDENT if is_below(used, self.look.width) else used))
-
-    def _folded(self, prefix: str, used: int, what: str) -> str:
-        """A line; on a terminal as many as it takes."""
-        return prefix + what if self.look.width is None else fold(prefix, used, what, self.look.width)
+        if self.look.width is None:
+            return prefix + words.describe(index, used)
+        taken = INDENT if is_below(used, self.look.width) else used
+        return fold(prefix, used, words.describe(index, taken), self.look.width)
 
     def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
         found = details(item, index)
