@@ -13,6 +13,7 @@ from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.findings import FINDINGS, SEVERITIES
 
 SECOND = 1_000_000_000
+ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "evicted": "being given up"}
 LABEL = 16
 """Columns of the words on the left."""
 
@@ -45,7 +46,7 @@ def summary_lines(
         unfinished = summary.handshakes["incomplete"] or summary.handshakes["failed"]
         where = " (leave out -q to see where)" if unfinished else ""
         yield _line("handshakes", _counted(summary.handshakes) + where)
-        yield _line("ended by", _counted(summary.closes))
+        yield _line("ended by", _counted({ENDS.get(how, how): count for how, count in summary.closes.items()}))
         yield _line("commands", _counted(summary.commands))
         yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets)")
     damage = [str(problem) for problem in problems]

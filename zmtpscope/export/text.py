@@ -35,7 +35,7 @@ STYLES = {
     "side 1": "magenta",
     "greeting": "bold",
     "command": "bold",
-    "connection": "dim",
+    "connection": "bold",
     "gap": "bold yellow",
     "error": "bold red",
     "warn": "yellow",
