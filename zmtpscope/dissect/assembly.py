@@ -18,6 +18,9 @@ from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
 from zmtpscope.zmtp.regime import Regime
 
 MORE = 0x01
+MOST_FRAMES = 1 << 20
+"""A message of more frames is told in parts, none of them complete."""
+
 KNOWN_SIZES = 64
 """How many of a side's last frame sizes count as known to it."""
 
@@ -80,6 +83,8 @@ class Assembly:
         before = len(self.carried.offsets)
         if not columns.offsets and not before:
             return
+        if before and not context.frames and self._goes_on(columns, context):
+            return
         frames = joined(self.carried, columns) if before else columns
         self.carried = frames
         whole = len(frames.offsets)
@@ -101,6 +106,21 @@ class Assembly:
                 self.message_start = context.arrivals.at(self.carried.offsets[0])
             if columns.offsets:
                 self.frame_start = context.arrivals.at(self.carried.offsets[-1])
+
+    def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
+        """Whether the message under way is not over with these frames; they are carried with it then, in place."""
+        carried = self.carried
+        waits = carried.bodies[-1] + carried.sizes[-1] > context.end
+        ends = (as_array(columns.flags) & (MORE | ENCRYPTED)) != MORE
+        if waits or (not carried.flags[-1] & MORE) or ends.any():
+            return waits and not columns.offsets
+        for column, more in zip(columns_of(carried), columns_of(columns), strict=True):
+            column += more
+        self.frame_start = context.arrivals.at(carried.offsets[-1])
+        if len(carried.offsets) > MOST_FRAMES:
+            self.give_up(context)
+            self.damage(b"", context.end)
+        return True
 
     def give_up(self, context: Context) -> None:
         """The message under way will never be whole: an incomplete row of what there is."""
