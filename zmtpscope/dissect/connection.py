@@ -16,7 +16,7 @@ from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.reassembly import Hole, TcpSide, distance, entries, reverse
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
-from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.sink import Sink, count_word
 from zmtpscope.dissect.stream import SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
@@ -330,11 +330,11 @@ class Connection:
         summary.connections += 1
         summary.versions[values["version"] or "unknown"] += 1
         without = "none" if values["version"] in ("1.0", "2.0") else "unknown"
-        summary.mechanisms[values["mechanism"] or without] += 1
+        count_word(summary.mechanisms, values["mechanism"] or without)
         summary.handshakes[values["handshake"]] += 1
         summary.closes[values["close"]] += 1
         for side, stream in enumerate(self.streams):
-            summary.socket_types[values[f"socket_type_{side}"] or "unknown"] += 1
+            count_word(summary.socket_types, values[f"socket_type_{side}"] or "unknown")
             summary.messages += stream.assembly.message_count
             summary.frames += stream.assembly.frame_count
             summary.body_octets += stream.assembly.body_octets

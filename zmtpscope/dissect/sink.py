@@ -33,6 +33,18 @@ class OctetSums:
         )
 
 
+MOST_WORDS = 200
+"""So many different words of peers are counted one by one; every further one counts as `OTHER`."""
+LONGEST_WORD = 40
+OTHER = "other"
+
+
+def count_word(counter: Counter[str], word: str) -> None:
+    """Count a word that a peer chose (a command, mechanism or socket type), without keeping all that it may choose."""
+    word = word[:LONGEST_WORD]
+    counter[word if word in counter or len(counter) < MOST_WORDS else OTHER] += 1
+
+
 @dataclass(slots=True)
 class Summary:
     """What a whole run saw; the counters are keyed by the words of the records' fields."""

@@ -9,7 +9,7 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit
 from zmtpscope.dissect.reassembly import Hole
-from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.sink import Sink, count_word
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import empty
 from zmtpscope.zmtp.events import Command, Greeting
@@ -69,7 +69,7 @@ class Teller:
             summary.greetings += 1
         else:
             type_ = "command"
-            summary.commands[event.fields.get("name") or ""] += 1
+            count_word(summary.commands, event.fields.get("name") or "")
         if not self.telling:
             return
         stream = self.streams[side]
