@@ -117,3 +117,22 @@ def test_trials_that_meet_are_told_apart_by_the_edges_of_segments(size: int) -> 
     rows = [record["bodies"] for record in found if record["record"] == "message"]
     assert [row for row in rows if row[-1]] == [[b"", task] for task in TASKS]
     assert all(row in ([b"", b""], [b""]) for row in rows if not row[-1])
+
+
+@pytest.mark.parametrize("kind", ["Modbus", "32-bit lengths", "64-bit lengths"])
+def test_lengths_of_other_protocols_are_no_frames(kind: str) -> None:
+    """`00 00 00 0C` is an empty message and the header of one of 12 octets; where no start was captured it proves
+    nothing."""
+    conversation = Conversation(syn=False)
+    for number in range(1, 40):
+        body = bytes(range(number, number + 12))
+        request = {
+            "Modbus": number.to_bytes(2) + bytes([0, 0, 0, 6, 1, 3, 0, 0, 0, 2]),
+            "32-bit lengths": len(body).to_bytes(4) + body,
+            "64-bit lengths": len(body).to_bytes(8) + body,
+        }[kind]
+        conversation.send(0, request)
+        conversation.send(1, request[:-1] + b"\7")
+    conversation.close()
+    found, _ = records(Capture(conversation.packets))
+    assert found == []

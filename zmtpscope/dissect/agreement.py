@@ -191,7 +191,8 @@ class Agreement:
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             form = decision.forms[side]
-            if (form is Form.ALIEN and self.forced is not None) or (self.version is None and stream.lost_greeting()):
+            lost = self.version is None and stream.lost_greeting()
+            if self.forced is not None if form is Form.ALIEN else lost:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
             stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)

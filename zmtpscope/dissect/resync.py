@@ -28,6 +28,9 @@ LEAST_FRAMES = 3
 LARGEST = 1 << 31
 LARGEST_COMMAND = 8 << 10
 """A trial believes in no command that is larger: real ones are small."""
+BIG_ENDIAN_LENGTH = b"\0\0\0"
+"""An empty message and the flags of another: lengths of 32 bits in front of other protocols' messages look like it, so
+the frame behind it is no evidence."""
 SEALED = b"\x07MESSAGE"
 
 STARTS = {
@@ -217,6 +220,8 @@ class FrameSearch:
                 return False
             trial.score += FOR_COMMAND
         if body == stop or self._is_one_octet(first, stop):
+            return True
+        if not self.known and self.framing is Framing.V2 and self.data.startswith(BIG_ENDIAN_LENGTH, max(0, first - 2)):
             return True
         trial.score += FOR_BODY
         trial.bodies += 1
