@@ -15,9 +15,9 @@ import numpy as np
 from zmtpscope.dissect.arrivals import Arrival, Arrivals
 from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
 from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
+from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Regime
 
-MORE = 0x01
 MOST_FRAMES = 1 << 20
 """A message of more frames is told in parts, none of them complete."""
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from zmtpscope.findings import FINDINGS
 from zmtpscope.zmtp.commands import read_command
+from zmtpscope.zmtp.content import MESSAGE_NAME
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
@@ -31,7 +32,6 @@ LARGEST_COMMAND = 8 << 10
 BIG_ENDIAN_LENGTH = b"\0\0\0"
 """An empty message and the flags of another: lengths of 32 bits in front of other protocols' messages look like it, so
 the frame behind it is no evidence."""
-SEALED = b"\x07MESSAGE"
 
 STARTS = {
     Framing.V2: re.compile(rb"[\x00\x01\x04]|[\x02\x03\x06](?=\x00{4}|\x00{0,3}\Z)"),
@@ -227,7 +227,7 @@ class FrameSearch:
         trial.bodies += 1
         if stop - body in self.known_sizes:
             trial.score += FOR_KNOWN_SIZE
-        if self.data.startswith(SEALED, body, stop):
+        if self.data.startswith(MESSAGE_NAME, body, stop):
             trial.score += FOR_COMMAND
         if boundary in self.edges:
             trial.score += FOR_SEGMENT_END

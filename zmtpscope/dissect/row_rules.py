@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.batch import Int64, MessageRun
-from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
+from zmtpscope.zmtp.events import SPECIAL
+from zmtpscope.zmtp.framing import MORE
 
-MORE = 0x01
-SPECIAL = ENCRYPTED | SUBSCRIBE | CANCEL
 REQUEST_ID = 4
 
 

@@ -8,16 +8,16 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import FrameRun, MessageRun
 from zmtpscope.dissect.options import Options
 from zmtpscope.records import to_text
-from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
+from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
+from zmtpscope.zmtp.framing import MORE
 
-MORE = 0x01
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 KINDS = {ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
 
 
 def kind_of(run: MessageRun, index: int) -> str:
     """`kind` of message `index`: data, subscribe, cancel or encrypted."""
-    return KINDS.get(int(run.flags[run.first[index]]) & (ENCRYPTED | SUBSCRIBE | CANCEL), "data")
+    return KINDS.get(int(run.flags[run.first[index]]) & SPECIAL, "data")
 
 
 def envelope_length(run: MessageRun, first: int, last: int) -> int | None:

@@ -22,7 +22,7 @@ from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.rows import PUBLISHERS
 from zmtpscope.export.values import file_name, record_values
 from zmtpscope.records import SCHEMA, to_text
-from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
+from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 
 SECOND = 1_000_000_000
 
@@ -105,7 +105,7 @@ def _template(run: MessageRun) -> bytes:
 def _usual(run: MessageRun, options: Options) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which rows are plain data whose octets are all there and wanted (or none is wanted), and which are sealed."""
     first, last = run.first, run.last
-    kinds = run.flags[first] & (ENCRYPTED | SUBSCRIBE | CANCEL)
+    kinds = run.flags[first] & SPECIAL
     # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
     room = run.base + len(run.data) - run.bodies[last]
     usual: NDArray[np.bool_] = (kinds == 0) & (run.bodies[first] >= run.base) & (run.sizes[last] <= room)

@@ -6,7 +6,8 @@ from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import PUBLISHERS, envelope_length, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.records import to_text
-from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE
+from zmtpscope.zmtp.events import SPECIAL
+from zmtpscope.zmtp.framing import MORE
 
 PREVIEW = 80
 """Characters of message bodies in a line where no terminal tells how many fit."""
@@ -23,9 +24,6 @@ TOPIC = 256
 
 GROUPED = ("RADIO", *PUBLISHERS)
 """Socket types whose first frame is a topic or group."""
-
-SPECIAL = ENCRYPTED | SUBSCRIBE | CANCEL
-MORE = 0x01
 
 
 class RunWords:

@@ -16,6 +16,9 @@ SUBSCRIBE = 0x200
 CANCEL = 0x400
 """The frame is a cancelling message (`00` and the topic)."""
 
+SPECIAL = ENCRYPTED | SUBSCRIBE | CANCEL
+"""What makes a frame something else than data."""
+
 Fields = dict[str, Any]
 """Values keyed by the field names of `zmtpscope.records`; absent means null."""
 
