@@ -220,6 +220,28 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
     assert rows == [([6], True), ([len(octets)], False), ([6], True)]
 
 
+def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 4 << 20)
+    talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]
+    for talk in talks:
+        talk.send(0, hello("PUSH") + b"\x02" + (2 << 20).to_bytes(8, "big"))
+        talk.send(1, hello("PULL"))
+        talk.send(0, bytes(2 << 20), cuts=range(0, 2 << 20, 1 << 16))
+        talk.close()
+    packets = [talk.packets[place] for place in range(len(talks[0].packets)) for talk in talks]
+    analyser = Analyser(Options())
+    kept = []
+    for block in Capture(packets, 20):
+        for batch in analyser.take(block):
+            kept += [run.head(0) for run in batch.runs]
+        sides = analyser.flows.sides.values()
+        held = sum(len(octets) for side in sides for octets in side.connection.streams[side.number].kept)
+        assert held == analyser.sink.held_octets <= (4 << 20) + (1 << 17)
+    assert len(kept) == 16
+    assert bytes(2 << 20) in kept
+    assert analyser.sink.held_octets == 0
+
+
 @given(first=st.binary(max_size=400), second=st.binary(max_size=400), data=st.data())
 def test_p9_no_octets_raise(first: bytes, second: bytes, data: st.DataObject) -> None:
     prefix = data.draw(st.sampled_from([b"", hello("DEALER"), hello("SUB")]))

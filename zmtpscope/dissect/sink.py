@@ -76,6 +76,8 @@ class Sink:
         self.files = files
         self.summary = Summary()
         self.batch = Batch(files)
+        self.held_octets = 0
+        """Octets that all sides hold."""
 
     def file(self, packet: int) -> str | None:
         """The name of the file that a packet reference points into."""

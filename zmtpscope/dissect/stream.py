@@ -19,6 +19,9 @@ from zmtpscope.zmtp.side import SideReader
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection import Connection
 
+ALL_HELD = 256 << 20
+"""What all sides together may hold; where that is reached, bodies of messages under way are let go."""
+
 HEADERS = 64
 """Octets allowed per frame for its header, where the size of a message under way is compared with the body limit."""
 
@@ -56,6 +59,7 @@ class SideStream:
         self.end = 0
         self.last_time = 0
         self.kept: list[bytes] = []
+        self.held_octets = 0
         self.kept_base = 0
         self.held: list[Remark] = []
         """Remarks about a frame whose octets are not all there yet; they are told with its row."""
@@ -104,9 +108,9 @@ class SideStream:
         if not self.kept:
             self.kept_base = self.end - sum([view.stops[row] - view.starts[row] for row in rows])
         if self._keeps_bodies():
-            self.kept.append(view.octets(rows))
+            self._hold([*self.kept, view.octets(rows)])
         else:
-            self.kept = []
+            self._hold([])
         self._trim_arrivals(self.end)
         self._read_end_of_body()
 
@@ -138,7 +142,7 @@ class SideStream:
             return rest
         if reader.opaque:
             self.undissected += self.end - reader.position
-            self.kept = []
+            self._hold([])
             self.mode = Mode.OPAQUE
             return b""
         base = min(reader.position, self.end)
@@ -146,7 +150,7 @@ class SideStream:
         if self.assembly.open_offset is not None and self._keeps_bodies():
             base = max(min(base, self.assembly.open_offset), self.kept_base)
         rest = data[base - self.kept_base :]
-        self.kept = [rest] if rest else []
+        self._hold([rest] if rest else [])
         self.kept_base = base
         return b""
 
@@ -171,7 +175,16 @@ class SideStream:
         options, begin = self.connection.options, self.assembly.open_offset
         if begin is None or not options.records or options.bodies == "none":
             return False
-        return self.end - begin <= options.body_limit + HEADERS * self.assembly.open_frames
+        under_way = self.end - begin
+        others = self.connection.sink.held_octets - self.held_octets
+        return under_way <= options.body_limit + HEADERS * self.assembly.open_frames and under_way + others <= ALL_HELD
+
+    def _hold(self, kept: list[bytes]) -> None:
+        """Hold these octets, from `kept_base` on, and no others."""
+        octets = sum(map(len, kept))
+        self.connection.sink.held_octets += octets - self.held_octets
+        self.held_octets = octets
+        self.kept = kept
 
     def _context(self, data: bytes) -> Context:
         reader = self.reader
@@ -259,7 +272,7 @@ class SideStream:
             assert reader is not None
             if reader.position > start and reader.position >= self.end:  # all of it is body
                 self.assembly.damage(b"".join(self.kept), self.kept_base)
-                self.kept = []
+                self._hold([])
                 self.connection.note_gap(self, hole, start, told, reader.position)
                 self._read_end_of_body()
                 return
@@ -277,7 +290,7 @@ class SideStream:
     def _give_up_message(self) -> None:
         self._release_remarks()
         self.assembly.give_up(self._context(b"".join(self.kept)))
-        self.kept = []
+        self._hold([])
 
     def _greeting_end(self) -> int | None:
         """Where the greeting ends of which octets were lost, if that is known and still to come."""
@@ -329,7 +342,7 @@ class SideStream:
         """Read on at the boundary that was found when the segment `arrival` came."""
         self.undissected += found.offset - search.origin
         self.searches = []
-        self.kept = []
+        self._hold([])
         self.mode = Mode.READING
         self.confidence = "likely"
         self.settled = max(self.settled, arrival.ordinal)
