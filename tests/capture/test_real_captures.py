@@ -59,11 +59,9 @@ def test_nothing_in_real_traffic_is_called_a_lie(path: Path) -> None:
         assert captures.statistics.packets == len(dpkt_packets(path)) or path.name == MODIFIED
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
+@pytest.mark.parametrize("path", [path for path in FILES if path.name != MODIFIED], ids=str)
 def test_dpkt_finds_the_same_segments(path: Path) -> None:
     """On Ethernet, where dpkt knows the way; what it does not find is tunnelled, fragmented or offloaded."""
-    if path.name == MODIFIED:
-        pytest.skip("not read by dpkt")
     segments, _ = read(open_captures([str(path)]))
     ours = {segment.packet: segment for segment in segments}
     compared = 0
