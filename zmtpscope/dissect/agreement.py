@@ -191,8 +191,9 @@ class Agreement:
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             form = decision.forms[side]
-            lost = self.version is None and stream.lost_greeting()
-            if self.forced is not None if form is Form.ALIEN else lost:
+            forced = form is Form.ALIEN and self.forced is not None
+            lost = form is not Form.ALIEN and self.version is None and stream.lost_greeting()
+            if forced or lost:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
             stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)
