@@ -45,15 +45,18 @@ def pieces(octets: bytes) -> st.SearchStrategy[list[bytes]]:
 
 
 @st.composite
-def packets_of(draw: Draw, first: bytes, second: bytes, syn: bool = True, close: bool = True) -> list[Packet]:
-    """The two streams in packets: cut anywhere, sent in any interleaving, acknowledged now and then."""
+def packets_of(
+    draw: Draw, first: bytes, second: bytes, syn: bool = True, close: bool = True, pauses: bool = True
+) -> list[Packet]:
+    """The two streams in packets: cut anywhere, sent in any interleaving, acknowledged now and then; with `pauses`
+    longer than any waiting limit."""
     talk = Conversation(initial=draw(st.sampled_from([(1000, 9000), (2**32 - 40, 2**32 - 1)])), syn=syn)
     left = [draw(pieces(first)), draw(pieces(second))]
-    pauses = draw(st.sets(st.integers(0, 20), max_size=2))
+    waits = draw(st.sets(st.integers(0, 20), max_size=2)) if pauses else set()
     order = Random(draw(st.integers(0, 1000)))
     while left[0] or left[1]:
         side = order.randrange(2) if left[0] and left[1] else (0 if left[0] else 1)
-        if len(talk.packets) in pauses:
+        if len(talk.packets) in waits:
             talk.wait(4_000_000_000)
         talk.send(side, left[side].pop(0))
         if order.randrange(3) == 0:
@@ -80,7 +83,7 @@ def pushed(draw: Draw) -> tuple[list[Packet], list[tuple[bytes, ...]]]:
     noise = Random(draw(st.integers(0, 1 << 32)))
     messages = [tuple(noise.randbytes(size) for size in shape) for shape in shapes]
     stream = hello("PUSH") + b"".join(message(*bodies) for bodies in messages)
-    return draw(packets_of(stream, hello("PULL"))), messages
+    return draw(packets_of(stream, hello("PULL"), pauses=False)), messages
 
 
 @st.composite

@@ -79,7 +79,7 @@ def transcript(side: SideReader) -> Transcript:
             side.regime,
             side.broken,
             side.opaque,
-            side.unreliable,
+            side.unreliable_from,
             side.message_open,
             side.socket_type,
             side.identity,

@@ -183,7 +183,7 @@ def test_zeros_after_a_1_0_greeting() -> None:
     """A length of 0 cannot be skipped with certainty: one octet each, and the side is unreliable from there on."""
     side = SideReader(Form.FRAMES_1, "1.0")
     said = feed(side, b"\1\0" + bytes(1000))
-    assert side.unreliable
+    assert side.unreliable_from is not None
     assert said.position == 1002
     assert said.rows == []
     assert said.repeats["ZMTP10-FRAME-01"] == (990, 1001)

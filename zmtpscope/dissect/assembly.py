@@ -36,6 +36,8 @@ class Context:
     regimes: list[tuple[int, Regime]]
     version: str | None
     confidence: str
+    doubtful: int | None
+    """Rows behind this stream offset are no more than likely."""
     settled: int
     """No row was decidable before the segment with this ordinal."""
     pieces: Pieces | None
@@ -161,14 +163,14 @@ class Assembly:
         stops = bodies[last] + held[last]
         orders, packet_ends, time_ends = context.arrivals.rows_at(stops - 1)
         runs: list[MessageRun] = []
-        for regime, low, high in regime_slices(context.regimes, starts):
+        for regime, confidence, low, high in slices(context, starts):
             frames = slice(int(first[low]), int(last[high - 1]) + 1)
             rows = slice(low, high)
             runs.append(
                 MessageRun(
                     stream=self.stream,
                     regime=regime,
-                    confidence=context.confidence,
+                    confidence=confidence,
                     data=context.data,
                     base=context.base,
                     offsets=offsets[frames],
@@ -210,13 +212,13 @@ class Assembly:
         begins = np.concatenate(([True], ((all_flags & MORE) == 0)[:-1] | ((all_flags & ENCRYPTED) != 0)[:-1]))
         message_of = np.maximum.accumulate(np.where(begins, np.arange(whole), 0))[told:]
         messages = as_array(self.carried.offsets)[message_of]
-        for regime, low, high in regime_slices(context.regimes, offsets):
+        for regime, confidence, low, high in slices(context, offsets):
             rows = slice(low, high)
             self.frame_runs.append(
                 FrameRun(
                     stream=self.stream,
                     regime=regime,
-                    confidence=context.confidence,
+                    confidence=confidence,
                     data=context.data,
                     base=context.base,
                     offsets=offsets[rows],
@@ -257,6 +259,18 @@ def behind(frames: FrameColumns, count: int) -> FrameColumns:
     for column, whole in zip(columns_of(rest), columns_of(frames), strict=True):
         column += whole[count:]
     return rest
+
+
+def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:
+    """(regime, confidence, low, high): what the units at `offsets[low:high]` have in common."""
+    doubtful = len(offsets)
+    if context.doubtful is not None and context.confidence == "proven":
+        doubtful = int(np.searchsorted(offsets, context.doubtful, "right"))
+    for regime, low, high in regime_slices(context.regimes, offsets):
+        if low < doubtful:
+            yield regime, context.confidence, low, min(high, doubtful)
+        if doubtful < high:
+            yield regime, "likely", max(low, doubtful), high
 
 
 def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:

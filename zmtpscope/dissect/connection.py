@@ -279,7 +279,11 @@ class Connection:
             roles.index("server") if "server" in roles else 1 - roles.index("client") if "client" in roles else None
         )
         mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
-        confidences = [stream.confidence for stream in self.streams if stream.reader is not None]
+        confidences = [
+            stream.confidence if stream.reader.unreliable_from is None else "likely"
+            for stream in self.streams
+            if stream.reader is not None
+        ]
         return {
             "start_ns": self.start.time,
             "end_ns": max(self.start.time, *(stream.last_time for stream in self.streams))

@@ -130,8 +130,6 @@ class SideStream:
             self._release_remarks()
         reader.read(data, self.kept_base)
         self._tell(data)
-        if reader.unreliable:
-            self.confidence = "likely"
         if reader.repeats:
             self.connection.count_repeats(self)
         self.reading = b""
@@ -197,6 +195,7 @@ class SideStream:
             regimes=reader.regimes,
             version=self.connection.version,
             confidence=self.confidence,
+            doubtful=reader.unreliable_from,
             settled=self.settled,
             pieces=self.arrivals.pieces() if self.connection.options.details else None,
             messages=self.connection.wants_messages(self),

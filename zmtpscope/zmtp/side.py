@@ -60,8 +60,8 @@ class SideReader:
     """The stream offset behind which the framing is lost: a size above 2^63-1."""
     opaque = False
     """No version is in force, or the greeting is cut: nothing behind `position` will be read."""
-    unreliable = False
-    """A 1.0 frame of length 0 was met, behind which boundaries are uncertain (wire.md 3.1)."""
+    unreliable_from: int | None = None
+    """Where the first 1.0 frame of length 0 stands, behind which boundaries are uncertain (wire.md 3.1)."""
     message_open = False
     """The last message frame had MORE."""
     version_announced: str | None = None
@@ -412,7 +412,8 @@ class SideReader:
 
     def _pass_zeros(self, reader: Reader) -> bool:
         """A 1.0 length of 0 has no flags: go on behind it, and trust nothing any more (wire.md 3.1)."""
-        self.unreliable = True
+        if self.unreliable_from is None:
+            self.unreliable_from = reader.unit
         self.position = reader.offset
         self._remark(reader.unit, reader.offset, reader.findings)
         if "ZMTP10-FRAME-01" in self._tally.repeats:
