@@ -9,7 +9,7 @@ import pytest
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.sink import Summary
-from zmtpscope.export.summary import summary_lines
+from zmtpscope.export.summary import statistics_lines, summary_lines
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 
@@ -85,3 +85,11 @@ def test_nothing_at_all_is_said_in_words() -> None:
         "damage           none",
         "findings         none",
     ]
+
+
+def test_fragments_that_were_never_whole_are_told_beside_the_sums() -> None:
+    statistics = CaptureStatistics()
+    assert not any(line.startswith("fragments") for line in statistics_lines(Summary(), statistics))
+    statistics.fragments_given_up = 3
+    told = [line for line in statistics_lines(Summary(), statistics) if line.startswith("fragments")]
+    assert told == ["fragments        3 datagrams were never whole"]

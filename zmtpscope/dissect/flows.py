@@ -106,8 +106,6 @@ class Flows:
             if side.finish > side.delivered:
                 self.reassembler.wait_for_end(side, index)
         if flags & RST:
-            for each in (side, peer):
-                self.reassembler.give_up(each, index)
             self._close(connection, index, "rst", side.number)
             return
         for each in (side, peer):

@@ -58,7 +58,6 @@ class Summary:
     socket_types: Counter[str] = field(default_factory=Counter)
     handshakes: Counter[str] = field(default_factory=Counter)
     closes: Counter[str] = field(default_factory=Counter)
-    greetings: int = 0
     commands: Counter[str] = field(default_factory=Counter)
     messages: int = 0
     frames: int = 0

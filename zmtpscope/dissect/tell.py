@@ -64,11 +64,8 @@ class Teller:
     def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
         """A greeting or command of `side` whose first octet arrived with `first`."""
         summary = self.sink.summary
-        if isinstance(event, Greeting):
-            type_ = "greeting"
-            summary.greetings += 1
-        else:
-            type_ = "command"
+        type_ = "greeting" if isinstance(event, Greeting) else "command"
+        if isinstance(event, Command):
             count_word(summary.commands, event.fields.get("name") or "")
         if not self.telling:
             return

@@ -80,6 +80,8 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
     """Where every packet and every octet went: the two sums of "nothing lost" for the connections with records."""
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **statistics.other}
     yield _line("packets", f"{statistics.packets} = {_sum(other)}")
+    if statistics.fragments_given_up:
+        yield _line("fragments", f"{statistics.fragments_given_up} datagrams were never whole")
     sums = summary.sums
     streams = {"in units": sums.units, "in gaps": sums.gaps, "not understood": sums.undissected}
     yield _line("stream octets", f"{sums.stream} = {_sum(streams)}")
