@@ -59,6 +59,22 @@ def messages(framing: Framing) -> st.SearchStrategy[bytes]:
     return st.builds(build, st.lists(BODIES, min_size=1, max_size=3), st.sampled_from([False, False, False, True]))
 
 
+@st.composite
+def runs(draw: Callable[[st.SearchStrategy[Drawn]], Drawn], framing: Framing) -> bytes:
+    """Traffic that repeats itself: the same few frames many times, again and again with something else between."""
+    frame = st.builds(
+        functools.partial(build_frame, framing),
+        st.sampled_from([b"", b"\1", b"\0A", bytes(3), bytes(5), bytes(260)]),
+        more=st.booleans(),
+    )
+    between = st.one_of(st.just(b""), frame, st.binary(max_size=12))
+    octets = []
+    for _ in range(draw(st.integers(1, 3))):
+        repeated = b"".join(draw(st.lists(frame, min_size=1, max_size=5)))
+        octets += [repeated * draw(st.sampled_from([20, 40, 63, 64, 65, 100, 200])), draw(between)]
+    return b"".join(octets)
+
+
 NONCES = st.integers(0, 2**64 - 1) | st.integers(0, 5)
 
 METADATA = st.fixed_dictionaries(

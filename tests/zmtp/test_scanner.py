@@ -55,6 +55,35 @@ def test_no_call_per_frame(framing: Framing, version: str, mechanism: str | None
     assert calls(1000) == calls(2000)
 
 
+def test_few_calls_for_frames_of_many_sizes() -> None:
+    """Frames that do not repeat themselves are taken in bulk, too."""
+    octets = b"".join(build_frame(Framing.V2, bytes(size % 251)) for size in range(0, 70_000, 7))
+    side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
+    assert calls_to_read(side, octets) < 100
+    assert len(side.frames) == 10_000
+
+
+@pytest.mark.parametrize("framing", Framing)
+@pytest.mark.parametrize("sizes", [[5], [0], [300], [0, 9], [3, 260, 0], [1, 1, 1, 2]], ids=str)
+def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int]) -> None:
+    """Whatever comes again and again: the frame that differs is told as it is, and so is all behind it."""
+    pattern = [(size, turn < len(sizes) - 1) for turn, size in enumerate(sizes)]
+    for place in (0, 31, 32, 33, 63, 64, 95, 96, 97, 130, 299):
+        for other in ((7, False), (sizes[0], len(sizes) == 1), (301, True)):
+            frames = (pattern * 300)[:place] + [other] + pattern * 50
+            octets = b"".join(build_frame(framing, bytes(size), more=more) for size, more in frames)
+            columns = FrameColumns()
+            stop = (
+                scan_2(octets, 0, 100, columns)
+                if framing is Framing.V2
+                else scan_1(octets, 0, 100, columns, habit=False)
+            )
+            assert stop == len(octets)
+            assert list(zip(columns.sizes, (flags & 1 for flags in columns.flags), strict=True)) == frames
+            ends = [body + size for body, size in zip(columns.bodies, columns.sizes, strict=True)]
+            assert [*columns.offsets, 100 + stop] == [100, *ends]
+
+
 @pytest.mark.parametrize(
     "header",
     [b"\4\1", b"\5\1", b"\x08\1", b"\x80\1", b"\2" + bytes(7) + b"\xff", b"\2\x80" + bytes(7), b"\2\0\0\0", b"\0"],

@@ -46,6 +46,13 @@ class FrameColumns:
         self.sizes.append(size)
         self.flags.append(flags)
 
+    def extend(self, offsets: list[int], bodies: list[int], sizes: list[int], flags: list[int]) -> None:
+        """Add frames, one list for each column."""
+        self.offsets.fromlist(offsets)
+        self.bodies.fromlist(bodies)
+        self.sizes.fromlist(sizes)
+        self.flags.fromlist(flags)
+
     def rows(self) -> list[tuple[int, int, int, int]]:
         """(offset, body, size, flags) of every frame."""
         return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))

@@ -1,15 +1,25 @@
 """The hot path: runs of plain message frames into columns, header octets only.
 
 A scanner consumes only frames it can prove plain: flags without reserved or COMMAND bits, the size form canonical, the
-size within limits. At any other header it stops, and the careful reader decides. No call and no object per frame.
+size within limits. At any other header it stops, and the careful reader decides. No call and no object per frame; where
+the same frames come again and again, not even a step of the loop.
 """
 
 from __future__ import annotations
+
+from array import array
+from itertools import repeat
 
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME
 from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
 from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG
 from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
+
+FEWEST, MOST = 32, 4096
+"""Frames that are taken at a time: more and more as long as there is nothing new about them."""
+
+LONGEST_PERIOD = 4
+"""Frames that may take turns in a run of repetitions: topic and body, the envelope and body of a request."""
 
 
 def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
@@ -17,68 +27,126 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
 
     Gives the index of the first header not consumed, beyond the end of `data` where the last body is not all there.
     """
-    offset, body, size_of, flags_of = (
-        columns.offsets.append,
-        columns.bodies.append,
-        columns.sizes.append,
-        columns.flags.append,
-    )
     number = int.from_bytes
-    last = len(data) - 1
-    while at < last:
-        flags = data[at]
-        if flags < 2:
-            size = data[at + 1]
-            start = at + 2
-        elif flags < 4:
-            start = at + 9
-            if start > last + 1:
-                break
-            size = number(data[at + 1 : start], "big")
-            if not 255 < size <= LARGEST_SIZE:
-                break
-        else:
-            break
-        offset(base + at)
-        body(base + start)
-        size_of(size)
-        flags_of(flags)
-        at = start + size
-    return at
+    length = len(data)
+    most = FEWEST
+    while True:
+        offsets: list[int] = []
+        bodies: list[int] = []
+        sizes: list[int] = []
+        flags_of: list[int] = []
+        try:
+            for _ in repeat(None, most):
+                flags = data[at]
+                if flags < 2:
+                    size = data[at + 1]
+                    body = at + 2
+                elif flags < 4:
+                    body = at + 9
+                    if body > length:
+                        break
+                    size = number(data[at + 1 : body], "big")
+                    if not 255 < size <= LARGEST_SIZE:
+                        break
+                else:
+                    break
+                offsets.append(base + at)
+                bodies.append(base + body)
+                sizes.append(size)
+                flags_of.append(flags)
+                at = body + size
+        except IndexError:  # the end of `data`
+            pass
+        columns.extend(offsets, bodies, sizes, flags_of)
+        if len(sizes) < most:
+            return at
+        rows = len(columns)
+        at = _pass_repetitions(data, at, base, columns)
+        most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
 
 
 def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) -> int:
     """Scan 1.0 frames (wire.md 3.1), as `scan_2`; `habit`: flags 7E and 7F have been noted already (D40)."""
-    offset, body, size_of, flags_of = (
-        columns.offsets.append,
-        columns.bodies.append,
-        columns.sizes.append,
-        columns.flags.append,
-    )
     number = int.from_bytes
     plain = (0x00, 0x01, 0x7E, 0x7F) if habit else (0x00, 0x01)
-    last = len(data) - 1
-    while at < last:
-        length = data[at]
-        start = at + 2
-        if length == 255:
-            start = at + 10
-            if start > last + 1:
-                break
-            length = number(data[at + 1 : at + 9], "big")
-            if not 254 < length <= LARGEST_SIZE:
-                break
-        elif length == 0:
-            break
-        flags = data[start - 1]
-        if flags not in plain:
-            break
-        offset(base + at)
-        body(base + start)
-        size_of(length - 1)
-        flags_of(flags)
-        at = start + length - 1
-    return at
+    most = FEWEST
+    while True:
+        offsets: list[int] = []
+        bodies: list[int] = []
+        sizes: list[int] = []
+        flags_of: list[int] = []
+        try:
+            for _ in repeat(None, most):
+                size = data[at] - 1
+                body = at + 2
+                if size == 254:
+                    body = at + 10
+                    size = number(data[at + 1 : at + 9], "big") - 1
+                    if not 253 < size < LARGEST_SIZE:
+                        break
+                elif size < 0:
+                    break
+                flags = data[body - 1]
+                if flags not in plain:
+                    break
+                offsets.append(base + at)
+                bodies.append(base + body)
+                sizes.append(size)
+                flags_of.append(flags)
+                at = body + size
+        except IndexError:  # the end of `data`
+            pass
+        columns.extend(offsets, bodies, sizes, flags_of)
+        if len(sizes) < most:
+            return at
+        rows = len(columns)
+        at = _pass_repetitions(data, at, base, columns)
+        most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
+
+
+def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
+    """Scan on while the last frames of `columns`, up to `LONGEST_PERIOD` of them, come again; gives the new `at`.
+
+    Repetitions have the same header octets, one `stride` apart: each of these octets is compared for many of them at
+    once. The windows double, so that a run that ends early costs little more than its own length.
+    """
+    period = _period(columns.sizes, columns.flags)
+    if period is None:
+        return at
+    first = columns.offsets[-period]
+    stride = base + at - first
+    heads = [offset - first for offset in columns.offsets[-period:]]
+    starts = [body - first for body in columns.bodies[-period:]]
+    sizes, flags = columns.sizes[-period:], columns.flags[-period:]
+    headers = [place for head, start in zip(heads, starts, strict=True) for place in range(head, start)]
+    window = FEWEST
+    while True:
+        times = window
+        for place in headers:
+            here = at + place
+            octets = data[here : here + times * stride : stride]
+            times = len(octets) - len(octets.lstrip(data[here - stride : here - stride + 1]))
+        stop = at + times * stride
+        for column, places in ((columns.offsets, heads), (columns.bodies, starts)):
+            rows = [0] * (times * period)
+            for turn, place in enumerate(places):
+                rows[turn::period] = range(base + at + place, base + stop + place, stride)
+            column.fromlist(rows)
+        columns.sizes.extend(sizes * times)
+        columns.flags.extend(flags * times)
+        at = stop
+        if times < window:
+            return at
+        window = min(2 * window, MOST)
+
+
+def _period(sizes: array[int], flags: array[int]) -> int | None:
+    """After how many frames, as it seems, the same come again; None where they are not that regular."""
+    for period in range(1, LONGEST_PERIOD + 1):
+        before = slice(-2 * period, -period)
+        if sizes[-1] == sizes[-1 - period] and sizes[-period:] == sizes[before] and flags[-period:] == flags[before]:
+            return period
+    return None
 
 
 def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
@@ -86,34 +154,41 @@ def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: in
 
     Gives the nonce that should come next, too. Of each body name and nonce have to be there.
     """
-    offset, body, size_of, flags_of = (
-        columns.offsets.append,
-        columns.bodies.append,
-        columns.sizes.append,
-        columns.flags.append,
-    )
     number = int.from_bytes
-    last = len(data) - MESSAGE_HEAD - 2
-    while at <= last:
-        flags = data[at]
-        if flags == 0:
-            size = data[at + 1]
-            start = at + 2
-            if size < SMALLEST_MESSAGE:
-                break
-        elif flags == LONG:
-            start = at + 9
-            size = number(data[at + 1 : start], "big")
-            if not 255 < size <= LARGEST_SIZE or start + MESSAGE_HEAD > len(data):
-                break
-        else:
-            break
-        if nonce > LARGEST_NONCE or data[start : start + MESSAGE_HEAD] != MESSAGE_NAME + nonce.to_bytes(8, "big"):
-            break
-        nonce += 1
-        offset(base + at)
-        body(base + start)
-        size_of(size)
-        flags_of(flags | ENCRYPTED)
-        at = start + size
-    return at, nonce
+    head = number(MESSAGE_NAME + bytes(8), "big") + nonce  # name and nonce, as one number that counts up
+    length = len(data)
+    while True:
+        offsets: list[int] = []
+        bodies: list[int] = []
+        sizes: list[int] = []
+        flags_of: list[int] = []
+        most = min(MOST, LARGEST_NONCE + 1 - nonce)
+        try:
+            for _ in repeat(None, most):
+                flags = data[at]
+                if flags == 0:
+                    size = data[at + 1]
+                    body = at + 2
+                    if size < SMALLEST_MESSAGE:
+                        break
+                elif flags == LONG:
+                    body = at + 9
+                    size = number(data[at + 1 : body], "big")
+                    if not 255 < size <= LARGEST_SIZE:
+                        break
+                else:
+                    break
+                if body + MESSAGE_HEAD > length or number(data[body : body + MESSAGE_HEAD], "big") != head:
+                    break
+                head += 1
+                offsets.append(base + at)
+                bodies.append(base + body)
+                sizes.append(size)
+                flags_of.append(flags | ENCRYPTED)
+                at = body + size
+        except IndexError:  # the end of `data`
+            pass
+        columns.extend(offsets, bodies, sizes, flags_of)
+        nonce += len(sizes)
+        if len(sizes) < MOST:
+            return at, nonce
