@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from zmtpscope import __version__
+from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.read import read
@@ -47,6 +48,7 @@ def zmtpscope() -> None:
 
 
 zmtpscope.add_command(read)
+zmtpscope.add_command(export)
 zmtpscope.add_command(fields)
 
 

@@ -1,11 +1,15 @@
-"""Option values with a grammar of their own: `-c`, `--body` and `-d`."""
+"""The options that commands share; those whose values have a grammar: `-c`, `--body`, `-d` and `--select`."""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
+
+from zmtpscope.records import RECORDS
 
 SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
@@ -71,3 +75,53 @@ def _parse_forced(value: str) -> Forced:
     if mechanism is not None and mechanism not in MECHANISMS:
         raise click.BadParameter(f"the mechanism {mechanism!r} is not known; {', '.join(MECHANISMS)} are")
     return Forced(selector, int(number), version, mechanism)
+
+
+def parse_select(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """`RECORD` or `RECORD:COLUMN,COLUMN`, any number of times: record types, and the columns of each in their order."""
+    selected: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        name, colon, wanted = value.partition(":")
+        if name not in RECORDS:
+            raise click.BadParameter(f"there is no record type {name!r}{_nearest(name, RECORDS)}")
+        if name in selected:
+            raise click.BadParameter(f"{name} is selected twice; give its columns at once: {name}:conn,ts_ns")
+        known = [field.name for field in RECORDS[name].fields]
+        columns = wanted.split(",") if colon else known
+        for column in columns:
+            if column not in known:
+                raise click.BadParameter(f"{name} has no column {column!r}{_nearest(column, known)}")
+            if columns.count(column) > 1:
+                raise click.BadParameter(f"{name} has the column {column!r} twice")
+        selected[name] = tuple(columns)
+    return selected
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    nearest = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {nearest[0]}?" if nearest else f"; there are {', '.join(known)}"
+
+
+FILES = click.argument("files", nargs=-1, metavar="[FILE]...")
+MORE_FILES = click.option("-r", "more_files", multiple=True, metavar="FILE", help="Read FILE.")
+FRAMES = click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
+BODY = click.option(
+    "--body",
+    callback=parse_body,
+    default="full",
+    metavar="full[:LIMIT]|head:N|none",
+    help="How much of message bodies to keep [full:16M].",
+)
+PACKETS = click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.")
+FORCED = click.option(
+    "-d",
+    "forced",
+    multiple=True,
+    callback=parse_forced,
+    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]]",
+    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp.",
+)
+SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.messages import is_seen, say
-from zmtpscope.cli.parameters import Body, Forced, parse_body, parse_count, parse_forced
+from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures, say_if_nothing_was_found
+from zmtpscope.cli.messages import is_seen
+from zmtpscope.cli.parameters import BODY, FILES, FORCED, FRAMES, MORE_FILES, PACKETS, SHOW_SECRETS
 from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
@@ -19,29 +20,16 @@ if TYPE_CHECKING:
     from zmtpscope.capture import Captures
     from zmtpscope.dissect import Analyser, Batch, Options
 
-DAMAGED = 3
 LINES_AT_ONCE = 100
 
 
-class NoCapture(click.ClickException):
-    """What was named cannot be read as a capture at all."""
-
-    exit_code = 2
-
-
 @click.command(short_help="Say what happened in captures, a line each.")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("-r", "more_files", multiple=True, metavar="FILE", help="Read FILE.")
+@FILES
+@MORE_FILES
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a record.")
-@click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
-@click.option(
-    "--body",
-    callback=parse_body,
-    default="full",
-    metavar="full[:LIMIT]|head:N|none",
-    help="How much of message bodies to keep [full:16M].",
-)
-@click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.")
+@FRAMES
+@BODY
+@PACKETS
 @click.option("-q", "quiet", is_flag=True, help="No records, only a summary.")
 @click.option("-V", "tree", is_flag=True, help="Every field of every greeting, command and frame.")
 @click.option("-x", "hex_dump", is_flag=True, help="Their octets in hex.")
@@ -55,26 +43,17 @@ class NoCapture(click.ClickException):
     metavar="FORM",
 )
 @click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
-@click.option(
-    "-d",
-    "forced",
-    multiple=True,
-    callback=parse_forced,
-    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]]",
-    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp.",
-)
+@FORCED
 @click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
-@click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")
+@SHOW_SECRETS
 @click.option(
     "--verbose", is_flag=True, help="Also findings that are normal events (severity chat), or what libzmq always does."
 )
 def read(**given: Any) -> int:
     """Find ZMTP in capture FILEs (pcap, pcapng, also compressed; - is standard input; directories are searched) and say
     what happened on every connection, a line each."""
-    paths = [*given["files"], *given["more_files"]]
-    if not paths:
-        raise click.UsageError("name a capture to read, or - for standard input")
+    paths = named_captures(given)
     if given["quiet"] and (given["as_json"] or given["tree"] or given["hex_dump"] or given["frames"]):
         raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
     if given["as_json"] and (given["tree"] or given["hex_dump"]):
@@ -86,19 +65,10 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
-    from zmtpscope.dissect import Analyser, DecodeAs, Options
+    from zmtpscope.dissect import Analyser
 
-    body: Body = given["body"]
-    forced: list[Forced] = given["forced"]
-    numbers = {"full": "body_limit", "head": "head"}
-    options = Options(
-        bodies=body.keep,
-        **({} if body.octets is None else {numbers[body.keep]: body.octets}),
-        records=not given["quiet"],
-        frames=given["frames"],
-        details=given["tree"] or given["hex_dump"],
-        decode_as=tuple(DecodeAs(*each) for each in forced),
-        show_secrets=given["show_secrets"],
+    options = analyser_options(
+        given, records=not given["quiet"], frames=given["frames"], details=given["tree"] or given["hex_dump"]
     )
     try:
         captures = open_captures(paths, packet_limit=given["packets"])
@@ -114,9 +84,7 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     sys.stdout.flush()
-    for problem in captures.problems:
-        say(f"zmtpscope: {problem}")
-    return DAMAGED if captures.problems else 0
+    return exit_code(captures)
 
 
 def _write_json(batches: Iterator[Batch], options: Options) -> None:
@@ -161,11 +129,8 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
     if given["quiet"]:
         for line in summary_lines(summary, statistics, captures.problems, _paint(given), chat=given["verbose"]):
             click.echo(line)
-    elif not summary.connections and (statistics.packets or not captures.problems):
-        counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}
-        counts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
-        hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
-        say(f"zmtpscope: no ZMTP found ({counts}){hint}")
+    else:
+        say_if_nothing_was_found(summary, captures)
     if given["stats"]:
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])

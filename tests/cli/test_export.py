@@ -1,0 +1,222 @@
+"""`zmtpscope export`: which files there are, when they are there, and what is in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from zmtpscope.cli import run
+from zmtpscope.records import RECORDS
+
+CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
+PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
+CUT = str(CAPTURES / "damage" / "cut-file.pcap")
+PLAIN = str(CAPTURES / "security" / "plain-accepted.pcap")
+COMMAND = [sys.executable, "-c", "from zmtpscope.cli import main; main()"]
+FORMATS = ["jsonl", "csv"]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def zmtpscope(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: str | pathlib.Path) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def out(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "not" / "there yet"
+
+
+def names(folder: pathlib.Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def csv_rows(path: pathlib.Path) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(path.read_text(), newline="")))
+
+
+def test_json_lines_are_those_of_read_a_file_for_each_type(zmtpscope: Run, out: pathlib.Path) -> None:
+    assert zmtpscope("export", PUBSUB, "-o", out, "--frames")[0] == 0
+    printed = zmtpscope("read", "--json", "--frames", PUBSUB)[1].splitlines(keepends=True)
+    for record in RECORDS:
+        expected = [line for line in printed if json.loads(line)["record"] == record]
+        assert (out / f"{record}s.jsonl").read_text() == "".join(expected)
+
+
+def test_a_closing_line_tells_people_what_was_written(zmtpscope: Run, out: pathlib.Path) -> None:
+    code, printed, err = zmtpscope("export", PUBSUB, "-o", out, "--select", "message:conn", "--select", "gap:conn")
+    octets = (out / "messages.jsonl").stat().st_size
+    assert (code, printed) == (0, "")
+    assert err == f"zmtpscope: {out}: 2 files, 19 rows, {octets} octets (rows of messages.jsonl 19, gaps.jsonl 0)\n"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_type_without_records_has_a_table_without_rows(zmtpscope: Run, out: pathlib.Path, form: str) -> None:
+    code, _, err = zmtpscope("export", CAPTURES / "negative" / "http.pcap", "-o", out, "--format", form)
+    assert code == 0
+    assert "no ZMTP found" in err
+    assert names(out) == sorted(f"{record}s.{form}" for record in RECORDS if record != "frame")
+    if form == "csv":
+        rows = csv_rows(out / "gaps.csv")
+        assert [name for name in rows[0] if name != "time"] == [field.name for field in RECORDS["gap"].fields]
+        assert len(rows) == 1
+    else:
+        assert (out / f"gaps.{form}").read_bytes() == b""
+
+
+def test_only_what_was_selected_is_written(zmtpscope: Run, out: pathlib.Path) -> None:
+    selected = ["--select", "message:topic,conn", "--select", "finding"]
+    assert zmtpscope("export", PUBSUB, "-o", out, "--format", "csv", *selected)[0] == 0
+    assert names(out) == ["findings.csv", "messages.csv"]
+    assert csv_rows(out / "messages.csv")[:2] == [["topic", "conn"], ["a.topic", "2"]]
+
+
+@pytest.mark.parametrize("asked", [["--select", "frame"], ["--select", "gap", "--frames"], ["--frames"]])
+def test_frames_come_to_those_who_ask(zmtpscope: Run, out: pathlib.Path, asked: list[str]) -> None:
+    assert zmtpscope("export", PUBSUB, "-o", out, *asked)[0] == 0
+    assert len((out / "frames.jsonl").read_text().splitlines()) == 38
+
+
+def test_bodies_packets_and_forced_connections_are_those_of_read(zmtpscope: Run, out: pathlib.Path) -> None:
+    given = ["--body", "head:2", "-c", "35", "-d", "tcp.port==5630,zmtp", "-r", PUBSUB]
+    assert zmtpscope("export", *given, "-o", out)[0] == 0
+    printed = zmtpscope("read", "--json", *given)[1].splitlines(keepends=True)
+    messages = (out / "messages.jsonl").read_text().splitlines(keepends=True)
+    assert messages == [line for line in printed if '"record":"message"' in line]
+    assert {json.loads(line)["bodies_kept"] for line in messages} == {"head"}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_secrets_are_masked_unless_asked_for(zmtpscope: Run, out: pathlib.Path, form: str) -> None:
+    for asked, shown in (([], False), (["--show-secrets", "--force"], True)):
+        zmtpscope("export", PLAIN, "-o", out, "--format", form, *asked)
+        assert (b"s3cret" in (out / f"commands.{form}").read_bytes()) == shown
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_damaged_capture_is_3_and_gives_complete_files(zmtpscope: Run, out: pathlib.Path, form: str) -> None:
+    code, _, err = zmtpscope("export", CUT, "-o", out, "--format", form)
+    assert code == 3
+    assert "cut-file.pcap: the file ends inside a packet" in err
+    assert "(rows of connections" in err
+    assert len(names(out)) == 6
+
+
+def test_a_file_that_is_there_is_overwritten_by_force_only(zmtpscope: Run, out: pathlib.Path) -> None:
+    out.mkdir(parents=True)
+    (out / "messages.jsonl").write_text("mine")
+    code, printed, err = zmtpscope("export", PUBSUB, "-o", out)
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert f"{out}/messages.jsonl is there already; --force overwrites it" in err
+    assert names(out) == ["messages.jsonl"]
+    assert (out / "messages.jsonl").read_text() == "mine"
+    assert zmtpscope("export", PUBSUB, "-o", out, "--select", "gap")[0] == 0  # another file
+    assert zmtpscope("export", PUBSUB, "-o", out, "--force")[0] == 0
+    assert len((out / "messages.jsonl").read_text().splitlines()) == 19
+
+
+USAGE = [
+    (["export", PUBSUB], "'-o'"),
+    (["export", "-o", "DIR"], "name a capture to read"),
+    (["export", PUBSUB, "-o", "DIR", "--format", "xml"], "'xml' is not one of"),
+    (["export", "/no/such.pcap", "-o", "DIR"], "/no/such.pcap: "),
+    (["export", __file__, "-o", "DIR"], "is not a capture"),
+    (["export", PUBSUB, "-o", "DIR", "--body", "all"], "try full:64k"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "mesage"], "no record type 'mesage'; did you mean message?"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "xyz"], "no record type 'xyz'; there are connection, greeting,"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "message:topics"], "no column 'topics'; did you mean topic?"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "message:"], "message has no column ''"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "gap:conn,conn"], "gap has the column 'conn' twice"),
+    (["export", PUBSUB, "-o", "DIR", "--select", "gap", "--select", "gap:conn"], "gap is selected twice"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[case[1] for case in USAGE])
+def test_what_cannot_be_done_is_2_and_leaves_nothing(
+    zmtpscope: Run, tmp_path: pathlib.Path, arguments: list[str], said: str
+) -> None:
+    code, printed, err = zmtpscope(*[str(tmp_path / "out") if word == "DIR" else word for word in arguments])
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert names(tmp_path) == []
+
+
+def test_a_place_that_is_no_directory_is_1(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    assert zmtpscope("export", PUBSUB, "-o", tmp_path / "file") == (
+        1,
+        "",
+        f"zmtpscope: {tmp_path}/file: Not a directory\n",
+    )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_disk_that_is_full_is_1_and_one_line_and_leaves_nothing(tmp_path: pathlib.Path, form: str) -> None:
+    command = [*COMMAND, "export", str(CAPTURES / "patterns" / "many-small.pcap"), "-o", str(tmp_path / "out")]
+    done = subprocess.run(
+        [*command, "--format", form],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),  # no file gets larger
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"zmtpscope: {tmp_path}/out/messages.{form}: File too large\n"
+    assert names(tmp_path) == []
+
+
+NOBODY = 65534
+
+
+def test_no_permission_is_1_and_one_line(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    zmtpscope("export", PUBSUB, "-o", tmp_path, "--select", "gap")  # whatever a run imports is imported now
+    tmp_path.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:  # root may write everywhere
+        os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        code, printed, err = zmtpscope("export", PUBSUB, "-o", tmp_path / "out")
+    finally:
+        if user == 0:
+            os.setresuid(0, 0, 0)
+        tmp_path.chmod(0o755)
+    assert (code, printed, err) == (1, "", f"zmtpscope: {tmp_path}/out: Permission denied\n")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_interrupt_is_130_and_leaves_nothing(tmp_path: pathlib.Path, form: str) -> None:
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [*COMMAND, "export", "-", "-o", str(out), "--format", form],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in the background of a script
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(pathlib.Path(PUBSUB).read_bytes())
+        process.stdin.flush()
+        while not (out.exists() and names(out)):  # the process has begun to write
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert all(name.startswith(".") for name in names(out))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (130, b"")
+    assert names(tmp_path) == []

@@ -1,0 +1,63 @@
+"""What commands share that read captures: how the analyser is asked, and what is said beside the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.parameters import Body, Forced
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Options, Summary
+
+DAMAGED = 3
+
+
+class NoCapture(click.ClickException):
+    """What was named cannot be read as a capture at all."""
+
+    exit_code = 2
+
+
+def named_captures(given: dict[str, Any]) -> list[str]:
+    """The captures that were named, with and without `-r`."""
+    paths = [*given["files"], *given["more_files"]]
+    if not paths:
+        raise click.UsageError("name a capture to read, or - for standard input")
+    return paths
+
+
+def analyser_options(given: dict[str, Any], **more: Any) -> Options:
+    """The options of the analyser that `--body`, `-d` and `--show-secrets` ask for, and `more`."""
+    from zmtpscope.dissect import DecodeAs, Options
+
+    body: Body = given["body"]
+    forced: list[Forced] = given["forced"]
+    if body.octets is not None:
+        more[{"full": "body_limit", "head": "head"}[body.keep]] = body.octets
+    return Options(
+        bodies=body.keep,
+        decode_as=tuple(DecodeAs(*each) for each in forced),
+        show_secrets=given["show_secrets"],
+        **more,
+    )
+
+
+def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
+    """No ZMTP in a capture that could be read: what there was instead, and what to do."""
+    statistics = captures.statistics
+    if not summary.connections and (statistics.packets or not captures.problems):
+        counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}
+        counts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
+        hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
+        say(f"zmtpscope: no ZMTP found ({counts}){hint}")
+
+
+def exit_code(captures: Captures) -> int:
+    """Say what was damaged; the exit code of a run that read all that was readable."""
+    for problem in captures.problems:
+        say(f"zmtpscope: {problem}")
+    return DAMAGED if captures.problems else 0

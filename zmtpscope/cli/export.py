@@ -1,0 +1,124 @@
+"""`zmtpscope export`: captures in, tables out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures, say_if_nothing_was_found
+from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.parameters import (
+    BODY,
+    FILES,
+    FORCED,
+    FRAMES,
+    MORE_FILES,
+    PACKETS,
+    SHOW_SECRETS,
+    parse_select,
+)
+from zmtpscope.records import RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zmtpscope.export.tables import Tables, Written
+
+ON_REQUEST = "frame"
+
+
+@click.command(short_help="Write captures as tables: JSON lines or CSV.")
+@FILES
+@MORE_FILES
+@click.option(
+    "-o",
+    "directory",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Write into DIR, which is made when missing.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl", "csv"]),
+    default="jsonl",
+    help="What to write [jsonl].",
+)
+@click.option(
+    "--select",
+    "selection",
+    multiple=True,
+    callback=parse_select,
+    metavar="RECORD[:COLUMN,...]",
+    help="Only records of this type, and of them only these columns; may be given for several types.",
+)
+@FRAMES
+@BODY
+@PACKETS
+@FORCED
+@SHOW_SECRETS
+@click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+def export(**given: Any) -> int:
+    """Write what happened in capture FILEs (as `zmtpscope read` finds it) as tables, a file for each record type:
+    connections, greetings, commands, messages, gaps and findings. A type without records has a table without rows. A
+    file is complete or not there: all of them are put in their places at the end."""
+    paths = named_captures(given)
+    # imported here, so that help, usage errors and the other commands stay quick
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.cli.progress import Progress
+    from zmtpscope.dissect import Analyser
+
+    selection = _selection(given)
+    options = analyser_options(given, frames=ON_REQUEST in selection)
+    tables = _tables(given, selection, options)
+    try:
+        captures = open_captures(paths, packet_limit=given["packets"])
+        analyser = Analyser(options)
+        with tables, Progress(captures.statistics, paths, is_seen()):
+            for batch in analyser.run(captures):
+                tables.add(batch)
+            written = tables.commit()
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+    say_if_nothing_was_found(analyser.summary, captures)
+    say(_told(given["directory"], written))
+    return exit_code(captures)
+
+
+def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Record types with their columns: those that were named, else all but frames; frames where they are asked for."""
+    selection: dict[str, tuple[str, ...]] = given["selection"]
+    whole = {name: tuple(field.name for field in type_.fields) for name, type_ in RECORDS.items()}
+    if not selection:
+        selection = {name: columns for name, columns in whole.items() if name != ON_REQUEST}
+    if given["frames"]:
+        selection.setdefault(ON_REQUEST, whole[ON_REQUEST])
+    return selection
+
+
+def _tables(given: dict[str, Any], selection: dict[str, tuple[str, ...]], options: Any) -> Tables:
+    from zmtpscope.export.tables import Tables
+
+    try:
+        return Tables(given["directory"], given["format_"], selection, options, force=given["force"])
+    except FileExistsError as error:
+        raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
+
+
+def _told(directory: Path, written: Sequence[Written]) -> str:
+    """What was written: `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
+    rows, octets = sum(file.rows for file in written), sum(file.octets for file in written)
+    each = ", ".join(f"{file.path.name} {file.rows}" for file in written)
+    return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {_size(octets)} (rows of {each})"
+
+
+def _size(octets: int) -> str:
+    scaled, unit = next(
+        (octets / scale, unit)
+        for scale, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "octets"))
+        if octets >= scale or scale == 1
+    )
+    return f"{scaled:.3g} {unit}"
