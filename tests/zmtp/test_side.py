@@ -19,7 +19,11 @@ from zmtpscope.zmtp.tally import STORED
 
 
 class CarefulReader(SideReader):
-    """A side reader that reads every frame with care, for comparison."""
+    """A side reader that reads every unit with care, for comparison."""
+
+    def __init__(self, form: Form, version: str | None) -> None:
+        super().__init__(form, version)
+        self._openings = None
 
     def _choose_lane(self) -> None:
         self._scanning = False

@@ -40,6 +40,14 @@ class Conduct:
         self._after_error = False
         self._forgiving = done
 
+    def copy(self) -> Conduct:
+        """The same state, to go on from alone."""
+        other = Conduct(self.mechanism, done=self.done)
+        other.role, other.error, other.traffic = self.role, self.error, self.traffic
+        other._step, other._premature = self._step, self._premature
+        other._after_error, other._forgiving = self._after_error, self._forgiving
+        return other
+
     def forgive(self) -> None:
         """Octets were lost: commands may have been among them, so their order proves nothing any more."""
         self._forgiving = True

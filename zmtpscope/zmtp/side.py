@@ -7,6 +7,7 @@ careful reader here, after which the scanner goes on (design, "Two lanes").
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
@@ -26,6 +27,7 @@ from zmtpscope.zmtp.framing import (
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
 from zmtpscope.zmtp.mechanisms import curve
 from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
+from zmtpscope.zmtp.openings import Opening, Openings
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
@@ -39,6 +41,9 @@ LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
 """Findings of sizes behind which there is no next frame."""
 
 _ZEROS = re.compile(rb"\0+")
+
+OPENINGS: dict[str | None, Openings] = {}
+"""Where 3.x sides begin, by the version in force."""
 
 _FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.VERSIONED_1: Framing.V1}
 
@@ -74,11 +79,15 @@ class SideReader:
     _partial = b""
     _scanning = False
     _undecided = False
+    _openings: Openings | None = None
+    """How other sides went on from here, as long as this one begins as they did or might."""
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(regime(_FRAMINGS.get(form, Framing.V2), version, None, Phase.GREETING, form), offset)
         self._conduct = Conduct(None)
         self.opaque = form in (Form.NOTHING, Form.WAIT, Form.ALIEN)
+        if form is Form.GREETING_3 and offset == 0:
+            self._openings = OPENINGS.get(version) or OPENINGS.setdefault(version, Openings())
 
     @classmethod
     def midstream(
@@ -151,8 +160,14 @@ class SideReader:
                 self._scan(data, base)
                 if self.position - base >= length:
                     return
+            openings = self._openings
+            if openings is not None and self._begin_alike(openings, data, self.position - base):
+                continue
+            start = self.position
             if not self._read_unit(data, base):
                 return
+            if openings is not None:
+                self._keep_opening(openings, data[start - base : self.position - base], start)
 
     def take(self) -> tuple[FrameColumns, list[Event]]:
         """The rows and events since the last call."""
@@ -163,7 +178,7 @@ class SideReader:
     def resume(self, offset: int) -> None:
         """Octets were lost; the next unit begins at `offset`. An open message is given up."""
         self.position = offset
-        self.broken = None
+        self.broken = self._openings = None
         self.message_open = False
         self._conduct.forgive()
         self._nonces.forgive()
@@ -186,6 +201,60 @@ class SideReader:
             self._remark(stop, stop, [Finding("ZMTP10-FRAME-06" if old else "ZMTP3X-FRAME-06")])
         if self._conduct.never_ready and self.regime.mechanism == "NULL":
             self._remark(stop, stop, [Finding("NULL-06")])
+
+    # Openings
+
+    @property
+    def _standing(self) -> tuple[Any, ...]:
+        """What greeting and handshake tell, and what is no object that changes."""
+        return (
+            self.position,
+            self.regime,
+            self.broken,
+            self.opaque,
+            self.version_announced,
+            self.mechanism,
+            self.as_server,
+            self.socket_type,
+            self.identity,
+            self._padding,
+            self._scanning,
+        )
+
+    def _begin_alike(self, openings: Openings, data: bytes, at: int) -> bool:
+        """Take over what another side knew behind the unit at `data[at]`; False where none was met that began so."""
+        opening = openings.find(data, at)
+        if opening is None:
+            return False
+        (
+            self.position,
+            self.regime,
+            self.broken,
+            self.opaque,
+            self.version_announced,
+            self.mechanism,
+            self.as_server,
+            self.socket_type,
+            self.identity,
+            self._padding,
+            self._scanning,
+        ) = opening.standing
+        self.regimes = [*opening.regimes]
+        self._conduct = opening.conduct.copy()
+        self.events.append(opening.event)
+        self._openings = opening.openings if self.regime.phase is Phase.HANDSHAKE else None
+        return True
+
+    def _keep_opening(self, openings: Openings, octets: bytes, start: int) -> None:
+        """Keep what is known behind the unit just read, which had these octets, for sides that begin alike."""
+        self._openings = None
+        event = self.events[-1] if self.events else None
+        if len(octets) < self.position - start or event is None or not _is_open_to_all(event):
+            return
+        opening = Opening(octets, event, self._standing, tuple(self.regimes), self._conduct.copy())
+        openings.keep(opening)
+        if self.regime.phase is Phase.HANDSHAKE:
+            self._openings = opening.openings
 
     # Greeting
 
@@ -467,3 +536,10 @@ class SideReader:
         kept = self._tally.keep(findings)
         if kept:
             self.events.append(Remark(start, stop, self.regime, kept, frame))
+
+
+def _is_open_to_all(event: Event) -> bool:
+    """Whether what was read can hold no secret, and tells all that changed."""
+    if isinstance(event, Command):
+        return event.regime.mechanism == "NULL" and event.fields.get("name") == "READY"
+    return isinstance(event, Greeting)
