@@ -13,7 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from zmtpscope.cli import run
@@ -24,7 +26,7 @@ PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
 CUT = str(CAPTURES / "damage" / "cut-file.pcap")
 PLAIN = str(CAPTURES / "security" / "plain-accepted.pcap")
 COMMAND = [sys.executable, "-c", "from zmtpscope.cli import main; main()"]
-FORMATS = ["jsonl", "csv"]
+FORMATS = ["jsonl", "csv", "parquet"]
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -47,6 +49,15 @@ def out(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def names(folder: pathlib.Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    """What a table holds, with the types of its format."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".csv":
+        return list(csv.DictReader(io.StringIO(path.read_text(), newline="")))
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def csv_rows(path: pathlib.Path) -> list[list[str]]:
@@ -74,19 +85,23 @@ def test_a_type_without_records_has_a_table_without_rows(zmtpscope: Run, out: pa
     assert code == 0
     assert "no ZMTP found" in err
     assert names(out) == sorted(f"{record}s.{form}" for record in RECORDS if record != "frame")
+    assert rows(out / f"gaps.{form}") == []
+    names_of_fields = [field.name for field in RECORDS["gap"].fields]
     if form == "csv":
-        rows = csv_rows(out / "gaps.csv")
-        assert [name for name in rows[0] if name != "time"] == [field.name for field in RECORDS["gap"].fields]
-        assert len(rows) == 1
-    else:
-        assert (out / f"gaps.{form}").read_bytes() == b""
+        names_of_fields.insert(names_of_fields.index("ts_ns") + 1, "time")
+        assert csv_rows(out / "gaps.csv") == [names_of_fields]
+    elif form == "parquet":
+        assert pq.read_schema(out / "gaps.parquet").names == names_of_fields
 
 
-def test_only_what_was_selected_is_written(zmtpscope: Run, out: pathlib.Path) -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_only_what_was_selected_is_written(zmtpscope: Run, out: pathlib.Path, form: str) -> None:
     selected = ["--select", "message:topic,conn", "--select", "finding"]
-    assert zmtpscope("export", PUBSUB, "-o", out, "--format", "csv", *selected)[0] == 0
-    assert names(out) == ["findings.csv", "messages.csv"]
-    assert csv_rows(out / "messages.csv")[:2] == [["topic", "conn"], ["a.topic", "2"]]
+    assert zmtpscope("export", PUBSUB, "-o", out, "--format", form, *selected)[0] == 0
+    assert names(out) == [f"findings.{form}", f"messages.{form}"]
+    first = rows(out / f"messages.{form}")[0]
+    assert list(first) == ["topic", "conn"]
+    assert first == {"topic": "a.topic", "conn": "2" if form == "csv" else 2}
 
 
 @pytest.mark.parametrize("asked", [["--select", "frame"], ["--select", "gap", "--frames"], ["--frames"]])
@@ -108,7 +123,7 @@ def test_bodies_packets_and_forced_connections_are_those_of_read(zmtpscope: Run,
 def test_secrets_are_masked_unless_asked_for(zmtpscope: Run, out: pathlib.Path, form: str) -> None:
     for asked, shown in (([], False), (["--show-secrets", "--force"], True)):
         zmtpscope("export", PLAIN, "-o", out, "--format", form, *asked)
-        assert (b"s3cret" in (out / f"commands.{form}").read_bytes()) == shown
+        assert ("s3cret" in {row["password"] for row in rows(out / f"commands.{form}")}) == shown
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -159,6 +174,16 @@ def test_what_cannot_be_done_is_2_and_leaves_nothing(
     assert names(tmp_path) == []
 
 
+def test_without_pyarrow_parquet_is_1_and_tells_how_to_get_it(tmp_path: pathlib.Path) -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; from zmtpscope.cli import main; main()"
+    command = [sys.executable, "-c", code, "export", PUBSUB, "-o", str(tmp_path / "out"), "--format"]
+    done = subprocess.run([*command, "parquet"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "needs pyarrow, the extra arrow of zmtpscope: pip install 'zmtpscope[arrow]'" in done.stderr
+    assert names(tmp_path) == []
+    assert subprocess.run([*command, "csv"], capture_output=True).returncode == 0
+
+
 def test_a_place_that_is_no_directory_is_1(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     assert zmtpscope("export", PUBSUB, "-o", tmp_path / "file") == (
@@ -172,7 +197,7 @@ def test_a_place_that_is_no_directory_is_1(zmtpscope: Run, tmp_path: pathlib.Pat
 def test_a_disk_that_is_full_is_1_and_one_line_and_leaves_nothing(tmp_path: pathlib.Path, form: str) -> None:
     command = [*COMMAND, "export", str(CAPTURES / "patterns" / "many-small.pcap"), "-o", str(tmp_path / "out")]
     done = subprocess.run(
-        [*command, "--format", form],
+        [*command, "--select", "message", "--format", form],
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),  # no file gets larger

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ON_REQUEST = "frame"
 
 
-@click.command(short_help="Write captures as tables: JSON lines or CSV.")
+@click.command(short_help="Write captures as tables: JSON lines, CSV or Parquet.")
 @FILES
 @MORE_FILES
 @click.option(
@@ -43,9 +43,9 @@ ON_REQUEST = "frame"
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["jsonl", "csv"]),
+    type=click.Choice(["jsonl", "csv", "parquet"]),
     default="jsonl",
-    help="What to write [jsonl].",
+    help="What to write [jsonl]; parquet needs the extra arrow.",
 )
 @click.option(
     "--select",
@@ -106,6 +106,11 @@ def _tables(given: dict[str, Any], selection: dict[str, tuple[str, ...]], option
         return Tables(given["directory"], given["format_"], selection, options, force=given["force"])
     except FileExistsError as error:
         raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
+    except ImportError as error:
+        raise click.ClickException(
+            f"--format {given['format_']} needs {error.name}, the extra arrow of zmtpscope: "
+            "pip install 'zmtpscope[arrow]' (jsonl and csv need nothing more)"
+        ) from None
 
 
 def _told(directory: Path, written: Sequence[Written]) -> str:

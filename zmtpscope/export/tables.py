@@ -32,8 +32,14 @@ class Table(Protocol):
 MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
 """(file, record type, its columns, options): a table that is empty so far."""
 
-FORMATS: dict[str, MakeTable] = {"jsonl": JsonLinesTable, "csv": CsvTable}
-"""As they are called on the command line and at the end of the file names."""
+
+def table_maker(format: str) -> MakeTable:
+    """What makes the tables of a format. Raises `ImportError` where the library that the format needs is missing."""
+    if format == "parquet":
+        from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
+
+        return ParquetTable
+    return CsvTable if format == "csv" else JsonLinesTable
 
 
 class Written(NamedTuple):
@@ -47,8 +53,8 @@ class Written(NamedTuple):
 class Tables:
     """The files of one run, `selection` naming record types and their columns.
 
-    Raises `FileExistsError` when made if a file is there already, unless `force` is set. To be used in a `with` block:
-    what `commit` has not put in its place at its end is removed.
+    Raises `FileExistsError` when made if a file is there already, unless `force` is set, and `ImportError` as
+    `table_maker` does. To be used in a `with` block: what `commit` has not put in its place at its end is removed.
     """
 
     def __init__(
@@ -56,7 +62,7 @@ class Tables:
     ) -> None:
         self.directory = directory
         self._format = format
-        self._make = FORMATS[format]
+        self._make = table_maker(format)
         self._selection = selection
         self._options = options
         self._force = force

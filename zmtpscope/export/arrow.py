@@ -1,0 +1,100 @@
+"""Records as Arrow: schema and columns, both loops over `zmtpscope.records`. The modules here that load pyarrow are
+this one, `arrow_rows` and `parquet`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.export.arrow_rows import FRAME_COLUMNS, MESSAGE_COLUMNS, FrameRows, MessageRows
+from zmtpscope.export.types import translate
+from zmtpscope.export.values import record_values
+from zmtpscope.records import RECORDS
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, *_: Any) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def _keep_pandas_out() -> None:
+    """pyarrow imports pandas before the first value it converts, if it is installed, which is 0.35 s and 60 MB for
+    nothing here. It asks once, and once more where pandas is really wanted: so that once it is not found."""
+    sys.meta_path.insert(0, finder := _NoPandas())
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(finder)
+
+
+_keep_pandas_out()
+
+ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
+"""No unsigned integers, no times in nanoseconds and no views: Spark reads none of them."""
+
+
+def arrow_type(type_: str) -> pa.DataType:
+    """A logical type in Arrow; json is its text."""
+    return translate(type_, ARROW, pa.list_, lambda members: pa.struct(list(members.items())))
+
+
+def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
+    """The schema of a table of a record type with these columns."""
+    types = {field.name: field.type for field in RECORDS[record].fields}
+    return pa.schema([(name, arrow_type(types[name])) for name in columns])
+
+
+def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) -> pa.RecordBatch:
+    """The records of a batch, all of which are of one type, in order; the columns that `schema` has."""
+    if record == "message":
+        messages = MessageRows(batch.runs, batch.files, options)
+        arrays = [MESSAGE_COLUMNS[name](messages) for name in schema.names]
+    elif record == "frame":
+        frames = FrameRows(batch.frame_runs, batch.files)
+        arrays = [FRAME_COLUMNS[name](frames) for name in schema.names]
+    else:
+        types = {field.name: field.type for field in RECORDS[record].fields}
+        rows = [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
+        arrays = [arrow_column([row[name] for row in rows], types[name]) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def arrow_column(values: list[Any], type_: str) -> pa.Array:
+    """Values of a logical type, as records have them."""
+    if "json" in type_:
+        values = list(map(translate(type_, PLAIN, _each, _members), values))
+    return pa.array(values, arrow_type(type_))
+
+
+Convert = Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+PLAIN: dict[str, Convert] = {
+    "int": _same,
+    "bool": _same,
+    "text": _same,
+    "octets": _same,
+    "json": lambda value: None if value is None else orjson.dumps(value).decode(),
+}
+"""What Arrow takes in place of a value: for json its text."""
+
+
+def _each(convert: Convert) -> Convert:
+    return lambda values: None if values is None else [convert(value) for value in values]
+
+
+def _members(converts: dict[str, Convert]) -> Convert:
+    return lambda struct: (
+        None if struct is None else {name: convert(struct[name]) for name, convert in converts.items()}
+    )

@@ -1,0 +1,325 @@
+"""Message and frame rows as Arrow columns, over all runs of a batch at once and without an object per row.
+
+`MESSAGE_COLUMNS` and `FRAME_COLUMNS` make each column of `zmtpscope.records` from numpy columns; what they hold is what
+`zmtpscope.export.values.record_values` says of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.dissect import FrameRun, MessageRun, Options
+from zmtpscope.dissect.rows import KINDS, PUBLISHERS
+from zmtpscope.export.values import LARGEST_INT, file_name
+from zmtpscope.records import SCHEMA, to_text
+from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
+from zmtpscope.zmtp.framing import MORE
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+UNLIMITED = 2**64 - 1
+
+
+R = TypeVar("R", MessageRun, FrameRun)
+
+
+class Rows(Generic[R]):
+    """The rows of many runs. Columns that runs have are joined run by run; `order` brings rows of that kind into the
+    order of the schema: row i of the table is row `order[i]` of the joined columns."""
+
+    def __init__(self, runs: Sequence[R], files: Sequence[str | None]) -> None:
+        self.runs: list[R] = sorted(runs, key=lambda run: (run.stream.conn, run.stream.side or 0))
+        self.files = files
+        self.count = sum(len(run.orders) for run in self.runs)
+        # runs are sorted by connection and side, and rows of a run by offset: what is left is the packet
+        self.order = np.argsort(self.joined("orders"), kind="stable")
+        self.run_of = np.repeat(np.arange(len(self.runs)), [len(run.orders) for run in self.runs])[self.order]
+
+    def joined(self, name: str) -> Any:
+        """One column of all runs."""
+        return np.concatenate([getattr(run, name) for run in self.runs])
+
+    @cached_property
+    def frames(self) -> Frames:
+        """The frames of all runs."""
+        return Frames(self)
+
+    @cached_property
+    def first(self) -> Int64:
+        """The first frame of each row, in order."""
+        return self.order
+
+    @cached_property
+    def last(self) -> Int64:
+        """The last frame of each row, in order."""
+        return self.order
+
+    # -- columns -----------------------------------------------------------------------------------------------------
+
+    def ints(self, values: Int64, known: Bool | None = None) -> pa.Array:
+        """Integers, one a row in order; null where not `known`."""
+        return pa.array(values, pa.int64(), mask=None if known is None or known.all() else ~known)
+
+    def same(self, value: Any, type_: pa.DataType) -> pa.Array:
+        """The same value in every row."""
+        return pa.repeat(pa.scalar(value, type_), self.count)
+
+    def of_run(self, value_of: Callable[[R], Any], type_: pa.DataType) -> pa.Array:
+        """What all rows of a run share."""
+        return pa.array([value_of(run) for run in self.runs], type_).take(pa.array(self.run_of))
+
+    def file(self) -> pa.Array:
+        """`file`: few different ones, next to each other."""
+        index = (self.joined("packets") >> FILE_SHIFT)[self.order]
+        low, high = int(index.min()), int(index.max())
+        names = pa.array([file_name(name) for name in self.files[low : high + 1]], pa.string())
+        return names.take(pa.array(index - low))
+
+    def length(self) -> pa.Array:
+        """`length`: null where it is beyond 64 bits with sign."""
+        frames, last = self.frames, self.last
+        in_front = frames.bodies[last] - frames.offsets[self.first]
+        sizes = frames.sizes[last]
+        known = sizes <= LARGEST_INT - in_front
+        return self.ints(in_front + np.where(known, sizes, 0), known)
+
+
+class Frames:
+    """The frames of all runs, joined run by run: the columns of `Run`, and where their bodies are in the joined data.
+
+    Body j is all of `data[starts[j] : starts[j] + held[j]]` that was kept; it is `there` if its first octet was.
+    """
+
+    def __init__(self, rows: Rows[Any]) -> None:
+        runs = rows.runs
+        self.offsets, self.bodies, self.sizes, self.flags = map(rows.joined, ("offsets", "bodies", "sizes", "flags"))
+        self.data = runs[0].data if len(runs) == 1 else b"".join([run.data for run in runs])
+        ends = np.cumsum([len(run.data) for run in runs])
+        begins = np.concatenate(([0], ends[:-1]))
+        of_run = np.repeat(np.arange(len(runs)), [len(run.offsets) for run in runs])
+        begin, end = begins[of_run], ends[of_run]
+        starts = self.bodies - np.array([run.base for run in runs])[of_run] + begin
+        self.there: Bool = (starts >= begin) & ((starts < end) | (self.sizes == 0))
+        self.starts = np.clip(starts, begin, end)
+        self.held = np.where(self.there, np.minimum(self.sizes, end - self.starts), 0)
+
+    def octets(self, starts: Int64, lengths: Int64, wanted: Int64) -> pa.Array:
+        """The octets `starts[j] .. starts[j] + lengths[j]` for each j of `wanted`; `starts` increase.
+
+        Cut at all these places the data is a column without gaps, every second value of which is wanted.
+        """
+        edges = np.empty(2 * len(starts), np.int64)
+        edges[0::2] = starts
+        edges[1::2] = starts + lengths
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, buffers).take(pa.array(2 * wanted))
+
+
+class MessageRows(Rows[MessageRun]):
+    """The rows of message runs."""
+
+    def __init__(self, runs: Sequence[MessageRun], files: Sequence[str | None], options: Options) -> None:
+        super().__init__(runs, files)
+        self.options = options
+        frames_before = np.cumsum([0, *[len(run.offsets) for run in self.runs[:-1]]])
+        before = frames_before[self.run_of]
+        self.first = self.joined("first")[self.order] + before
+        self.last = self.joined("last")[self.order] + before
+
+    @cached_property
+    def special(self) -> Int64:
+        """What else than data each message is: the bits of `SPECIAL`."""
+        special: Int64 = self.frames.flags[self.first] & SPECIAL
+        return special
+
+    @cached_property
+    def open(self) -> Bool:
+        """Which messages are not encrypted."""
+        is_open: Bool = self.special != ENCRYPTED
+        return is_open
+
+    @cached_property
+    def counts(self) -> Int64:
+        """How many frames each message has."""
+        return self.last - self.first + 1
+
+    def lists(self, counts: Int64, known: Bool, values: Callable[[Int64], pa.Array]) -> pa.Array:
+        """A list a row: `values` of the first `counts` frames of each message; null where not `known`."""
+        counts = np.where(known, counts, 0)
+        edges = np.concatenate(([0], np.cumsum(counts)))
+        mask = None if known.all() else pa.array(~known)
+        return pa.ListArray.from_arrays(
+            pa.array(edges.astype(np.int32)), values(numbers(self.first, counts)), mask=mask
+        )
+
+    def totals(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum over the frames of each message. (Frames lie side by side, so no sum of sizes reaches 2^64.)"""
+        edges = np.concatenate((np.zeros(1, np.uint64), np.cumsum(values.astype(np.uint64))))
+        return edges[self.last + 1] - edges[self.first]
+
+    # -- columns -----------------------------------------------------------------------------------------------------
+
+    def parts(self) -> pa.Array:
+        return self.ints(self.counts, self.open)
+
+    def sizes(self) -> pa.Array:
+        frames = self.frames
+        return self.lists(self.counts, self.open, lambda index: self.ints(frames.sizes[index]))
+
+    @cached_property
+    def kept(self) -> tuple[Int64, Bool, Bool]:
+        """Octets of each frame's body that the row shows; whether it shows all of them, and any."""
+        options, frames = self.options, self.frames
+        lengths = frames.held
+        if options.bodies == "head":
+            lengths = np.minimum(lengths, options.head)
+        elif options.bodies == "full":
+            too_large = self.totals(frames.sizes) > min(options.body_limit, UNLIMITED)
+            if too_large.any():
+                lengths = lengths.copy()
+                lengths[numbers(self.first[too_large], self.counts[too_large])] = 0
+        wanted = self.open & (options.bodies != "none")
+        whole = wanted & (self.totals(frames.there & (lengths == frames.sizes)) == self.counts)
+        return lengths, whole, wanted & (whole | (self.totals(lengths) > 0))
+
+    def bodies(self) -> pa.Array:
+        lengths, _, some = self.kept
+        starts = self.frames.starts
+        return self.lists(self.counts, some, lambda index: self.frames.octets(starts, lengths, index))
+
+    def bodies_kept(self) -> pa.Array:
+        _, whole, some = self.kept
+        return pa.array(["none", "head", "full"], pa.string()).take(pa.array(whole.astype(np.int8) + some))
+
+    def envelope(self) -> pa.Array:
+        """The frames in front of the first empty one, where the socket types tell of an envelope."""
+        enveloped = np.array([bool({"REQ", "REP"} & {run.socket_type, run.peer_socket_type}) for run in self.runs])
+        type_ = pa.list_(pa.string())
+        if not enveloped.any():
+            return pa.nulls(self.count, type_)
+        frames = self.frames
+        empty = np.flatnonzero(frames.sizes == 0)
+        places = np.append(empty, len(frames.sizes))
+        delimiter = places[np.searchsorted(empty, self.first)]
+        known = enveloped[self.run_of] & (self.kind_codes == 0) & (delimiter < self.last)
+        texts = lambda index: as_text(frames.octets(frames.starts, frames.held, index))  # noqa: E731
+        return self.lists(delimiter - self.first, known, texts)
+
+    def topic(self) -> pa.Array:
+        """The first frame of what publishers send, and of subscriptions what stands behind their first octet."""
+        publisher = np.array([run.socket_type in PUBLISHERS for run in self.runs])[self.run_of]
+        marked = (self.kind_codes == KIND_CODES["subscribe"]) | (self.kind_codes == KIND_CODES["cancel"])
+        frames = self.frames
+        known = (marked | (publisher & (self.kind_codes == 0))) & frames.there[self.first]
+        if not known.any():
+            return pa.nulls(self.count, pa.string())
+        mark = np.zeros(len(frames.sizes), np.int64)
+        mark[self.first[marked]] = 1
+        mark = np.minimum(mark, frames.held)
+        texts = as_text(frames.octets(frames.starts + mark, frames.held - mark, self.first[known]))
+        return texts.take(pa.array(np.cumsum(known) - 1, mask=~known))
+
+    @cached_property
+    def kind_codes(self) -> NDArray[np.int8]:
+        codes = np.zeros(self.count, np.int8)
+        for bits, kind in KINDS.items():
+            codes[self.special == bits] = KIND_CODES[kind]
+        return codes
+
+    def kind(self) -> pa.Array:
+        return pa.array(list(KIND_CODES)).take(pa.array(self.kind_codes))
+
+
+class FrameRows(Rows[FrameRun]):
+    """The rows of frame runs: each is one frame."""
+
+
+KIND_CODES = {kind: code for code, kind in enumerate(["data", *KINDS.values()])}
+
+PAYLOAD = pa.struct([("protocol", pa.string()), ("summary", pa.string()), ("fields", pa.string())])
+
+
+def numbers(first: Int64, counts: Int64) -> Int64:
+    """`counts[i]` numbers from `first[i]` on, for every i."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - ends + counts, counts) + np.arange(ends[-1])
+
+
+def as_text(octets: pa.Array) -> pa.Array:
+    """Octets as `to_text` has them: the same octets, unless one of the values has a backslash or is no UTF-8."""
+    try:
+        texts = octets.cast(pa.string())
+        if not pc.any(pc.match_substring(texts, "\\")).as_py():
+            return texts
+    except pa.ArrowInvalid:
+        pass
+    different = octets.dictionary_encode()
+    return pa.array([to_text(value) for value in different.dictionary.to_pylist()], pa.string()).take(different.indices)
+
+
+def _of_stream(name: str, type_: pa.DataType) -> Callable[[Any], pa.Array]:
+    return lambda rows: rows.of_run(lambda run: getattr(run.stream, name), type_)
+
+
+def _of_run(name: str) -> Callable[[Any], pa.Array]:
+    return lambda rows: rows.of_run(lambda run: getattr(run, name), pa.string())
+
+
+def _common(record: str) -> dict[str, Callable[[Any], pa.Array]]:
+    return {
+        "schema": lambda rows: rows.same(SCHEMA, pa.int64()),
+        "record": lambda rows: rows.same(record, pa.string()),
+        "conn": _of_stream("conn", pa.int64()),
+        "conn_id": _of_stream("conn_id", pa.string()),
+        "side": _of_stream("side", pa.int64()),
+        "ts_ns": lambda rows: rows.ints(rows.joined("times")[rows.order]),
+        "file": Rows.file,
+        "packet": lambda rows: rows.ints(rows.joined("packets")[rows.order] & PACKET_MASK),
+        "src_ip": _of_stream("src_ip", pa.string()),
+        "src_port": _of_stream("src_port", pa.int64()),
+        "dst_ip": _of_stream("dst_ip", pa.string()),
+        "dst_port": _of_stream("dst_port", pa.int64()),
+        "source": lambda rows: rows.same(0, pa.int64()),
+        "offset": lambda rows: rows.ints(rows.frames.offsets[rows.first]),
+        "length": Rows.length,
+    }
+
+
+MESSAGE_COLUMNS: dict[str, Callable[[MessageRows], pa.Array]] = {
+    **_common("message"),
+    "parts": MessageRows.parts,
+    "sizes": MessageRows.sizes,
+    "bodies": MessageRows.bodies,
+    "bodies_kept": MessageRows.bodies_kept,
+    "packet_end": lambda rows: rows.ints(rows.joined("packet_ends")[rows.order] & PACKET_MASK),
+    "ts_end_ns": lambda rows: rows.ints(rows.joined("time_ends")[rows.order]),
+    "version": _of_run("version"),
+    "socket_type": _of_run("socket_type"),
+    "peer_socket_type": _of_run("peer_socket_type"),
+    "envelope": MessageRows.envelope,
+    "topic": MessageRows.topic,
+    "kind": MessageRows.kind,
+    "decrypted": lambda rows: rows.same(False, pa.bool_()),
+    "payload": lambda rows: pa.nulls(rows.count, PAYLOAD),
+    "complete": lambda rows: pa.array(rows.joined("complete")[rows.order]),
+    "confidence": _of_run("confidence"),
+}
+
+FRAME_COLUMNS: dict[str, Callable[[FrameRows], pa.Array]] = {
+    **_common("frame"),
+    "flags": lambda rows: rows.ints(rows.frames.flags[rows.order] & 0xFF),
+    "more": lambda rows: pa.array((rows.frames.flags[rows.order] & MORE) != 0),
+    "long": lambda rows: pa.array((rows.frames.bodies - rows.frames.offsets)[rows.order] > 2),
+    "size": lambda rows: rows.ints(rows.frames.sizes[rows.order]),
+    "message": lambda rows: rows.ints(rows.joined("messages")[rows.order]),
+}
+"""A column of each name in `zmtpscope.records`."""
