@@ -59,7 +59,8 @@ class Conduct:
 
     def command(self, reader: Reader, layout: Layout) -> None:
         """A command with a layout was read by `reader`."""
-        self._judge_after_error(reader)
+        if self.error:
+            self._judge_after_error(reader)
         if layout.phase is Phase.TRAFFIC:
             self._judge_traffic(reader, "ZMTP3X-CMD-08")
         else:
@@ -67,12 +68,14 @@ class Conduct:
 
     def message(self, reader: Reader) -> None:
         """A message frame was read whose content is in clear."""
-        self._judge_after_error(reader)
+        if self.error:
+            self._judge_after_error(reader)
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
         """A MESSAGE was read. With GSSAPI the first one behind INITIATE wraps READY (wire.md 8.4)."""
-        self._judge_after_error(reader)
+        if self.error:
+            self._judge_after_error(reader)
         self.traffic = True
         if self.done:
             return
@@ -83,7 +86,7 @@ class Conduct:
         self.done = self._forgiving or self.mechanism == "GSSAPI"
 
     def _judge_after_error(self, reader: Reader) -> None:
-        if self.error and not self._after_error:
+        if not self._after_error:
             self._after_error = True
             reader.finding("NULL-04", reader.unit, _unit_length(reader))
 

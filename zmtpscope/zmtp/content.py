@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from typing import Literal
 
 from zmtpscope.zmtp.commands import COMMANDS
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import COMMAND, MORE
 from zmtpscope.zmtp.reader import Reader
-from zmtpscope.zmtp.regime import Framing, Phase, Regime
+from zmtpscope.zmtp.regime import Phase, Regime
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 
@@ -22,27 +22,17 @@ MESSAGE_HEAD = 16
 """Octets of a MESSAGE body that hold its name and nonce or token length; no handshake command has a longer name."""
 
 
-class Kind(Enum):
-    """How a frame body is read."""
+Kind = Literal["data", "command", "encrypted", "subscription", "group"]
+"""How a frame body is read.
 
-    DATA = "data"
-    COMMAND = "command"
-    ENCRYPTED = "encrypted"
-    """MESSAGE of CURVE or GSSAPI, in a message or command frame (D2)."""
-    SUBSCRIPTION = "subscription"
-    """`01` or `00` and the topic, from SUB or XSUB (wire.md 10.2)."""
-    GROUP = "group"
-    """The first frame of a RADIO message (wire.md 10.4)."""
-
-
-def has_commands(regime: Regime) -> bool:
-    """Whether bit 2 of the flags means COMMAND: in 3.x, not in 2.0."""
-    return regime.framing is Framing.V2 and regime.version != "2.0"
+encrypted: MESSAGE of CURVE or GSSAPI, in a message or command frame (D2); subscription: `01` or `00` and the topic,
+from SUB or XSUB (wire.md 10.2); group: the first frame of a RADIO message (wire.md 10.4).
+"""
 
 
 def head_size(regime: Regime) -> int:
     """How many octets of a message frame's body `kind_of` wants to see, where it has them."""
-    if regime.phase is Phase.HANDSHAKE or regime.mechanism in ENCRYPTING:
+    if regime.shakes_hands or regime.mechanism in ENCRYPTING:
         return MESSAGE_HEAD
     return 1 if regime.socket_type in SUBSCRIBERS else 0
 
@@ -50,18 +40,18 @@ def head_size(regime: Regime) -> int:
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
     """How to read a body of `size` octets that begins with `head`; `inside`: an earlier frame had MORE."""
     if regime.mechanism in ENCRYPTING and head.startswith(MESSAGE_NAME):
-        return Kind.ENCRYPTED
-    if flags & COMMAND and has_commands(regime):
-        return Kind.COMMAND
-    if regime.phase is Phase.HANDSHAKE:
-        return Kind.COMMAND if _is_handshake_command(regime, head) else Kind.DATA
+        return "encrypted"
+    if flags & COMMAND and regime.has_commands:
+        return "command"
+    if regime.shakes_hands:
+        return "command" if _is_handshake_command(regime, head) else "data"
     if inside or regime.mechanism in ENCRYPTING:
-        return Kind.DATA
+        return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):
-        return Kind.SUBSCRIPTION
+        return "subscription"
     if regime.socket_type == "RADIO" and flags & MORE and size <= LARGEST_GROUP:
-        return Kind.GROUP
-    return Kind.DATA
+        return "group"
+    return "data"
 
 
 def _is_handshake_command(regime: Regime, head: bytes) -> bool:

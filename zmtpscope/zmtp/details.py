@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMANDS, read_command
-from zmtpscope.zmtp.content import MESSAGE_HEAD, Kind
+from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import read_header_1, read_header_2
 from zmtpscope.zmtp.greeting import READERS
 from zmtpscope.zmtp.reader import Cut, FieldNode, Reader, Recorder
-from zmtpscope.zmtp.regime import Framing, Phase, Regime
+from zmtpscope.zmtp.regime import Phase, Regime
 
 
 def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:
@@ -34,8 +34,8 @@ def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = Fal
 
 
 def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
-    old = regime.framing is Framing.V1
-    flags, size = read_header_1(reader) if old else read_header_2(reader, content.has_commands(regime))
+    old = regime.is_old
+    flags, size = read_header_1(reader) if old else read_header_2(reader, regime.has_commands)
     if size <= 0:
         return
     reader.body = reader.offset
@@ -44,14 +44,14 @@ def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
     head = reader.data[reader.position : min(reader.position + MESSAGE_HEAD, reader.stop)]
     kind = content.kind_of(regime, flags, size, head, inside)
     fields: Fields = {}
-    if kind is Kind.COMMAND:
+    if kind == "command":
         read_command(reader, regime, fields, whole)
-    elif kind is Kind.ENCRYPTED:
+    elif kind == "encrypted":
         fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
         COMMANDS[regime.mechanism]["MESSAGE"].read(reader, regime, fields)
-    elif kind is Kind.SUBSCRIPTION:
+    elif kind == "subscription":
         content.read_subscription(reader, regime, fields)
-    elif kind is Kind.GROUP:
+    elif kind == "group":
         content.read_group_frame(reader, regime, fields)
     else:
         reader.skip("zmtp1.body" if old else "zmtp.body", reader.left)

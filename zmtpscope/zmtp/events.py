@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Regime
@@ -58,8 +57,7 @@ class FrameColumns:
         return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(NamedTuple):
     """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False where the stream ends inside it."""
 
     start: int
@@ -70,8 +68,7 @@ class Greeting:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
     `stop` lies beyond the octets seen where the command was too large to wait for.
@@ -84,8 +81,7 @@ class Command:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(NamedTuple):
     """Findings about a unit that is neither greeting nor command.
 
     `frame` True: the unit is a message frame and has a row. False: it has none, as a header that is invalid, what the

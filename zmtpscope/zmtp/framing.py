@@ -64,7 +64,7 @@ def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
 
     Raises `Cut` where the header is not whole.
     """
-    start = reader.offset
+    start = reader.unit
     flags = reader.u8("zmtp.flags")
     reader.bits(FLAG_BITS_3 if commands else FLAG_BITS_2)
     if flags & LONG:

@@ -2,17 +2,16 @@
 
 All connections of one application greet with the same octets, and what is known of a side behind its greeting and its
 READY depends on nothing but these octets and the version in force. So it is kept: of few units and small ones, and only
-of those that can hold no secret, which are greetings and READY of NULL.
+of those that can hold no secret and come again, which are greetings and the READY of NULL without an identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from zmtpscope.zmtp.conduct import Conduct
-from zmtpscope.zmtp.events import Event
+from zmtpscope.zmtp.events import Command, Event, Greeting
 from zmtpscope.zmtp.regime import Regime
 
 LARGEST_UNIT = 512
@@ -49,8 +48,7 @@ class Openings:
             del self._openings[MOST_OPENINGS:]
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """What is known of a side behind a unit that had these `octets` and said `event`.
 
     All sides that come here share it, so what changes later has to be copied: `conduct`.
@@ -61,5 +59,13 @@ class Opening:
     standing: tuple[Any, ...]
     regimes: tuple[tuple[int, Regime], ...]
     conduct: Conduct
-    openings: Openings = field(default_factory=Openings)
+    openings: Openings
     """What sides may go on with."""
+
+
+def may_be_kept(event: Event) -> bool:
+    """Whether what was read can hold no secret, tells all that changed, and is not its sender's alone."""
+    if not isinstance(event, Command):
+        return isinstance(event, Greeting)
+    fields = event.fields
+    return event.regime.mechanism == "NULL" and fields.get("name") == "READY" and not fields.get("identity")

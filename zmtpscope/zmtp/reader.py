@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zmtpscope.records import to_text
 
@@ -15,8 +16,7 @@ class Cut(Exception):
     """A named read met the end of its unit. Layouts catch it where it has a meaning; it never leaves the core."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Something worth saying (conformance.md). `start` is a stream offset, None where it concerns something absent.
 
     `severity` None means the usual one of `zmtpscope.findings`.

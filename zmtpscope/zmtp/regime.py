@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 
 class _Kind(Enum):
@@ -52,7 +52,10 @@ class Form(_Kind):
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """How to read the units of one side from some offset on. Make it with `regime`, which interns."""
+    """How to read the units of one side from some offset on. Make it with `regime`, which interns.
+
+    What follows from the values, and is asked for each unit, is worked out once.
+    """
 
     framing: Framing
     version: str | None
@@ -62,6 +65,20 @@ class Regime:
     role: str | None = None
     socket_type: str | None = None
     early: bool = False
+
+    is_old: bool = field(init=False, compare=False, repr=False)
+    """Frames are those of 1.0."""
+    has_commands: bool = field(init=False, compare=False, repr=False)
+    """Bit 2 of the flags means COMMAND: in 3.x, not in 2.0."""
+    greets: bool = field(init=False, compare=False, repr=False)
+    shakes_hands: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        derive = partial(object.__setattr__, self)
+        derive("is_old", self.framing is Framing.V1)
+        derive("has_commands", self.framing is Framing.V2 and self.version != "2.0")
+        derive("greets", self.phase is Phase.GREETING)
+        derive("shakes_hands", self.phase is Phase.HANDSHAKE)
 
 
 @lru_cache(maxsize=4096)

@@ -57,7 +57,8 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
                 at = body + size
         except IndexError:  # the end of `data`
             pass
-        columns.extend(offsets, bodies, sizes, flags_of)
+        if sizes:
+            columns.extend(offsets, bodies, sizes, flags_of)
         if len(sizes) < most:
             return at
         rows = len(columns)
@@ -96,7 +97,8 @@ def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) 
                 at = body + size
         except IndexError:  # the end of `data`
             pass
-        columns.extend(offsets, bodies, sizes, flags_of)
+        if sizes:
+            columns.extend(offsets, bodies, sizes, flags_of)
         if len(sizes) < most:
             return at
         rows = len(columns)

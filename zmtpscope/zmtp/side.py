@@ -6,6 +6,7 @@ careful reader here, after which the scanner goes on (design, "Two lanes").
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -27,7 +28,7 @@ from zmtpscope.zmtp.framing import (
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
 from zmtpscope.zmtp.mechanisms import curve
 from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
-from zmtpscope.zmtp.openings import Opening, Openings
+from zmtpscope.zmtp.openings import Opening, Openings, may_be_kept
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
@@ -46,6 +47,12 @@ OPENINGS: dict[str | None, Openings] = {}
 """Where 3.x sides begin, by the version in force."""
 
 _FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.VERSIONED_1: Framing.V1}
+_SILENT = (Form.NOTHING, Form.WAIT, Form.ALIEN)
+
+
+@functools.lru_cache(maxsize=64)
+def _first_regime(form: Form, version: str | None) -> Regime:
+    return regime(_FRAMINGS.get(form, Framing.V2), version, None, Phase.GREETING, form)
 
 
 class SideReader:
@@ -83,9 +90,9 @@ class SideReader:
     """How other sides went on from here, as long as this one begins as they did or might."""
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
-        self._enter(regime(_FRAMINGS.get(form, Framing.V2), version, None, Phase.GREETING, form), offset)
+        self._enter(_first_regime(form, version), offset)
         self._conduct = Conduct(None)
-        self.opaque = form in (Form.NOTHING, Form.WAIT, Form.ALIEN)
+        self.opaque = form in _SILENT
         if form is Form.GREETING_3 and offset == 0:
             self._openings = OPENINGS.get(version) or OPENINGS.setdefault(version, Openings())
 
@@ -122,7 +129,7 @@ class SideReader:
         """What came before was not captured: its order proves nothing."""
         self._conduct = Conduct(self.mechanism, done=True)
         self._memberships.forgive()
-        self._undecided = content.has_commands(self.regime) and self.mechanism is None
+        self._undecided = self.regime.has_commands and self.mechanism is None
         self._choose_lane()
 
     @property
@@ -183,7 +190,7 @@ class SideReader:
         self._conduct.forgive()
         self._nonces.forgive()
         self._memberships.forgive()
-        if self.regime.phase is Phase.GREETING:
+        if self.regime.greets:
             self._begin_amid_traffic()
             self._change(phase=Phase.TRAFFIC)
 
@@ -191,10 +198,10 @@ class SideReader:
         """The stream ended at `stop` and no octet is missing."""
         if self.opaque or self.broken is not None:
             return
-        if self.regime.phase is Phase.GREETING:
+        if self.regime.greets:
             self._finish_greeting(stop)
             return
-        old = self.regime.framing is Framing.V1
+        old = self.regime.is_old
         if self.position != stop:
             self._remark(min(self.position, stop), stop, [Finding("ZMTP10-FRAME-05" if old else "ZMTP3X-FRAME-05")])
         elif self.message_open:
@@ -242,18 +249,18 @@ class SideReader:
         self.regimes = [*opening.regimes]
         self._conduct = opening.conduct.copy()
         self.events.append(opening.event)
-        self._openings = opening.openings if self.regime.phase is Phase.HANDSHAKE else None
+        self._openings = opening.openings if self.regime.shakes_hands else None
         return True
 
     def _keep_opening(self, openings: Openings, octets: bytes, start: int) -> None:
         """Keep what is known behind the unit just read, which had these octets, for sides that begin alike."""
         self._openings = None
         event = self.events[-1] if self.events else None
-        if len(octets) < self.position - start or event is None or not _is_open_to_all(event):
+        if len(octets) < self.position - start or event is None or not may_be_kept(event):
             return
-        opening = Opening(octets, event, self._standing, tuple(self.regimes), self._conduct.copy())
+        opening = Opening(octets, event, self._standing, (*self.regimes,), self._conduct.copy(), Openings())
         openings.keep(opening)
-        if self.regime.phase is Phase.HANDSHAKE:
+        if self.regime.shakes_hands:
             self._openings = opening.openings
 
     # Greeting
@@ -316,7 +323,8 @@ class SideReader:
     # Frames
 
     def _scan(self, data: bytes, base: int) -> None:
-        rows = len(self.frames.flags)
+        flags = self.frames.flags
+        rows = len(flags)
         at = self.position - base
         if self.regime.mechanism == "CURVE":
             nonce = self._nonces.next
@@ -324,43 +332,42 @@ class SideReader:
                 return
             at, nonce = scan_curve(data, at, base, self.frames, nonce)
             self._nonces.passed(nonce - 1)
-        elif self.regime.framing is Framing.V2:
+        elif not self.regime.is_old:
             at = scan_2(data, at, base, self.frames)
         else:
             at = scan_1(data, at, base, self.frames, self._tally.noted("ZMTP10-FRAME-02"))
-        if len(self.frames.flags) > rows:
+        if len(flags) > rows:
             self.position = base + at
-            self.message_open = bool(self.frames.flags[-1] & MORE)
+            self.message_open = bool(flags[-1] & MORE)
             self._conduct.traffic = True
 
     def _read_unit(self, data: bytes, base: int) -> bool:
         """One unit by the careful reader; False where more octets are needed."""
-        if self.regime.phase is Phase.GREETING:
+        if self.regime.greets:
             return self._read_greeting(data, base)
+        now = self.regime
         reader = Reader(data, self.position - base, len(data), base)
         try:
-            if self.regime.framing is Framing.V1:
-                flags, size = read_header_1(reader)
-            else:
-                flags, size = read_header_2(reader, content.has_commands(self.regime))
+            flags, size = read_header_1(reader) if now.is_old else read_header_2(reader, now.has_commands)
         except Cut:
             return False
-        reader.body = reader.offset
-        if size > LARGEST_SIZE - (self.regime.framing is Framing.V1):
+        body = reader.position
+        reader.body = base + body
+        if size > LARGEST_SIZE - now.is_old:
             return self._break(reader)
         if size < 0:
             return self._pass_zeros(reader)
-        stop = reader.position + size
-        head = data[reader.position : reader.position + min(size, MESSAGE_HEAD)]
-        wanted = MESSAGE_HEAD if self._undecided else content.head_size(self.regime)
-        if len(head) < min(wanted, size):
+        stop = body + size
+        head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
+        wanted = MESSAGE_HEAD if self._undecided else content.head_size(now)
+        if len(head) < wanted and len(head) < size:
             return False
         if self._undecided and (not flags & COMMAND or head.startswith(MESSAGE_NAME)):
             self._decide_mechanism(size, head)
         kind = content.kind_of(self.regime, flags, size, head, self.message_open)
-        if kind is Kind.COMMAND:
+        if kind == "command":
             return self._read_command(reader, flags, size)
-        awaited = kind is Kind.GROUP or (kind is Kind.SUBSCRIPTION and size <= content.LARGEST_AWAITED_TOPIC)
+        awaited = kind == "group" or (kind == "subscription" and size <= content.LARGEST_AWAITED_TOPIC)
         if awaited and stop > len(data):
             return False
         reader.stop = stop
@@ -369,23 +376,23 @@ class SideReader:
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
         """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
-        if self.regime.framing is Framing.V1:
+        if self.regime.is_old:
             habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
         inside, self.message_open = self.message_open, bool(flags & MORE)
         row_flags = flags
         fields: Fields = {}
-        if kind is Kind.ENCRYPTED:
+        if kind == "encrypted":
             row_flags |= ENCRYPTED
             self._judge_encrypted(reader, flags)
         else:
             self._conduct.message(reader)
-            if kind is Kind.SUBSCRIPTION:
+            if kind == "subscription":
                 content.read_subscription(reader, self.regime, fields)
                 row_flags |= SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
                 if size <= content.LARGEST_AWAITED_TOPIC:
                     self._memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
-            elif kind is Kind.GROUP:
+            elif kind == "group":
                 content.read_group_frame(reader, self.regime, fields)
             if self.regime.socket_type in RULED:
                 self._judge_ruled(reader, flags, size, inside)
@@ -393,7 +400,7 @@ class SideReader:
         self.position = reader.body + size
         if reader.findings:
             self._remark(reader.unit, self.position, reader.findings, frame=True)
-        if self.regime.phase is Phase.HANDSHAKE:
+        if self.regime.shakes_hands:
             self._settle_phase()
 
     def _read_command(self, reader: Reader, flags: int, size: int) -> bool:
@@ -506,10 +513,10 @@ class SideReader:
     def _settle_phase(self) -> None:
         """Take over what the unit just read has changed; it holds from the next unit on."""
         now = self.regime
-        phase = Phase.TRAFFIC if self._conduct.done else Phase.HANDSHAKE
+        done = self._conduct.done
         known = self.socket_type if self.socket_type in PEERS else None
-        if phase is not now.phase or self._conduct.role != now.role or known != now.socket_type:
-            self._change(phase=phase)
+        if done is now.shakes_hands or self._conduct.role != now.role or known != now.socket_type:
+            self._change(phase=Phase.TRAFFIC if done else Phase.HANDSHAKE)
 
     def _change(self, *, phase: Phase | None = None, early: bool = False) -> None:
         now = self.regime
@@ -536,10 +543,3 @@ class SideReader:
         kept = self._tally.keep(findings)
         if kept:
             self.events.append(Remark(start, stop, self.regime, kept, frame))
-
-
-def _is_open_to_all(event: Event) -> bool:
-    """Whether what was read can hold no secret, and tells all that changed."""
-    if isinstance(event, Command):
-        return event.regime.mechanism == "NULL" and event.fields.get("name") == "READY"
-    return isinstance(event, Greeting)

@@ -36,7 +36,7 @@ class Tally:
 
     def keep(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         """Count findings; gives those that are to be handed up."""
-        return tuple(finding for finding in findings if self._count(finding.id, 1, finding.start))
+        return tuple([finding for finding in findings if self._count(finding.id, 1, finding.start)])
 
     def repeat(self, finding: str, times: int, last: int) -> None:
         """Count a finding that is in `repeats` already some more times; `last` is the last stream offset."""
