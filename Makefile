@@ -6,13 +6,14 @@ BIN := .venv/bin
 VENV := .venv/with-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants .venv
+.PHONY: help demo test lint mutants bench .venv
 
 help:
 	@echo "make demo     install into .venv and read a real capture"
 	@echo "make test     install, lint, types, import contracts, tests"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
+	@echo "make bench    measure beside tshark and a walk in C (a quarter of an hour; QUICK=1: two minutes)"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
 
 .venv: $(VENV)
@@ -37,3 +38,6 @@ test: lint
 
 mutants: $(VENV)
 	$(BIN)/python -m tests.mutants
+
+bench: $(VENV)
+	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)

@@ -1,0 +1,182 @@
+"""The results as Markdown: pure functions of what `speed.py`, `growth.py` and `damage.py` return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import Any
+
+from benchmarks.tools import NAMES
+
+Costs = Sequence[Sequence[float]]
+"""Runs of one command: CPU seconds, wall seconds and peak octets of each."""
+
+TARGETS = (
+    ("count", "tshark count", 4.0),
+    ("json", "tshark json -e", 2.5),
+    ("json", "tshark json", 15.0),
+    ("parquet", "tshark fields", 2.5),
+)
+"""Our command, theirs, and how many times less CPU ours is to take."""
+
+FLAT = 1.3
+MEMORY = 200e6
+
+
+def page(results: dict[str, Any]) -> str:
+    """Everything that was measured."""
+    parts: dict[str, Callable[[Any], str]] = {
+        "start": start,
+        "speed": speed,
+        "flat": flat,
+        "memory": memory,
+        "damage": damage,
+        "half-open": half_open,
+    }
+    blocks = [head(results), *(show(results[name]) for name, show in parts.items() if name in results)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def head(results: dict[str, Any]) -> str:
+    """What was measured, on what."""
+    machine = results["machine"]
+    rows = [[name, str(value)] for name, value in machine.items()]
+    size = " (quick: a tenth of the sizes, fewer rounds)" if results["quick"] else ""
+    return f"# {results['date']}{size}\n\n{table(['', 'machine'], rows)}"
+
+
+def start(costs: dict[str, Costs]) -> str:
+    """What a capture of two packets costs."""
+    rows = [[NAMES[tool], *middles(runs)] for tool, runs in costs.items()]
+    return f"## Start\n\nA capture of two packets.\n\n{table(['', *MIDDLES], rows)}"
+
+
+def speed(captures: dict[str, Any]) -> str:
+    """Targets over all captures, then a table for each."""
+    lines = ["## Speed", "", "CPU of tshark divided by that of zmtpscope, run by run in turn; the median.", ""]
+    rows = []
+    for ours, theirs, wanted in TARGETS:
+        cells = [verdict(captures[name]["costs"], ours, theirs, wanted) for name in captures]
+        rows.append([f"{NAMES[ours]} against {NAMES[theirs]}", f"{wanted:g}", *cells])
+    lines.append(table(["", "wanted", *captures], rows))
+    return "\n".join(lines) + "".join(f"\n\n{one_capture(name, each)}" for name, each in captures.items())
+
+
+def verdict(costs: dict[str, Costs], ours: str, theirs: str, wanted: float) -> str:
+    """A ratio and whether it is enough."""
+    if not (costs.get(ours) and costs.get(theirs)):
+        return "not measured"
+    found = median(ratios(costs[theirs], costs[ours]))
+    return f"**{found:.1f}**" if found >= wanted else f"{found:.1f} (missed by {wanted / found:.2f} times)"
+
+
+def ratios(theirs: Costs, ours: Costs) -> list[float]:
+    """CPU of theirs by that of ours, run by run; what was run once is compared with the first run."""
+    return [their[0] / our[0] for their, our in zip(theirs, ours, strict=False)]
+
+
+def one_capture(name: str, each: dict[str, Any]) -> str:
+    """What every tool costs on one capture."""
+    counts = [each["packets"], each["frames"], each["rows"]]
+    rows = []
+    for tool, costs in each["costs"].items():
+        cpu = median(cost[0] for cost in costs)
+        rows.append([NAMES[tool], *middles(costs), *(f"{cpu / count * 1e9:,.0f}" for count in counts)])
+    columns = ["", *MIDDLES, "ns a packet", "ns a frame", "ns a row"]
+    words = f"### {name}: {each['packets']:,} packets, {each['frames']:,} frames, {each['rows']:,} messages"
+    return f"{words}, {each['octets'] / 1e6:.0f} MB\n\n{each['agreed']}\n\n{table(columns, rows)}"
+
+
+MIDDLES = ["CPU s (least-most)", "wall s", "peak MB"]
+
+
+def middles(costs: Costs) -> list[str]:
+    """CPU and wall time, the medians, and the largest memory."""
+    cpu = [cost[0] for cost in costs]
+    spread = f" ({min(cpu):.2f}-{max(cpu):.2f})" if len(cpu) > 1 else ""
+    return [
+        f"{median(cpu):.2f}{spread}",
+        f"{median(cost[1] for cost in costs):.2f}",
+        f"{max(cost[2] for cost in costs) / 1e6:.0f}",
+    ]
+
+
+def flat(series: list[dict[str, Any]]) -> str:
+    """How the cost of one unit changes as there are more of them."""
+    rows = []
+    for each in series:
+        points = each["points"]
+        factor = median(growth([point["costs"] for point in points]))
+        cells = "; ".join(
+            f"{point['count']:,}: {median(point['costs']) * 1e9:,.0f} ns, {point['peak'] / 1e6:.0f} MB"
+            for point in points
+        )
+        met = "" if factor <= FLAT else f" (missed: {FLAT} wanted)"
+        rows.append([each["what"], NAMES[each["command"]], each["unit"], cells, f"{factor:.2f}{met}"])
+    text = (
+        "CPU of one more unit, without that of starting and of what else does not grow, and the largest memory. The "
+        "factor is that of the dearest point against the first, round by round; the median."
+    )
+    columns = ["what grows", "", "unit", "how many: CPU of one, peak memory", "factor"]
+    return f"## Flatness\n\n{text}\n\n{table(columns, rows)}"
+
+
+def growth(points: Sequence[Sequence[float]]) -> list[float]:
+    """For each round the dearest point by the first."""
+    return [max(costs) / costs[0] for costs in zip(*points, strict=True)]
+
+
+def memory(runs: list[dict[str, Any]]) -> str:
+    """The largest memory by size and way of the capture."""
+    rows = [
+        [
+            NAMES[run["command"]],
+            f"{run['octets'] / 1e6:,.0f}",
+            run["way"],
+            f"{run['peak'] / 1e6:.0f}" + ("" if run["peak"] < MEMORY else f" (missed: {MEMORY / 1e6:.0f} wanted)"),
+            f"{run['cpu']:.1f}",
+        ]
+        for run in runs
+    ]
+    return "## Memory\n\n" + table(["", "capture MB", "way", "peak MB", "CPU s"], rows)
+
+
+def damage(found: list[dict[str, Any]]) -> str:
+    """What is found where packets are missing, repeated or out of order."""
+    rows = [
+        [
+            each["damage"],
+            each["tool"],
+            *(f"{each[key]:,}" for key in ("sent", "wanted", "found")),
+            f"{each['found'] / each['wanted']:.2%}",
+            f"{each['invented']:,}" if "invented" in each else "not known",
+        ]
+        for each in found
+    ]
+    text = (
+        "Wanted is every frame without an octet in a missing packet. What zmtpscope finds behind losses are whole "
+        "messages with the bodies that were sent; of tshark the frames are counted, right or wrong."
+    )
+    return f"## Damage\n\n{text}\n\n{table(['', '', 'sent', 'wanted', 'found', '', 'invented'], rows)}"
+
+
+def half_open(runs: dict[str, Any]) -> str:
+    """Connections on which nothing is said."""
+    rows = [
+        [
+            name,
+            NAMES[tool],
+            f"{run['connections']:,}",
+            f"{run['cpu'] / run['packets'] * 1e9:,.0f}",
+            f"{run['peak'] / 1e6:.0f}",
+        ]
+        for name, tools in runs.items()
+        for tool, run in tools.items()
+    ]
+    return "## Half-open connections\n\n" + table(["", "", "connections", "ns a packet", "peak MB"], rows)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,154 @@
+"""Whether the rows are right, too: ours against those of tshark, and what is told of a capture with losses.
+
+    python -m benchmarks.rows same CAPTURE TSHARK [PARQUET]
+    python -m benchmarks.rows lost WHOLE DAMAGED
+
+`same` compares each frame: packet, connection, sender, flags, size and body; `lost` counts whole messages that are
+found, missing and invented. Prints JSON. A process of its own, since it needs room.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from benchmarks.measure import environment
+from benchmarks.tools import PORT, ZMTPSCOPE
+
+LONG, COMMAND, MORE = 2, 4, 1
+GREETING = 0xFF
+"""What tshark takes for the flags of a greeting: the first octet of its signature."""
+
+MOST_DIFFERENCES = 5
+
+
+class Frame(NamedTuple):
+    """One message frame. `packet` is that of its last octet, where it is the last of its message, else 0."""
+
+    sender: tuple[int, int]
+    """Number of the connection, from 0, and port of who sent it."""
+    flags: int
+    body: bytes
+    packet: int
+
+
+class Digests:
+    """A digest over the frames of each sender, in order."""
+
+    def __init__(self, frames: Iterable[Frame]) -> None:
+        self.count = 0
+        digests: dict[tuple[int, int], Any] = {}
+        for sender, flags, body, packet in frames:
+            self.count += 1
+            if sender not in digests:
+                digests[sender] = blake2b(digest_size=16)
+            digests[sender].update(b"%d %d %d " % (flags, len(body), packet) + body)
+        self.of = {sender: digest.hexdigest() for sender, digest in digests.items()}
+
+    def differences(self, other: Digests) -> list[str]:
+        """In words, the first few."""
+        senders = sorted(self.of.keys() | other.of.keys())
+        wrong = [sender for sender in senders if self.of.get(sender) != other.of.get(sender)]
+        words = [f"connection {conn + 1}, sender with port {port}" for conn, port in wrong[:MOST_DIFFERENCES]]
+        return words + [f"{len(wrong)} senders of {len(senders)}"] * bool(wrong)
+
+
+def message_frames(conn: int, port: int, packet_end: int, bodies: list[bytes]) -> Iterator[Frame]:
+    """The frames of one of our message rows; on the wire each has its shortest form."""
+    for left, body in zip(range(len(bodies) - 1, -1, -1), bodies, strict=True):
+        flags = (MORE if left else 0) | (LONG if len(body) > 255 else 0)
+        yield Frame((conn - 1, port), flags, body, 0 if left else packet_end)
+
+
+def rows_of_json(path: str) -> Iterator[dict[str, Any]]:
+    """Our message rows."""
+    for line in output_lines([ZMTPSCOPE, "read", "--json", path]):
+        if b'"record":"message"' in line:
+            yield orjson.loads(line)
+
+
+def frames_of_json(path: str) -> Iterator[Frame]:
+    """Our message rows from JSON lines, frame by frame."""
+    for row in rows_of_json(path):
+        bodies = [a2b_base64(body) for body in row["bodies"]]
+        yield from message_frames(row["conn"], row["src_port"], row["packet_end"], bodies)
+
+
+def frames_of_parquet(folder: str) -> Iterator[Frame]:
+    """Our message rows from Parquet, frame by frame."""
+    import pyarrow.parquet
+
+    columns = ["conn", "src_port", "packet_end", "bodies"]
+    file = pyarrow.parquet.ParquetFile(Path(folder) / "messages.parquet")
+    for batch in file.iter_batches(columns=columns):
+        for row in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
+            yield from message_frames(*row)
+
+
+def frames_of_tshark(program: str, path: str) -> Iterator[Frame]:
+    """The message frames that tshark tells."""
+    fields = ("frame.number", "tcp.stream", "tcp.srcport", "zmtp.flags", "zmtp.length", "zmtp.data")
+    command = [program, "-n", "-r", path, "-d", f"tcp.port=={PORT},zmtp", "-Y", "zmtp", "-T", "fields"]
+    for line in output_lines([*command, *(word for field in fields for word in ("-e", field))]):
+        yield from frames_of_line(line.decode())
+
+
+def frames_of_line(line: str) -> Iterator[Frame]:
+    """The message frames of one packet: lists of flags, sizes and bodies; empty frames and commands have no body."""
+    packet, stream, port, all_flags, all_sizes, data = line.rstrip("\n").split("\t")
+    flags_of_frames = [int(word, 16) for word in all_flags.split(",") if word]
+    sizes, bodies = iter(all_sizes.split(",")), iter(data.split(","))
+    for flags in flags_of_frames:
+        if flags == GREETING:
+            continue
+        size = int(next(sizes))
+        if flags & COMMAND:
+            continue
+        body = bytes.fromhex(next(bodies)) if size else b""
+        yield Frame((int(stream), int(port)), flags, body, 0 if flags & MORE else int(packet))
+
+
+def output_lines(command: list[str]) -> Iterator[bytes]:
+    """What a command prints, line by line."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
+
+
+def same(path: str, tshark: str, parquet: str | None = None) -> dict[str, Any]:
+    """How our rows differ from tshark's."""
+    theirs = Digests(frames_of_tshark(tshark, path))
+    ours = {"json": Digests(frames_of_json(path))}
+    if parquet is not None:
+        ours["parquet"] = Digests(frames_of_parquet(parquet))
+    return {
+        "frames": theirs.count,
+        "frames by us": {name: digests.count for name, digests in ours.items()},
+        "differences": {name: digests.differences(theirs) for name, digests in ours.items()},
+    }
+
+
+def lost(whole: str, damaged: str) -> dict[str, int]:
+    """Messages told as complete in a capture with losses, against those of the capture without."""
+
+    def complete(path: str) -> set[bytes]:
+        names = ("conn", "side", "offset", "bodies")
+        rows = (row for row in rows_of_json(path) if row["complete"])
+        return {blake2b(orjson.dumps([row[name] for name in names]), digest_size=12).digest() for row in rows}
+
+    sent, found = complete(whole), complete(damaged)
+    return {"sent": len(sent), "found": len(sent & found), "missing": len(sent - found), "invented": len(found - sent)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(same(*sys.argv[2:]) if sys.argv[1] == "same" else lost(*sys.argv[2:])))

@@ -1,0 +1,101 @@
+"""Every tool on every capture, once they agree on what is in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from benchmarks import tools
+from benchmarks.captures import Capture, note
+from benchmarks.measure import in_turn, output_of
+from benchmarks.setting import Setting
+
+LONG = "long"
+"""A capture that tshark 4.4 cannot read: where a segment ends inside the header of a long frame, it loses the rest of
+that side. It finds an eighth of the frames, and is not timed."""
+
+
+def timed(setting: Setting) -> list[Capture]:
+    """What every tool is timed on."""
+    scaled, make = setting.scaled, setting.capture
+    return [
+        make("small", "small", messages=scaled(1_000_000)),
+        make("reqrep", "reqrep", messages=scaled(50_000)),
+        make("short", "short", connections=scaled(10_000)),
+        make("pubsub", "pubsub", messages=scaled(250_000)),
+        make("mixed", "small", messages=scaled(1_000_000), jitter=90),
+        make(LONG, "small", messages=scaled(500_000), size=300, jitter=250),
+        make("large", "large", messages=scaled(4_000)),
+    ]
+
+
+def speed(setting: Setting) -> dict[str, Any]:
+    """Costs by name of the capture and tool."""
+    captures = timed(setting)
+    agreed = [agreement(setting, capture) for capture in captures]
+    results = {}
+    for capture, words in zip(captures, agreed, strict=True):
+        note(f"timing {capture.name}")
+        name = setting.name(capture)
+        commands = commands_for(setting, capture)
+        results[name] = {
+            "packets": capture.truth["packets"],
+            "frames": capture.frames,
+            "rows": capture.truth["messages"],
+            "octets": capture.truth["file_bytes"],
+            "agreed": words,
+            "costs": in_turn(commands, setting.rounds, tools.SLOW),
+        }
+    return results
+
+
+def start(setting: Setting) -> dict[str, Any]:
+    """What it costs each tool to begin and end, by tool."""
+    nothing = setting.capture("nothing", "flood", connections=1)
+    note("timing the start")
+    return in_turn(commands_for(setting, nothing), 2 * setting.rounds)
+
+
+def commands_for(setting: Setting, capture: Capture) -> dict[str, list[str]]:
+    """The commands of all tools that are there and can read this capture."""
+    commands = tools.zmtpscope(capture.path)
+    if setting.tshark is not None and setting.name(capture) != LONG:
+        commands |= tools.tshark(setting.tshark, capture.path)
+    if setting.walk is not None:
+        commands["walk"] = [setting.walk, str(capture.path)]
+    return commands
+
+
+def agreement(setting: Setting, capture: Capture) -> str:
+    """Who found the same, in words; ends the run where somebody did not."""
+    note(f"checking {capture.name}")
+    counts = {"zmtpscope": tools.frames_by_zmtpscope(capture)}
+    if setting.tshark is not None:
+        counts["tshark"] = tools.frames_by_tshark(setting.tshark, capture)
+    if setting.walk is not None:
+        counts["the walk in C"] = tools.frames_by_walk(setting.walk, capture)
+    beyond = ""
+    if setting.tshark is not None and setting.name(capture) == LONG:
+        beyond = f"tshark loses its way and counts {counts.pop('tshark'):,} frames. "
+    wrong = {name: count for name, count in counts.items() if count != capture.frames}
+    if wrong:
+        sys.exit(f"{capture.name}: {capture.frames} frames were sent, and counted were {wrong}")
+    words = f"{beyond}As many frames as were sent: {', '.join(counts)}."
+    if setting.tshark is not None and not beyond:
+        forms = " and ".join(rows_like_tshark(setting.tshark, capture))
+        words += f" Packet, connection, sender, flags, size and body of each frame as tshark has them: {forms}."
+    return words
+
+
+def rows_like_tshark(tshark: str, capture: Capture) -> list[str]:
+    """The forms in which our rows are those of tshark; ends the run where they are not."""
+    command = [sys.executable, "-m", "benchmarks.rows", "same", str(capture.path), tshark]
+    if tools.can_export():
+        output_of(tools.export(str(capture.path)))
+        command.append(str(tools.EXPORTED))
+    found = json.loads(output_of(command))
+    for form, differences in found["differences"].items():
+        if differences or not found["frames"]:
+            sys.exit(f"{capture.name}: rows as {form} differ from those of tshark: {differences or found}")
+    return list(found["differences"])

@@ -1,0 +1,151 @@
+"""The command lines that are measured, and whether each tool is there at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from benchmarks.captures import HERE, WORK, Capture, note
+from benchmarks.measure import Failed, environment, output_of
+
+ZMTPSCOPE = str(Path(sys.executable).with_name("zmtpscope"))
+EXPORTED = WORK / "exported"
+PORT = 5555
+"""tshark has to be told the port."""
+
+COUNTED = "COUNT(zmtp.length)zmtp.length,SUM(zmtp.flags.command)zmtp.flags.command"
+
+FIELDS = (
+    "frame.number",
+    "frame.time_epoch",
+    "tcp.stream",
+    "ip.src",
+    "tcp.srcport",
+    "ip.dst",
+    "tcp.dstport",
+    "zmtp.flags",
+    "zmtp.length",
+    "zmtp.data",
+)
+"""What corresponds to the fields of our message rows; `zmtp.data` is each body in hex."""
+
+NAMES = {
+    "count": "`zmtpscope read -q`",
+    "json": "`zmtpscope read --json`",
+    "text": "`zmtpscope read`",
+    "parquet": "`zmtpscope export --format parquet`",
+    "tshark count": "`tshark -q -z io,stat,0,zmtp`",
+    "tshark fields": "`tshark -T fields` with bodies",
+    "tshark json -e": "`tshark -T json -e` of these fields",
+    "tshark json": "`tshark -T json`",
+    "walk": "the same headers in C",
+}
+SLOW = ("tshark json",)
+"""Run once only."""
+
+
+def zmtpscope(path: Path | str) -> dict[str, list[str]]:
+    """The commands of ours that are measured, as far as they are there."""
+    name = str(path)
+    commands = {
+        "count": [ZMTPSCOPE, "read", "-q", name],
+        "json": [ZMTPSCOPE, "read", "--json", name],
+        "text": [ZMTPSCOPE, "read", name],
+    }
+    if can_export():
+        commands["parquet"] = export(name)
+    return commands
+
+
+def export(path: str) -> list[str]:
+    """The command that writes the messages of a capture to `EXPORTED`, as Parquet."""
+    return [ZMTPSCOPE, "export", path, "-o", str(EXPORTED), "--format", "parquet", "--force"]
+
+
+@cache
+def can_export() -> bool:
+    """Whether `zmtpscope export` can write Parquet here."""
+    try:
+        output_of([sys.executable, "-c", "import pyarrow.parquet"])
+        return "parquet" in output_of([ZMTPSCOPE, "export", "--help"])
+    except Failed:
+        return False
+
+
+def tshark(program: str, path: Path) -> dict[str, list[str]]:
+    """The commands of tshark that are measured, without name resolution and told the port."""
+    base = [program, "-n", "-r", str(path), "-d", f"tcp.port=={PORT},zmtp"]
+    wanted = [word for name in FIELDS for word in ("-e", name)]
+    return {
+        "tshark count": [*base, "-q", "-z", "io,stat,0,zmtp"],
+        "tshark fields": [*base, "-Y", "zmtp", "-T", "fields", *wanted],
+        "tshark json -e": [*base, "-Y", "zmtp", "-T", "json", *wanted],
+        "tshark json": [*base, "-Y", "zmtp", "-T", "json"],
+    }
+
+
+def find_tshark() -> str | None:
+    """A tshark that knows ZMTP: that of $TSHARK, one that was fetched, one of the system, or one fetched now."""
+    fetched = WORK / "tshark"
+    known = (os.environ.get("TSHARK"), str(fetched / "tshark"), shutil.which("tshark"))
+    for program in filter(None, known):
+        if knows_zmtp(program):
+            return program
+    if shutil.which("apt-get") and shutil.which("dpkg"):
+        note("fetching tshark 4.4")
+        done = subprocess.run([str(HERE / "get_tshark.sh"), str(fetched)], capture_output=True)
+        if done.returncode == 0 and knows_zmtp(str(fetched / "tshark")):
+            return str(fetched / "tshark")
+    return None
+
+
+def knows_zmtp(program: str) -> bool:
+    """Whether this is a tshark with a ZMTP dissector of its own."""
+    try:
+        return "\tzmtp\t" in output_of([program, "-G", "protocols"])
+    except (Failed, OSError):
+        return False
+
+
+def version_of_tshark(program: str) -> str:
+    """Such as 4.4.18."""
+    found = re.search(r"\d+\.\d+\.\d+", output_of([program, "--version"]))
+    return found[0] if found else "of unknown version"
+
+
+def build_walk() -> str | None:
+    """The walk in C, built now; None where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    WORK.mkdir(exist_ok=True)
+    program = str(WORK / "walk")
+    subprocess.run([compiler, "-O2", "-o", program, str(HERE / "walk.c")], check=True, env=environment())
+    return program
+
+
+def frames_by_zmtpscope(capture: Capture) -> int:
+    """Message frames that `read -q` counts."""
+    found = re.search(r"^messages .*\((\d+) frames", output_of([ZMTPSCOPE, "read", "-q", str(capture.path)]), re.M)
+    return int(found[1]) if found else 0
+
+
+def frames_by_tshark(program: str, capture: Capture, *options: str) -> int:
+    """Message frames that tshark counts."""
+    base = [program, "-n", "-r", str(capture.path), "-d", f"tcp.port=={PORT},zmtp", *options]
+    lines = output_of([*base, "-q", "-z", f"io,stat,0,{COUNTED}"]).splitlines()
+    row = next(line for line in lines if "<>" in line)
+    frames, commands = (int(cell) for cell in row.split("|")[2:4])
+    return frames - commands
+
+
+def frames_by_walk(program: str, capture: Capture) -> int:
+    """Message frames that the walk in C counts."""
+    found = re.search(r'"message_frames": (\d+)', output_of([program, str(capture.path)]))
+    assert found is not None
+    return int(found[1])

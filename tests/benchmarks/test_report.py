@@ -1,0 +1,52 @@
+"""The figures of a report: medians of what was run in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.report import growth, page, ratios, verdict
+
+OURS = [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7], [1.0, 1.0, 6e7]]
+THEIRS = [[4.0, 4.0, 1e8], [8.0, 8.0, 1e8], [30.0, 30.0, 1e8]]
+
+
+def test_ratios_are_those_of_runs_side_by_side() -> None:
+    assert ratios(THEIRS, OURS) == [4.0, 4.0, 30.0]
+
+
+def test_what_was_run_once_is_compared_with_the_first_run() -> None:
+    assert ratios(THEIRS[2:], OURS) == [30.0]
+
+
+def test_a_target_is_judged_by_the_median() -> None:
+    costs = {"count": OURS, "tshark count": THEIRS}
+    assert verdict(costs, "count", "tshark count", 4.0) == "**4.0**"
+    assert verdict(costs, "count", "tshark count", 5.0) == "4.0 (missed by 1.25 times)"
+    assert verdict(costs, "count", "tshark json", 5.0) == "not measured"
+
+
+def test_growth_is_the_dearest_point_by_the_first() -> None:
+    assert growth([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]]) == [3.0, 1.0]
+
+
+def test_a_page_has_what_was_measured_and_no_more() -> None:
+    results: dict[str, Any] = {
+        "date": "2000-01-01",
+        "quick": True,
+        "machine": {"Python": "3.11"},
+        "flat": [
+            {
+                "what": "the file",
+                "command": "count",
+                "unit": "frame",
+                "points": [
+                    {"count": 1000, "costs": [1e-6, 1e-6], "peak": 4e7},
+                    {"count": 5000, "costs": [2e-6, 2e-6], "peak": 5e7},
+                ],
+            }
+        ],
+    }
+    text = page(results)
+    assert "| the file | `zmtpscope read -q` | frame | 1,000: 1,000 ns, 40 MB; 5,000: 2,000 ns, 50 MB | 2.00" in text
+    assert "missed" in text
+    assert "## Memory" not in text
