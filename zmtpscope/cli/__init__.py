@@ -88,6 +88,9 @@ def run(arguments: list[str] | None = None) -> int:
         # without this the interpreter would complain when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError:
+        say("zmtpscope: there is not enough memory; --body none keeps no message bodies")
+        return RUN_TIME_ERROR
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         say(f"zmtpscope: {where}{error.strerror or error}")
