@@ -11,6 +11,7 @@ from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBloc
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
 from zmtpscope.dissect.rows import frame_values, message_values
+from zmtpscope.dissect.shim import as_columns
 
 CLIENT = bytes([10, 0, 0, 2])
 SERVER = bytes([10, 0, 0, 1])
@@ -115,7 +116,7 @@ class Capture:
                 block.times.append(packet.time)
                 if packet.cut:
                     block.cut[index] = packet.cut
-            yield block
+            yield as_columns(block)
 
 
 def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str, Any]], Analyser]:

@@ -80,6 +80,9 @@ ZMTP-CONN-10 note 37 Error Handling
 ZMTP-CONN-11 note wire.md 9.3
   The connection is connected to itself: one and the same socket pair
   > a client tried a local port that nobody listened on; bind first, or use a port below the ephemeral range
+ZMTP-CONN-12 warn architecture.md 2
+  More connections are open at a time than are kept: this one, the oldest that had said nothing, gave way
+  > a flood or a port scan: capture with a filter for the ports that matter
 ZMTP-DOWNGRADE-01 error 37 Backwards Interoperability
   Messages flow without security: one side is configured for it, the other is too old to know it
   > refuse peers older than 3.0 where authentication matters

@@ -100,3 +100,11 @@ def disturbed(draw: Draw, packets: list[Packet]) -> list[Packet]:
         result.insert(min(len(result), at + draw(st.integers(0, 5))), packet)
     times = sorted(packet.time for packet in result)
     return [replace(packet, time=time) for packet, time in zip(result, times, strict=True)]
+
+
+@st.composite
+def snapped(draw: Draw, packets: list[Packet]) -> list[Packet]:
+    """The packets as a small snap length captures them: of some of them only the first octets of the payload."""
+    snap = draw(st.sampled_from([None, None, 0, 1, 7, 60]))
+    kept = [packet if snap is None else replace(packet, payload=packet.payload[:snap]) for packet in packets]
+    return [replace(few, cut=len(all_.payload) - len(few.payload)) for few, all_ in zip(kept, packets, strict=True)]

@@ -14,8 +14,9 @@ from tests.traffic import Capture, Conversation, Packet
 from zmtpscope.dissect import Analyser, Options
 
 SEGMENT = message(b"x" * 60) * 10
-MOST_CALLS = 0.1
-"""Python calls for each packet more, blocks included."""
+BLOCKS = 10
+MOST_CALLS = 0.05
+"""Python calls for each packet that a block has more."""
 
 
 def pushing(packets: int, payload: bytes = SEGMENT) -> Conversation:
@@ -30,8 +31,8 @@ def pushing(packets: int, payload: bytes = SEGMENT) -> Conversation:
 
 
 def calls(packets: int) -> int:
-    """Python functions entered while so many packets are counted, in blocks of 1000."""
-    capture = Capture(pushing(packets).packets, 1000)
+    """Python functions entered while so many packets are counted, in the same number of blocks always."""
+    capture = Capture(pushing(packets).packets, packets // BLOCKS)
     blocks = list(capture)
     analyser = Analyser(Options(records=False))
     count = 0

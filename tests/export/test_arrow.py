@@ -57,7 +57,7 @@ def batches(draw: st.DrawFn) -> Batch:
     for place, run in enumerate(draw(st.lists(message_runs(), min_size=1, max_size=4))):
         conn, side = divmod(place, 2)
         orders = sorted(draw(st.lists(st.integers(0, 4), min_size=len(run.first), max_size=len(run.first))))
-        stream = replace(run.stream, conn=conn + 1, side=side)
+        stream = run.stream._replace(conn=conn + 1, side=side)
         runs.append(replace(run, stream=stream, orders=np.array(orders, np.int64)))
     return Batch(['odd "%" name \udcff', None], runs=draw(st.permutations(runs)))
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.options import DecodeAs
-from zmtpscope.dissect.reassembly import Hole, entries
+from zmtpscope.dissect.reassembly import Hole, TcpSide, entries
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.connection import Connection
+    from zmtpscope.dissect.dialogue import Dialogue
 
 WAIT_LIMIT = 3_000_000_000
 """How many nanoseconds of capture time the octets of one side wait for the version of the other."""
@@ -29,22 +29,22 @@ EAGER = 1024
 
 SIGNATURE = 10
 MAJOR_AT, MINOR_AT = 10, 11
-GREETING_PIECES = 64
-"""In how many segments a greeting is looked for at once; one that comes in more takes the long way."""
+VERSIONED = MINOR_AT + 1
+"""So many octets of a 3.x greeting say all that the other side goes by."""
 
 FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
 """How a side greets that spoke only after the version was settled, or whose version was forced; else GREETING_3."""
 
 
 class Agreement:
-    """The version that the two sides of `connection` speak, once it is `settled`.
+    """The version that the two sides of `dialogue` speak, once it is `settled`.
 
     `decision` tells how it was settled; None where it was not asked (nothing was captured from its start on, or the
     user forced the version).
     """
 
-    def __init__(self, connection: Connection, forced: DecodeAs | None) -> None:
-        self.connection = connection
+    def __init__(self, dialogue: Dialogue, forced: DecodeAs | None) -> None:
+        self.dialogue = dialogue
         self.forced = forced
         self.settled = False
         self.decision: Decision | None = None
@@ -63,41 +63,37 @@ class Agreement:
     def _at_once(self, view: BlockView) -> bool:
         """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
 
-        No shorter prefix of theirs decides anything (wire.md 9.3), so the version is settled by the later of the two
-        segments that brought octet 11.
+        Neither fewer octets of theirs decide anything nor more (wire.md 9.3), so the version is settled by the later of
+        the two segments that brought the minor version.
         """
-        settled_by = []
-        prefixes = []
-        for tcp, stream in zip(self.connection.tcp, self.connection.streams, strict=True):
-            if not tcp.begun or tcp.holes or stream.end:
+        prefixes, settled_by = [], []
+        for tcp, stream in zip(self.dialogue.connection.tcp, self.dialogue.streams, strict=True):
+            if not tcp.begun or tcp.holes or stream.end or self.forced is not None:
                 return False
-            needed = MINOR_AT + 1
+            prefix = b""
             for row in tcp.pieces:
-                needed -= view.stops[row] - view.starts[row]
-                if needed <= 0:
+                start = view.starts[row]
+                prefix += view.data[start : min(view.stops[row], start + VERSIONED)]
+                if len(prefix) >= VERSIONED:
                     settled_by.append(view.arrival(row))
                     break
-            prefix = view.octets(tcp.pieces[:GREETING_PIECES])
-            if needed > 0 or len(prefix) <= MINOR_AT or not announces_version_3(prefix):
+            else:
+                return False
+            if not announces_version_3(prefix):
                 return False
             prefixes.append(prefix)
-        first_time = min(view.times[tcp.pieces[0]] for tcp in self.connection.tcp)
+        first_time = min(view.times[tcp.pieces[0]] for tcp in self.dialogue.connection.tcp)
         arrival = max(settled_by)
-        if arrival.time - first_time >= WAIT_LIMIT or self.forced is not None:
+        decision = negotiate(prefixes[0], prefixes[1])
+        if decision is None or arrival.time - first_time >= WAIT_LIMIT:
             return False
-        decision = negotiate(prefixes[0][:PREFIX_LIMIT], prefixes[1][:PREFIX_LIMIT])
-        if decision is None:
-            return False
-        for tcp, stream in zip(self.connection.tcp, self.connection.streams, strict=True):
-            stream.extend(view, tcp.pieces)
-            tcp.pieces = []
         self._apply(decision, arrival)
         return True
 
     def _step_by_step(self, view: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""
-        for ordinal, side, entry in in_order(self.connection, view):
-            stream, tcp = self.connection.streams[side], self.connection.tcp[side]
+        for ordinal, side, entry in in_order(self.dialogue.connection.tcp, view):
+            stream, tcp = self.dialogue.streams[side], self.dialogue.connection.tcp[side]
             arrival = Arrival(ordinal, entry.packet, entry.time) if isinstance(entry, Hole) else view.arrival(entry)
             if self.first_octets is None:
                 self.first_octets = arrival
@@ -123,12 +119,12 @@ class Agreement:
         """
         if self.settled or not (now or over or self._has_news()):
             return
-        self.weighed = [stream.end for stream in self.connection.streams]
+        self.weighed = [stream.end for stream in self.dialogue.streams]
         prefixes = [self._prefix(side, arrival) for side in (0, 1)]
-        if all(stream.mode is not Mode.NEGOTIATING for stream in self.connection.streams):
+        if all(stream.mode is not Mode.NEGOTIATING for stream in self.dialogue.streams):
             self.settled = True
             return
-        waiting = [stream.end for stream in self.connection.streams if stream.mode is Mode.NEGOTIATING]
+        waiting = [stream.end for stream in self.dialogue.streams if stream.mode is Mode.NEGOTIATING]
         over = over or max(waiting) >= PREFIX_LIMIT
         if self.forced is not None and self.forced.version is not None:
             if over or self.waited or min(map(len, prefixes)) >= SIGNATURE:
@@ -142,7 +138,7 @@ class Agreement:
 
     def _has_news(self) -> bool:
         """Whether a side has sent enough since the version was last weighed to weigh it again."""
-        ends = [stream.end for stream in self.connection.streams]
+        ends = [stream.end for stream in self.dialogue.streams]
         return any(
             end != before and (end <= EAGER or end >= 2 * before)
             for end, before in zip(ends, self.weighed, strict=True)
@@ -150,7 +146,7 @@ class Agreement:
 
     def _by_the_other_side(self, prefixes: list[bytes]) -> Decision | None:
         """What the greeting of one side says by itself, where octets of the other side were lost."""
-        for side, stream in enumerate(self.connection.streams):
+        for side, stream in enumerate(self.dialogue.streams):
             if stream.lost_greeting():
                 alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
                 decision = negotiate(alone[0], alone[1], over=True)
@@ -161,7 +157,7 @@ class Agreement:
     def _prefix(self, side: int, arrival: Arrival) -> bytes:
         """The first octets of a side that take part in the negotiation; a side that was captured from some later point
         on takes no part, unless it begins with a signature."""
-        stream = self.connection.streams[side]
+        stream = self.dialogue.streams[side]
         if stream.mode is not Mode.NEGOTIATING:
             return b""
         prefix = stream.prefix()
@@ -175,19 +171,19 @@ class Agreement:
         """Whether the first octets that were captured of a side are its first. Where that is known only from what the
         other side acknowledged, octets may have been lost in front, and one that announces a version has had an answer
         that begins with a signature."""
-        tcp = self.connection.tcp[side]
-        told = announces_a_version(self.connection.streams[1 - side].prefix())
+        tcp = self.dialogue.connection.tcp[side]
+        told = announces_a_version(self.dialogue.streams[1 - side].prefix())
         return tcp.begun and (tcp.initial >= 0 or not told)
 
     def _apply(self, decision: Decision, arrival: Arrival) -> None:
-        connection = self.connection
+        dialogue = self.dialogue
         self.settled = True
-        if decision.version is not None or not any(stream.lost_greeting() for stream in connection.streams):
+        if decision.version is not None or not any(stream.lost_greeting() for stream in dialogue.streams):
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self.version = decision.version
         if any(form not in SILENT_FORMS for form in decision.forms):
-            connection.identified = True
-        for side, stream in enumerate(connection.streams):
+            dialogue.identified = True
+        for side, stream in enumerate(dialogue.streams):
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             form = decision.forms[side]
@@ -197,18 +193,18 @@ class Agreement:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
             stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)
-            for finding in decision.findings[side] if connection.identified else ():
-                if finding.id != "ZMTP-CONN-03" or connection.ended(side):  # else the file ends, not the stream
-                    connection.note(side, finding, arrival)
+            for finding in decision.findings[side] if dialogue.identified else ():
+                if finding.id != "ZMTP-CONN-03" or dialogue.connection.ended(side):  # else the file ends
+                    dialogue.note(side, finding, arrival)
 
     def _framings(self) -> tuple[Framing, ...]:
         """What framings a side may speak that begins with a hole."""
-        versioned = any(announces_a_version(stream.prefix()) for stream in self.connection.streams)
+        versioned = any(announces_a_version(stream.prefix()) for stream in self.dialogue.streams)
         return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
 
     def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
         """How a side is read from its first octet on; None where it is left alone."""
-        if not self.connection.identified or form is Form.ALIEN:
+        if not self.dialogue.identified or form is Form.ALIEN:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.lost_greeting()):
             form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
@@ -220,25 +216,25 @@ class Agreement:
         self.version = rule.version
         form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
         framing = Framing.V1 if self.version == "1.0" else Framing.V2
-        for side, stream in enumerate(self.connection.streams):
+        for side, stream in enumerate(self.dialogue.streams):
             if stream.mode is not Mode.NEGOTIATING:
                 continue
-            if self.connection.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
+            if self.dialogue.connection.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
                 reader = SideReader(form, self.version)
             else:
                 reader = SideReader.midstream(framing, offset=0, version=self.version, mechanism=rule.mechanism)
             stream.begin(reader, arrival.ordinal, "likely")
 
 
-def in_order(connection: Connection, view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
+def in_order(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
     """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
     both: list[tuple[int, int, int | Hole]] = []
-    for side, tcp in enumerate(connection.tcp):
+    for side, tcp in enumerate(tcp_sides):
         for entry in entries(list(tcp.pieces), list(tcp.holes)):
             if isinstance(entry, Hole):
                 both.append((entry.ordinal, side, entry))
             else:
-                both += [(view.ordinal_of(row), side, row) for row in entry]
+                both += [(view.ordinals[row], side, row) for row in entry]
     both.sort(key=_place)
     return iter(both)
 
@@ -260,5 +256,5 @@ def announces_a_version(prefix: bytes) -> bool:
 
 
 def announces_version_3(prefix: bytes) -> bool:
-    """Whether these octets, more than 11, are those of a 3.x peer that nobody would take for anything else."""
+    """Whether these octets, at least 12, are those of a 3.x peer that nobody would take for anything else."""
     return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3

@@ -11,7 +11,12 @@ from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.flows import Flows
 from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.shim import as_columns
 from zmtpscope.dissect.sink import Sink, Summary
+from zmtpscope.dissect.tell import TOLD, Teller
+from zmtpscope.zmtp.reader import Finding
+
+GAVE_WAY = Finding("ZMTP-CONN-12")
 
 
 class Analyser:
@@ -20,6 +25,8 @@ class Analyser:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.connections = 0
+        self.gave_way = 0
+        self.last_to_give_way: Connection | None = None
         self.sink = Sink([])
         self.flows = Flows(self._open)
 
@@ -32,6 +39,9 @@ class Analyser:
         self.connections += 1
         return Connection(self.connections, key, start, self.sink, self.options)
 
+    def _teller(self, connection: Connection) -> Teller:
+        return Teller(self.sink, connection.ends(), self.options.records)
+
     def run(self, captures: Captures) -> Iterator[Batch]:
         """A batch for every block that made something decidable, in order, and one for what is left at the end."""
         self.sink.files = captures.files
@@ -43,13 +53,19 @@ class Analyser:
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
         self.summary.datagrams += len(block.datagrams)
-        touched = self.flows.take(block)
+        touched = self.flows.take(as_columns(block))
         if touched:
             yield from self._advance(touched)
 
     def finish(self) -> Iterator[Batch]:
         """What is left when no more blocks will come."""
-        yield from self._advance(self.flows.end_of_capture())
+        still_open = self.flows.end_of_capture()
+        if self.gave_way > TOLD and self.last_to_give_way is not None:
+            last = self.last_to_give_way
+            teller = self._teller(last)
+            teller.repeated(None, GAVE_WAY, last.end, self.gave_way - TOLD)
+            teller.counted_findings(self.flows.reassembler.first_ordinal)
+        yield from self._advance(still_open)
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
@@ -57,6 +73,11 @@ class Analyser:
         view = BlockView(self.flows.reassembler)
         for connection in connections:
             connection.advance(view)
+        for connection in self.flows.gave_way:
+            self.gave_way += 1
+            self.last_to_give_way = connection
+            if self.gave_way <= TOLD:
+                self._teller(connection).finding(None, GAVE_WAY, connection.end, connection.end.ordinal)
         batch = self.sink.flush()
         if batch.records or batch.runs or batch.frame_runs:
             yield batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +23,11 @@ class BlockView:
     """The rows of the current block, side path included, as the streams read them."""
 
     def __init__(self, reassembler: Reassembler) -> None:
-        block = reassembler.block
         self.data = reassembler.data()
-        self.starts, self.stops = block.starts, block.stops
-        self.packets, self.times = block.packets, block.times
-        self.ordinal = block.ordinal
-        self.plain_rows = reassembler.plain_rows
-        self.ordinal_of = reassembler.ordinal
+        self.starts, self.stops = reassembler.starts, reassembler.stops
+        self.packets, self.times = reassembler.packets, reassembler.times
+        self.ordinals = reassembler.ordinals()
+        """By row: the ordinal of the segment that made it part of its stream."""
 
     def octets(self, rows: list[int]) -> bytes:
         """The payload octets of `rows`, joined."""
@@ -41,7 +38,7 @@ class BlockView:
 
     def arrival(self, row: int) -> Arrival:
         """The segment that row `row` stands for."""
-        return Arrival(self.ordinal_of(row), self.packets[row], self.times[row])
+        return Arrival(self.ordinals[row], self.packets[row], self.times[row])
 
 
 class Arrivals:
@@ -60,18 +57,14 @@ class Arrivals:
 
     def add(self, view: BlockView, rows: list[int], offset: int) -> int:
         """Append the pieces `rows`, the first of which begins at stream offset `offset`; the offset behind the last."""
-        starts, stops, packets, times = view.starts, view.stops, view.packets, view.times
-        ends = accumulate([stops[row] - starts[row] for row in rows], initial=offset)
-        next(ends)
-        self.ends.extend(ends)
-        if max(rows) < view.plain_rows:
-            first = view.ordinal
-            self.ordinals.extend([first + row for row in rows])
-        else:
-            self.ordinals.extend(map(view.ordinal_of, rows))
-        self.packets.extend([packets[row] for row in rows])
-        self.times.extend([times[row] for row in rows])
-        return self.ends[-1]
+        starts, stops = view.starts, view.stops
+        for row in rows:
+            offset += stops[row] - starts[row]
+            self.ends.append(offset)
+        self.ordinals.extend(map(view.ordinals.__getitem__, rows))
+        self.packets.extend(map(view.packets.__getitem__, rows))
+        self.times.extend(map(view.times.__getitem__, rows))
+        return offset
 
     def add_hole(self, end: int, arrival: Arrival) -> None:
         """Octets up to `end` were lost; whoever asks for one of them is answered with the segment that told so."""
@@ -91,18 +84,19 @@ class Arrivals:
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
+    def ordinal_at(self, offset: int) -> int:
+        """The ordinal of that segment."""
+        return self.ordinals[min(bisect_right(self.ends, offset), len(self.ends) - 1)]
+
     def pieces_from(self, offset: int) -> list[tuple[Arrival, int]]:
         """(segment, offset behind it) of every piece that holds octets from `offset` on."""
         place = bisect_right(self.ends, offset)
         columns = (self.ordinals[place:], self.packets[place:], self.times[place:])
         return list(zip(map(Arrival, *columns), self.ends[place:], strict=True))
 
-    def rows_at(self, offsets: Int64) -> tuple[Int64, Int64, Int64]:
-        """Ordinals, packets and times of the segments that carried the octets at `offsets`."""
-        pieces = np.searchsorted(np.array(self.ends, np.int64), offsets, "right").clip(0, len(self.ends) - 1)
-        columns = (self.ordinals, self.packets, self.times)
-        ordinals, packets, times = (np.array(column, np.int64)[pieces] for column in columns)
-        return ordinals, packets, times
+    def table(self) -> Int64:
+        """Ends, ordinals, packets and times of all pieces: four rows, for `segments_at`."""
+        return np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
 
     def trim(self, offset: int) -> None:
         """Forget the pieces that end at or in front of `offset`, but for the last of them."""
@@ -113,3 +107,10 @@ class Arrivals:
                 self.holes.difference_update(self.ends[:count])
             for column in (self.ends, self.ordinals, self.packets, self.times):
                 del column[:count]
+
+
+def segments_at(table: Int64, offsets: Int64) -> Int64:
+    """Ordinals, packets and times (three rows) of the segments that carried the octets at `offsets`."""
+    pieces = np.minimum(table[0].searchsorted(offsets, "right"), table.shape[1] - 1)
+    found: Int64 = table[1:].take(pieces, 1)
+    return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zmtpscope.dissect.arrivals import Arrival, Arrivals
+from zmtpscope.dissect.arrivals import Arrival, Arrivals, segments_at
 from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
 from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
 from zmtpscope.zmtp.framing import MORE
@@ -49,22 +49,23 @@ class Context:
 class Assembly:
     """The messages of one side."""
 
+    message_start = Arrival(0, 0, 0)
+    """The segment with the first octet of the message under way."""
+    frame_start = Arrival(0, 0, 0)
+    """The segment with the first octet of the last frame that was carried."""
+    frames_told = 0
+    """How many of the carried frames have frame rows already."""
+    damaged: tuple[bytes, int] | None = None
+    """Octets of the message under way were lost: what was kept in front of the loss, and its stream offset."""
+    message_count = 0
+    last_message = 0
+    """Stream offset of the last message."""
+    frame_count = 0
+    body_octets = 0
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.carried = FrameColumns()
-        self.message_start = Arrival(0, 0, 0)
-        """The segment with the first octet of the message under way."""
-        self.frame_start = Arrival(0, 0, 0)
-        """The segment with the first octet of the last frame that was carried."""
-        self.frames_told = 0
-        """How many of the carried frames have frame rows already."""
-        self.damaged: tuple[bytes, int] | None = None
-        """Octets of the message under way were lost: what was kept in front of the loss, and its stream offset."""
-        self.message_count = 0
-        self.last_message = 0
-        """Stream offset of the last message."""
-        self.frame_count = 0
-        self.body_octets = 0
         self.recent_sizes: list[int] = []
         """The sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageRun] = []
@@ -94,13 +95,9 @@ class Assembly:
             whole -= 1
         if context.frames:
             self._tell_frames(before, whole, context)
-        flags = as_array(frames.flags)[:whole]
-        last = np.flatnonzero(((flags & MORE) == 0) | ((flags & ENCRYPTED) != 0))
+        last = ((as_array(frames.flags)[:whole] & (MORE | ENCRYPTED)) != MORE).nonzero()[0]
         if len(last):
-            first = np.empty_like(last)
-            first[0] = 0
-            first[1:] = last[:-1] + 1
-            self._tell_messages(before, first, last, True, context)
+            self._take_messages(before, last, True, context)
             self._drop(int(last[-1]) + 1)
             before = 0
         if self.carried.offsets:
@@ -128,7 +125,7 @@ class Assembly:
         """The message under way will never be whole: an incomplete row of what there is."""
         count = len(self.carried.offsets)
         if count:
-            self._tell_messages(count, np.array([0]), np.array([count - 1]), False, context)
+            self._take_messages(count, np.array([count - 1]), False, context)
             self._drop(count)
         self.damaged = None
 
@@ -138,30 +135,39 @@ class Assembly:
             self.damaged = kept, base
 
     def _drop(self, count: int) -> None:
-        self.carried = behind(self.carried, count)
+        self.carried = behind(self.carried, count) if count < len(self.carried) else FrameColumns()
         self.frames_told = max(0, self.frames_told - count)
 
-    def _tell_messages(self, carried: int, first: Int64, last: Int64, complete: bool, context: Context) -> None:
+    def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
+        """Count the messages whose last frames are `last`, and make rows of them where those are wanted."""
+        frames, count = self.carried, int(last[-1]) + 1
+        self.message_count += len(last)
+        self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]
+        self.frame_count += count
+        self.body_octets += int(np.add.reduce(as_array(frames.sizes)[:count]))
+        self.body_octets -= max(0, frames.bodies[count - 1] + frames.sizes[count - 1] - context.end)
+        self.recent_sizes = [*self.recent_sizes, *frames.sizes[max(0, count - KNOWN_SIZES) : count]][-KNOWN_SIZES:]
+        if context.messages:
+            self._tell_messages(carried, last, complete, context)
+        self.damaged = None
+
+    def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
+        first = np.empty_like(last)
+        first[0] = 0
+        first[1:] = last[:-1] + 1
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
-        self.message_count += len(last)
-        self.last_message = int(offsets[first[-1]])
-        self.frame_count += count
         held = np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
-        self.body_octets += int(held.sum())
-        self.recent_sizes = [*self.recent_sizes, *sizes[-KNOWN_SIZES:].tolist()][-KNOWN_SIZES:]
         completeness = np.full(len(last), complete)
-        damaged, self.damaged = self.damaged, None
-        if damaged is not None:
+        if self.damaged is not None:
             completeness[0] = False
-        if not context.messages:
-            return
         starts = offsets[first]
-        _, packets, times = context.arrivals.rows_at(starts)
+        table = context.arrivals.table()
+        _, packets, times = segments_at(table, starts)
         if carried:
             packets[0], times[0] = self.message_start.packet, self.message_start.time
         stops = bodies[last] + held[last]
-        orders, packet_ends, time_ends = context.arrivals.rows_at(stops - 1)
+        orders, packet_ends, time_ends = segments_at(table, stops - 1)
         runs: list[MessageRun] = []
         for regime, confidence, low, high in slices(context, starts):
             frames = slice(int(first[low]), int(last[high - 1]) + 1)
@@ -191,10 +197,10 @@ class Assembly:
                     time_ends=time_ends[rows],
                 )
             )
-        if damaged is not None:
+        if self.damaged is not None:
             whole = runs.pop(0)
             head, rest = whole.part(0, 1), whole.part(1, len(whole.first))
-            head.data, head.base = damaged
+            head.data, head.base = self.damaged
             runs[:0] = [head, rest] if len(rest.first) else [head]
         self.message_runs += runs
 
@@ -204,10 +210,11 @@ class Assembly:
         if whole <= told:
             return
         offsets, bodies, sizes, flags = (as_array(column)[told:whole] for column in columns_of(self.carried))
-        _, packets, times = context.arrivals.rows_at(offsets)
+        table = context.arrivals.table()
+        _, packets, times = segments_at(table, offsets)
         if told < carried:  # its header was read before
             packets[0], times[0] = self.frame_start.packet, self.frame_start.time
-        orders, _, _ = context.arrivals.rows_at(bodies + sizes - 1)
+        orders, _, _ = segments_at(table, bodies + sizes - 1)
         all_flags = as_array(self.carried.flags)[:whole]
         begins = np.concatenate(([True], ((all_flags & MORE) == 0)[:-1] | ((all_flags & ENCRYPTED) != 0)[:-1]))
         message_of = np.maximum.accumulate(np.where(begins, np.arange(whole), 0))[told:]

@@ -20,8 +20,7 @@ from zmtpscope.zmtp.regime import Regime
 Int64 = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(NamedTuple):
     """What all records of one side of one connection share; the addresses are those of the sender and its peer."""
 
     conn: int

@@ -1,6 +1,7 @@
-"""The flow table: which connection a segment belongs to, and the loop that all segments pass.
+"""The flow table: which connection a segment belongs to, and what its sides get of a block.
 
-The plain way (the next octets in order, on a flow that is known) costs a dictionary look-up and an append per segment;
+Connections that a block shows clean (`directions.py`) are taken whole, a few microseconds each however many segments
+there are. The segments of all others pass a loop: the next octets in order cost a dictionary look-up and an append,
 everything else, SYN, FIN, RST, holes, retransmissions and cut packets, goes through the side path, one call each.
 """
 
@@ -8,11 +9,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
-from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
+import numpy as np
+
+from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import Connection
+from zmtpscope.dissect.directions import Directions
 from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance, reverse
+from zmtpscope.dissect.shim import Columns
 
 ODD = SYN | FIN | RST | CUT
 MOST_OPEN = 65_536
@@ -36,41 +42,126 @@ class Flows:
         """Open connections that had said nothing when they were looked at last, the oldest in front."""
         self.closed: OrderedDict[bytes, None] = OrderedDict()
         """Keys of closed connections, the oldest in front."""
+        self.gave_way: list[Connection] = []
+        """Connections of this block that gave way to newer ones."""
         self.late = 0
         """Payload octets that came for closed connections."""
         self.reassembler = Reassembler()
+        self.turns: list[tuple[int, Callable[[], None]]] = []
+        """Connections of the block that are taken at once and open or end in it: the row, and what is to be done."""
         self.packet = 0
         self.time = 0
         """The last segment of all."""
 
-    def take(self, block: SegmentBlock) -> list[Connection]:
+    def take(self, block: Columns) -> list[Connection]:
         """Hand every segment of `block` to its side; the connections that were touched, in order of first touch."""
         reassembler = self.reassembler
         reassembler.begin(block)
-        if block.keys:
-            self.packet, self.time = block.packets[-1], block.times[-1]
-        touched = reassembler.touched
-        look_up = self.sides.get
-        # The side path appends to `starts` and `stops` while the loop runs: the loop ends with the keys.
-        columns = (block.keys, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops)
-        index = -1
-        for key, sequence, acknowledgment, flags, start, stop in zip(*columns, strict=False):
-            index += 1
+        self.gave_way = []
+        if len(block):
+            self.packet, self.time = reassembler.packets[-1], reassembler.times[-1]
+            self._take_rows(block, self._take_directions(block, Directions(block)))
+        return list(reassembler.touched)
+
+    def _take_directions(self, block: Columns, directions: Directions) -> list[bool]:
+        """The plain way: connections whose directions are clean are taken at once. Which directions are left.
+
+        What opens or ends a connection waits in `turns` until the rows of the others have come up to it.
+        """
+        keys, sides = block.keys, self.sides
+        left = [True] * len(keys)
+        if len(sides) + 2 * len(keys) > 2 * self.most_open:  # some connection may have to give way in between
+            return left
+        numbers = dict(zip(keys, range(len(keys)), strict=True))
+        for number, key in enumerate(keys):
+            if not left[number] or not directions.clean[number]:
+                continue
+            side = sides.get(key)
+            other = numbers.get(reverse(key) if side is None else side.peer.key)
+            if other is not None and not directions.clean[other]:
+                continue
+            if side is None:
+                if not directions.begin_a_connection(number, other):
+                    continue
+                opening = partial(self._open_clean, key, directions, number, other)
+                self.turns.append((directions.first_row[number], opening))
+            else:
+                ways = [(side, number)] if other is None else [(side, number), (side.peer, other)]
+                if not all(each.plain == directions.continues_at(way) for each, way in ways):
+                    continue
+                for each, _ in ways:
+                    self._leave_plain(each)
+                self._pass(directions, ways)
+            left[number] = False
+            ends = [directions.fin_row[number]]
+            if other is not None:
+                left[other] = False
+                ends.append(directions.fin_row[other])
+            if min(ends) >= 0 and (other is not None or (side is not None and side.peer.ended)):
+                self.turns.append((max(ends), partial(self._close_clean, key, max(ends))))
+        return left
+
+    def _open_clean(self, key: bytes, directions: Directions, number: int, other: int | None) -> None:
+        """Open the connection that direction `number` begins, and take all that the block has of it."""
+        side = self._open(key, SYN, directions.first_row[number])
+        side.connection.opened_by = 0
+        ways = [(side, number)] if other is None else [(side, number), (side.peer, other)]
+        for each, way in ways:
+            each.initial = directions.first_sequence[way]
+            each.next, each.begun, each.seen = (each.initial + 1) % MODULUS, True, True
+        self._pass(directions, ways)
+
+    def _pass(self, directions: Directions, ways: list[tuple[TcpSide, int]]) -> None:
+        """Hand the segments of clean directions to their sides."""
+        for side, way in ways:
+            octets = directions.octets[way]
+            if octets:
+                self.reassembler.touched[side.connection] = None
+                side.pieces += directions.rows_of(way)
+                side.next = (side.next + octets) % MODULUS
+                side.delivered += octets
+                side.counts.captured += octets
+            side.acknowledged = directions.acknowledgment[way]
+        for side, way in sorted(ways, key=lambda each: directions.fin_row[each[1]]):
+            if directions.fin_row[way] >= 0:
+                side.finish = side.delivered
+                self._end(side)
+        for side, _ in ways:
+            side.resume_plain()
+
+    def _close_clean(self, key: bytes, row: int) -> None:
+        """Close the connection of which both sides have sent FIN, the second at `row`."""
+        connection = self.sides[key].connection
+        self._close(connection, row, "fin", connection.closed_by)
+
+    def _take_rows(self, block: Columns, left: list[bool]) -> None:
+        """One by one: the segments of the directions that are left, and the turns between them."""
+        turns, self.turns = sorted(self.turns, key=_row_of, reverse=True), []
+        rows = np.array(left)[block.flows].nonzero()[0]
+        columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
+        reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
+        starts, stops, look_up = reassembler.starts, reassembler.stops, self.sides.get
+        for index, flow, sequence, acknowledgment, flags in zip(
+            rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
+        ):
+            while turns and turns[-1][0] < index:
+                turns.pop()[1]()
+            key, length = keys[flow], stops[index] - starts[index]
             side = look_up(key)
             if side is None or sequence != side.plain or flags & ODD:
-                self.odd(index, key, sequence, acknowledgment, flags, stop - start)
+                self.odd(index, key, sequence, acknowledgment, flags, length)
                 continue
             side.acknowledged = acknowledgment
-            if stop > start:
+            if length:
                 if not side.pieces:
                     touched[side.connection] = None
                 side.pieces.append(index)
-                side.plain = (sequence + stop - start) % MODULUS
-        return list(touched)
+                side.plain = (sequence + length) % MODULUS
+        while turns:
+            turns.pop()[1]()
 
     def odd(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """The side path of one segment: whatever is not the next octets of a known flow."""
-        block = self.reassembler.block
         side = self.sides.get(key)
         if side is None and key in self.closed and not flags & SYN:
             self.late += length
@@ -81,10 +172,8 @@ class Flows:
             side = self._open(key, flags, index)
         connection, peer = side.connection, side.peer
         for each in (side, peer):
-            if each.plain >= 0:
-                self._leave_plain(each)
+            self._leave_plain(each)
         side.seen = True
-        self.reassembler.latest = max(self.reassembler.latest, block.times[index])
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
             opens = flags & SYN or (side.begun and sequence == side.next and not side.delivered and not length)
@@ -101,7 +190,7 @@ class Flows:
         if length or flags & CUT:
             self.reassembler.segment(side, index, sequence)
         if flags & FIN and side.finish is None:
-            total = length + block.cut.get(index, 0)
+            total = length + self.reassembler.cut.get(index, 0)
             side.finish = side.delivered + distance((sequence + total) % MODULUS, side.next)
             if side.finish > side.delivered:
                 self.reassembler.wait_for_end(side, index)
@@ -110,17 +199,19 @@ class Flows:
             return
         for each in (side, peer):
             self.reassembler.weigh(each, index)
-            self._end(each, index)
+            self._end(each)
         self.reassembler.weigh_all(index)
         if side.ended and peer.ended:
             self._close(connection, index, "fin", connection.closed_by)
             return
         if not (side.waiting or peer.waiting):
-            for each in (side, peer):
-                if each.next >= 0 and each.acknowledged >= 0 and not each.ended:
-                    each.plain = each.next
+            side.resume_plain()
+            peer.resume_plain()
 
     def _leave_plain(self, side: TcpSide) -> None:
+        """Take over into `side` what came on the plain way."""
+        if side.plain < 0:
+            return
         gained = distance(side.plain, side.next)
         side.next = side.plain
         side.delivered += gained
@@ -139,7 +230,8 @@ class Flows:
         sender = 1 if flags & SYN and flags & ACK else 0
         opener, other = (reverse(key), key) if sender else (key, reverse(key))
         if len(self.sides) >= 2 * self.most_open:
-            self._close(self._least_missed(), index, "evicted", None)
+            self.gave_way.append(self._least_missed())
+            self._close(self.gave_way[-1], index, "evicted", None)
         connection = self.open_connection(opener, self._arrival(index))
         self.silent[connection] = None
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
@@ -148,10 +240,10 @@ class Flows:
         return connection.tcp[sender]
 
     def _arrival(self, index: int) -> Arrival:
-        block = self.reassembler.block
-        return Arrival(block.ordinal + index, block.packets[index], block.times[index])
+        rows = self.reassembler
+        return Arrival(rows.first_ordinal + index, rows.packets[index], rows.times[index])
 
-    def _end(self, side: TcpSide, index: int) -> None:
+    def _end(self, side: TcpSide) -> None:
         """Note that the stream of a side is there up to its FIN."""
         if side.ended or side.finish is None or side.delivered < side.finish:
             return
@@ -170,8 +262,7 @@ class Flows:
 
     def _close(self, connection: Connection, index: int, how: str, closed_by: int | None) -> None:
         for side in connection.tcp:
-            if side.plain >= 0:
-                self._leave_plain(side)
+            self._leave_plain(side)
             self.reassembler.give_up(side, index)
         connection.close(how, closed_by, self._arrival(index))
         self.reassembler.touched[connection] = None
@@ -184,19 +275,13 @@ class Flows:
 
     def end_of_capture(self) -> list[Connection]:
         """No more segments will come: give up every hole and close what is open, in order of numbers."""
-        reassembler = self.reassembler
-        last = reassembler.block
-        final = SegmentBlock(b"", last.ordinal + reassembler.plain_rows)
-        final.keys.append(b"")
-        for column, value in (
-            (final.starts, 0),
-            (final.stops, 0),
-            (final.packets, self.packet),
-            (final.times, self.time),
-        ):
-            column.append(value)
-        reassembler.begin(final)
+        self.reassembler.begin_end(self.packet, self.time)
+        self.gave_way = []
         still_open = [side.connection for side in self.sides.values() if side.number == 0]
         for connection in still_open:
             self._close(connection, 0, "open", None)
         return still_open
+
+
+def _row_of(turn: tuple[int, Callable[[], None]]) -> int:
+    return turn[0]

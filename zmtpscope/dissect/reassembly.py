@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from zmtpscope.capture.segments import SegmentBlock
+import numpy as np
+
+from zmtpscope.dissect.shim import Columns
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection import Connection
@@ -157,6 +159,11 @@ class TcpSide:
         self.ended = False
         self.counts = OctetCounts()
 
+    def resume_plain(self) -> None:
+        """Let the next octets come on the plain way, if this side can say which those are."""
+        if self.next >= 0 and self.acknowledged >= 0 and not self.ended:
+            self.plain = self.next
+
     def has_spoken(self) -> bool:
         """Whether octets of this side were captured."""
         return bool(self.delivered or self.pieces) or self.plain not in (-1, self.next)
@@ -168,44 +175,63 @@ class Reassembler:
 
     def __init__(self) -> None:
         self.waiting = WaitingOctets()
-        self.block = SegmentBlock(b"", 0)
-        self.plain_rows = 0
+        self.captured = b""
         self.extra = bytearray()
+        self.first_ordinal = 0
+        self.plain_rows = 0
+        self.starts: list[int] = []
+        self.stops: list[int] = []
+        self.packets: list[int] = []
+        self.times: list[int] = []
+        self.cut: dict[int, int] = {}
         self.origins: list[int] = []
-        self.latest = 0
+        self.clock = np.zeros(1, np.int64)
+        """By row of the block: the largest time seen up to there."""
         self.touched: dict[Connection, None] = {}
         """Connections that got octets, holes or an end in this block, in order of first touch."""
 
-    def begin(self, block: SegmentBlock) -> None:
-        """Start on `block`; rows appended to it from now on are the side path's own."""
-        self.block = block
-        self.plain_rows = len(block.keys)
-        self.extra = bytearray()
-        self.origins = []
-        self.touched = {}
+    def begin(self, block: Columns) -> None:
+        """Start on `block`. Rows are those of the block, and behind them the side path's own."""
+        self._begin(block.data, block.cut)
+        self.first_ordinal = block.ordinal
+        self.plain_rows = len(block)
+        columns = (block.starts, block.stops, block.packets, block.times)
+        self.starts, self.stops, self.packets, self.times = (column.tolist() for column in columns)
+        if len(block):
+            self.clock = np.maximum(np.maximum.accumulate(block.times), self.clock[-1])
 
-    def ordinal(self, row: int) -> int:
-        """The ordinal of the segment that made row `row` part of its stream."""
-        return self.block.ordinal + row if row < self.plain_rows else self.origins[row - self.plain_rows]
+    def begin_end(self, packet: int, time: int) -> None:
+        """Start on what comes behind the last block: one row without octets, dated by the last segment of all."""
+        self._begin(b"", {})
+        self.first_ordinal += self.plain_rows
+        self.plain_rows = 1
+        self.starts, self.stops, self.packets, self.times = [0], [0], [packet], [time]
+        self.clock = self.clock[-1:]
+
+    def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
+        self.captured, self.cut = captured, cut
+        self.extra, self.origins, self.touched = bytearray(), [], {}
+
+    def ordinals(self) -> list[int]:
+        """For each row, the ordinal of the segment that made it part of its stream."""
+        return [*range(self.first_ordinal, self.first_ordinal + self.plain_rows), *self.origins]
 
     def data(self) -> bytes:
         """The octets that the rows of the block refer to, the side path's own behind the captured ones."""
-        return self.block.data + bytes(self.extra) if self.extra else self.block.data
+        return self.captured + bytes(self.extra) if self.extra else self.captured
 
     def _row(self, start: int, stop: int, packet: int, time: int, origin: int) -> int:
-        block = self.block
-        block.starts.append(start)
-        block.stops.append(stop)
-        block.packets.append(packet)
-        block.times.append(time)
-        self.origins.append(block.ordinal + origin)
-        return len(block.starts) - 1
+        for column, value in zip(
+            (self.starts, self.stops, self.packets, self.times), (start, stop, packet, time), strict=True
+        ):
+            column.append(value)
+        self.origins.append(self.first_ordinal + origin)
+        return len(self.starts) - 1
 
     def segment(self, side: TcpSide, index: int, sequence: int) -> None:
         """Take the payload of entry `index`, whatever its place in the stream."""
-        block = self.block
-        start, stop = block.starts[index], block.stops[index]
-        missing = block.cut.get(index, 0)
+        start, stop = self.starts[index], self.stops[index]
+        missing = self.cut.get(index, 0)
         side.counts.captured += stop - start
         if side.next < 0 or not (side.begun or side.delivered or side.waiting):
             side.next = sequence
@@ -217,7 +243,7 @@ class Reassembler:
                 self._hole(side, missing, SNAP_LENGTH, index)
             return
         position = side.delivered + ahead
-        octets = block.data[start:stop]
+        octets = self.captured[start:stop]
         if ahead < 0:
             known = min(-ahead, len(octets))
             self._account_delivered(side, position, known)
@@ -244,9 +270,8 @@ class Reassembler:
         side.delivered += length
 
     def _hole(self, side: TcpSide, octets: int, reason: str, index: int) -> None:
-        block = self.block
-        ordinal = block.ordinal + index
-        side.holes.append(Hole(len(side.pieces), octets, reason, block.packets[index], block.times[index], ordinal))
+        ordinal = self.first_ordinal + index
+        side.holes.append(Hole(len(side.pieces), octets, reason, self.packets[index], self.times[index], ordinal))
         side.declared.append((side.delivered, side.delivered + octets))
         del side.declared[:-REMEMBERED_HOLES]
         self.touched[side.connection] = None
@@ -256,27 +281,29 @@ class Reassembler:
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, index: int) -> None:
         """Keep what is new of a segment, so that the waiting segments never overlap."""
         waiting = side.waiting
-        packet, time = self.block.packets[index], self.block.times[index]
+        packet, time = self.packets[index], self.times[index]
         place = bisect_right(waiting, position, key=_position)
         if place and waiting[place - 1].position + len(waiting[place - 1].octets) > position:
             place -= 1
+        begin, stop = position, position + len(octets)
         fresh: list[Waiting] = []
-        while octets and place < len(waiting) and waiting[place].position < position + len(octets):
+        while position < stop and place < len(waiting) and waiting[place].position < stop:
             held = waiting[place]
             if held.position > position:
-                lead = held.position - position
-                fresh.append(Waiting(position, octets[:lead], 0, packet, time))
-                position, octets = held.position, octets[lead:]
-            shared = min(len(octets), held.position + len(held.octets) - position)
-            offset = position - held.position
-            if held.octets[offset : offset + shared] == octets[:shared]:
-                side.counts.repeated += shared
+                fresh.append(Waiting(position, octets[position - begin : held.position - begin], 0, packet, time))
+                position = held.position
+            shared = min(stop, held.position + len(held.octets))
+            if (
+                held.octets[position - held.position : shared - held.position]
+                == octets[position - begin : shared - begin]
+            ):
+                side.counts.repeated += shared - position
             else:
-                side.counts.conflicting += shared
-            position, octets = position + shared, octets[shared:]
+                side.counts.conflicting += shared - position
+            position = shared
             place += 1
-        if octets or missing:
-            fresh.append(Waiting(position, octets, missing, packet, time))
+        if position < stop or missing:
+            fresh.append(Waiting(position, octets[position - begin :], missing, packet, time))
         for segment in fresh:
             insort(waiting, segment, key=_position)
             side.waiting_octets += len(segment.octets)
@@ -294,7 +321,7 @@ class Reassembler:
             side.waiting_octets -= len(segment.octets)
             self.waiting.total -= len(segment.octets)
             if segment.octets:
-                start = len(self.block.data) + len(self.extra)
+                start = len(self.captured) + len(self.extra)
                 self.extra += segment.octets
                 stop = start + len(segment.octets)
                 self._deliver(side, self._row(start, stop, segment.packet, segment.time, index), stop - start)
@@ -310,7 +337,7 @@ class Reassembler:
     def wait_for_end(self, side: TcpSide, index: int) -> None:
         """A FIN stands behind octets that are not there: wait for them as for any hole."""
         assert side.finish is not None
-        end = Waiting(side.finish, b"", 0, self.block.packets[index], self.block.times[index])
+        end = Waiting(side.finish, b"", 0, self.packets[index], self.times[index])
         insort(side.waiting, end, key=_position)
         self.waiting.sides.setdefault(side)
 
@@ -323,14 +350,14 @@ class Reassembler:
         """Apply the waiting limits to `side` after a packet of its connection (entry `index`)."""
         if not side.waiting:
             return
-        marks = side.marks
+        marks, now = side.marks, int(self.clock[index])
         side.watched += 1
         acknowledged = (
             side.delivered + distance(side.peer.acknowledged, side.next) if side.peer.acknowledged >= 0 else 0
         )
         if not marks or acknowledged > marks[-1].position:
-            marks.append(Mark(acknowledged, side.watched, self.latest))
-        while side.watched - marks[0].packets >= HOLE_PACKETS or self.latest - marks[0].time >= HOLE_TIME:
+            marks.append(Mark(acknowledged, side.watched, now))
+        while side.watched - marks[0].packets >= HOLE_PACKETS or now - marks[0].time >= HOLE_TIME:
             side.acknowledged_long = max(side.acknowledged_long, marks[0].position)
             del marks[0]
             if not marks:

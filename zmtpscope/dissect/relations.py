@@ -18,7 +18,7 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.connection import Connection
+    from zmtpscope.dissect.dialogue import Dialogue
 
 SECOND = 1_000_000_000
 OPEN_PINGS = 3
@@ -49,8 +49,8 @@ class Side:
 class Relations:
     """The relation findings of one connection. `add` moments in any order, `weigh` them when a block is read."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, dialogue: Dialogue) -> None:
+        self.dialogue = dialogue
         self.sides = (Side(), Side())
         self.moments: list[Moment] = []
         self.fault: tuple[Arrival, int, Finding, str] | None = None
@@ -84,14 +84,14 @@ class Relations:
 
     def _note(self, id_: str, moment: Moment, severity: str | None = None, detail: str | None = None) -> None:
         start, length = moment.event.start, moment.event.stop - moment.event.start
-        self.connection.note(moment.side, Finding(id_, start, length, severity, detail), moment.arrival)
+        self.dialogue.note(moment.side, Finding(id_, start, length, severity, detail), moment.arrival)
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
 
     def _greeting(self, moment: Moment) -> None:
         self.sides[moment.side].greeting = moment
         other = self.sides[1 - moment.side].greeting
-        version = self.connection.version
+        version = self.dialogue.version
         if other is None or version is None or not version.startswith("3"):
             return
         ours, theirs = moment.event.fields, other.event.fields
@@ -111,7 +111,7 @@ class Relations:
             return
         ours, theirs = str(moment.event.fields["socket_type"]), str(other.event.fields["socket_type"])
         if not may_meet(ours, theirs):
-            id_ = "ZMTP20-GREETING-04" if self.connection.version == "2.0" else "ZMTP3X-META-08"
+            id_ = "ZMTP20-GREETING-04" if self.dialogue.version == "2.0" else "ZMTP3X-META-08"
             self._note(id_, moment, detail=f"{ours} and {theirs}")
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Relations:
 
     def _unanswered_severity(self, silent: int) -> str | None:
         """libzmq 4.0 and 4.1 speak 3.0 and do not know PING."""
-        return "note" if self.connection.version == "3.0" and not self.sides[silent].ponged else None
+        return "note" if self.dialogue.version == "3.0" and not self.sides[silent].ponged else None
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -150,14 +150,14 @@ class Relations:
         self._refused_greeting(arrival, closed_by)
         self._unanswered_request(arrival)
         for number, side in enumerate(self.sides):
-            if side.pings and self.connection.said_something_after(1 - number, side.pings[0].arrival):
+            if side.pings and self.dialogue.said_something_after(1 - number, side.pings[0].arrival):
                 self._note_at("ZMTP31-PING-04", side.pings[0], arrival, self._unanswered_severity(1 - number))
         if self.fault is not None and arrival.time - self.fault[0].time <= SECOND:
             told, side_number, finding, reference = self.fault
             milliseconds = (arrival.time - told.time) / 1e6
             detail = f"{finding.id} came {milliseconds:.1f} ms before"
             note = Finding("ZMTP-CONN-08", finding.start, finding.length, None, detail)
-            self.connection.note(side_number, note, arrival, (reference,))
+            self.dialogue.note(side_number, note, arrival, (reference,))
 
     def _refused_greeting(self, arrival: Arrival, closed_by: int | None) -> None:
         """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
@@ -169,27 +169,27 @@ class Relations:
         mechanism = whole.event.fields.get("mechanism")
         detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
         finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
-        self.connection.note(closed_by, finding, arrival)
+        self.dialogue.note(closed_by, finding, arrival)
 
     def _unanswered_request(self, arrival: Arrival) -> None:
         """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
-        for number, stream in enumerate(self.connection.streams):
+        for number, stream in enumerate(self.dialogue.streams):
             told = self.sides[number].type_told
             if told is None or told.event.fields["socket_type"] != "REQ":
                 continue
             requests = stream.assembly.message_count
-            replies = self.connection.streams[1 - number].assembly.message_count
+            replies = self.dialogue.streams[1 - number].assembly.message_count
             if requests > replies and self.sides[1 - number].type_told is not None:
                 start = stream.assembly.last_message
                 detail = f"{requests} requests, {replies} replies"
                 finding = Finding("REQREP-06", start, stream.end - start, None, detail)
                 last = stream.arrivals.at(start)
-                self.connection.note(number, finding, Arrival(arrival.ordinal, last.packet, last.time))
+                self.dialogue.note(number, finding, Arrival(arrival.ordinal, last.packet, last.time))
 
     def _note_at(self, id_: str, moment: Moment, arrival: Arrival, severity: str | None) -> None:
         start, length = moment.event.start, moment.event.stop - moment.event.start
         decided = Arrival(arrival.ordinal, moment.arrival.packet, moment.arrival.time)
-        self.connection.note(moment.side, Finding(id_, start, length, severity), decided)
+        self.dialogue.note(moment.side, Finding(id_, start, length, severity), decided)
 
 
 HANDLERS: dict[str, Callable[[Relations, Moment], None]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.connection import Connection
+    from zmtpscope.dissect.dialogue import Dialogue
 
 ALL_HELD = 256 << 20
 """What all sides together may hold; where that is reached, bodies of messages under way are let go."""
@@ -42,43 +41,45 @@ class SideStream:
     those of the message that is under way.
     """
 
-    def __init__(self, connection: Connection, stream: Stream) -> None:
-        self.connection = connection
+    mode = Mode.NEGOTIATING
+    reader: SideReader | None = None
+    framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
+    """What frames are searched for while nothing tells which."""
+    pending_gap: tuple[Hole, int] | None = None
+    """The hole (and its stream offset) behind which the search goes on; its record tells where it ended."""
+    end = 0
+    last_time = 0
+    held_octets = 0
+    kept_base = 0
+    reading = b""
+    """The octets from `kept_base` on while events are taken."""
+    settled = -1
+    confidence = "proven"
+    type_known: int | None = None
+    """Ordinal of the segment that told the side's socket type."""
+    lost_octets = 0
+    undissected = 0
+
+    def __init__(self, dialogue: Dialogue, side: int, stream: Stream) -> None:
+        self.dialogue = dialogue
+        self.side = side
         self.stream = stream
-        self.mode = Mode.NEGOTIATING
         self.queue: list[bytes | Hole] = []
         """Octets and holes that wait for the version."""
-        self.reader: SideReader | None = None
-        self.framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
-        """What frames are searched for while nothing tells which."""
         self.searches: list[FrameSearch] = []
-        self.pending_gap: tuple[Hole, int] | None = None
-        """The hole (and its stream offset) behind which the search goes on; its record tells where it ended."""
         self.arrivals = Arrivals()
         self.assembly = Assembly(stream)
-        self.end = 0
-        self.last_time = 0
         self.kept: list[bytes] = []
-        self.held_octets = 0
-        self.kept_base = 0
         self.held: list[Remark] = []
         """Remarks about a frame whose octets are not all there yet; they are told with its row."""
-        self.reading = b""
-        """The octets from `kept_base` on while events are taken."""
-        self.settled = -1
-        self.confidence = "proven"
-        self.type_known: int | None = None
-        """Ordinal of the segment that told the side's socket type."""
-        self.repeats: Counter[str] = Counter()
+        self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
-        self.lost_octets = 0
-        self.undissected = 0
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
     def extend(self, view: BlockView, rows: list[int]) -> None:
         """Take the next pieces of the stream."""
-        self.last_time = max(self.last_time, max([view.times[row] for row in rows]))
+        self.last_time = max(self.last_time, *map(view.times.__getitem__, rows))
         if self.mode is Mode.OPAQUE:
             octets = sum([view.stops[row] - view.starts[row] for row in rows])
             self.end += octets
@@ -126,12 +127,12 @@ class SideStream:
         if not self.kept:
             self.kept_base = self.end - len(octets)
         data = self.reading = b"".join([*self.kept, octets]) if self.kept else octets
-        if reader.position <= self.end:
+        if self.held and reader.position <= self.end:
             self._release_remarks()
         reader.read(data, self.kept_base)
         self._tell(data)
         if reader.repeats:
-            self.connection.count_repeats(self)
+            self.dialogue.count_repeats(self)
         self.reading = b""
         if reader.broken is not None:
             rest = data[max(0, reader.broken - self.kept_base) :]
@@ -160,27 +161,28 @@ class SideStream:
             if isinstance(event, Remark) and event.frame and event.stop > self.end:
                 self.held.append(event)
             else:
-                self.connection.take_event(self, event)
-        self.assembly.take(columns, self._context(data))
+                self.dialogue.take_event(self, event)
+        if columns.offsets or self.assembly.open_frames:
+            self.assembly.take(columns, self._context(data))
 
     def _trim_arrivals(self, offset: int) -> None:
         """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
-        if self._keeps_bodies() and self.connection.options.details and self.assembly.open_offset is not None:
+        if self._keeps_bodies() and self.dialogue.options.details and self.assembly.open_offset is not None:
             offset = min(offset, self.assembly.open_offset)
         self.arrivals.trim(offset)
 
     def _keeps_bodies(self) -> bool:
-        options, begin = self.connection.options, self.assembly.open_offset
+        options, begin = self.dialogue.options, self.assembly.open_offset
         if begin is None or not options.records or options.bodies == "none":
             return False
         under_way = self.end - begin
-        others = self.connection.sink.held_octets - self.held_octets
+        others = self.dialogue.sink.held_octets - self.held_octets
         return under_way <= options.body_limit + HEADERS * self.assembly.open_frames and under_way + others <= ALL_HELD
 
     def _hold(self, kept: list[bytes]) -> None:
         """Hold these octets, from `kept_base` on, and no others."""
-        octets = sum(map(len, kept))
-        self.connection.sink.held_octets += octets - self.held_octets
+        octets = sum(map(len, kept)) if kept else 0
+        self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
 
@@ -193,13 +195,13 @@ class SideStream:
             end=self.end,
             arrivals=self.arrivals,
             regimes=reader.regimes,
-            version=self.connection.version,
+            version=self.dialogue.version,
             confidence=self.confidence,
             doubtful=reader.unreliable_from,
             settled=self.settled,
-            pieces=self.arrivals.pieces() if self.connection.options.details else None,
-            messages=self.connection.wants_messages(self),
-            frames=self.connection.options.frames,
+            pieces=self.arrivals.pieces() if self.dialogue.options.details else None,
+            messages=self.dialogue.wants_messages(self),
+            frames=self.dialogue.options.frames,
         )
 
     # -- the version is settled --------------------------------------------------------------------------------------
@@ -272,7 +274,7 @@ class SideStream:
             if reader.position > start and reader.position >= self.end:  # all of it is body
                 self.assembly.damage(b"".join(self.kept), self.kept_base)
                 self._hold([])
-                self.connection.note_gap(self, hole, start, told, reader.position)
+                self.dialogue.note_gap(self, hole, start, told, reader.position)
                 self._read_end_of_body()
                 return
             self.undissected += max(0, start - reader.position)
@@ -284,11 +286,13 @@ class SideStream:
     def _release_remarks(self) -> None:
         held, self.held = self.held, []
         for remark in held:
-            self.connection.take_event(self, remark)
+            self.dialogue.take_event(self, remark)
 
     def _give_up_message(self) -> None:
         self._release_remarks()
-        self.assembly.give_up(self._context(b"".join(self.kept)))
+        if self.assembly.open_frames:
+            self.assembly.give_up(self._context(b"".join(self.kept)))
+        self.assembly.damaged = None
         self._hold([])
 
     def _greeting_end(self) -> int | None:
@@ -348,7 +352,7 @@ class SideStream:
         self._tell_gap(arrival, found.offset)
         if self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
-            self.connection.found_midstream(self, found.offset, arrival._replace(ordinal=self.settled))
+            self.dialogue.found_midstream(self, found.offset, arrival._replace(ordinal=self.settled))
         else:
             self.reader.resume(found.offset)
 
@@ -357,7 +361,7 @@ class SideStream:
             hole, start = self.pending_gap
             self.pending_gap = None
             told = Arrival(max(arrival.ordinal, hole.ordinal, self.settled), hole.packet, hole.time)
-            self.connection.note_gap(self, hole, start, told, resumed_at)
+            self.dialogue.note_gap(self, hole, start, told, resumed_at)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -33,8 +33,7 @@ class Teller:
         self.telling = telling
         """Whether records are made at all, or only counted."""
         self.streams = streams
-        both = streams[0]
-        self.whole = Stream(both.conn, both.conn_id, None, both.src_ip, both.src_port, both.dst_ip, both.dst_port)
+        self.whole = streams[0]._replace(side=None)
         self.told: Counter[tuple[int | None, str]] = Counter()
         self.last: dict[tuple[int | None, str], tuple[Finding, Arrival]] = {}
 
@@ -98,7 +97,7 @@ class Teller:
         elif self.telling:
             self._put_finding(side, finding, first, ordinal, refs, unit, 1)
 
-    def repeated(self, side: int, finding: Finding, last: Arrival, count: int) -> None:
+    def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
         self.sink.summary.findings[_severity(finding), finding.id] += count
         key = (side, finding.id)
@@ -153,10 +152,9 @@ class Teller:
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
         """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""
-        if self.telling:
-            values = self._values("connection", self.whole, start)
-            values.update(own)
-            self._put(values, self.whole, ordinal, AT_THE_END)
+        values = self._values("connection", self.whole, start)
+        values.update(own)
+        self._put(values, self.whole, ordinal, AT_THE_END)
 
 
 def _severity(finding: Finding) -> str:

@@ -1,0 +1,199 @@
+"""What is said on one connection: whether it is ZMTP, in which version, and what its sides tell each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zmtpscope.dissect import outcome
+from zmtpscope.dissect.agreement import Agreement
+from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.batch import MessageRun, Unit
+from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.reassembly import Hole, distance, entries
+from zmtpscope.dissect.relations import Relations
+from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
+from zmtpscope.dissect.stream import SideStream
+from zmtpscope.dissect.tell import Teller
+from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
+from zmtpscope.zmtp.reader import Finding
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.connection import Connection
+
+
+class Dialogue:
+    """`streams` are the two sides as the dissector sees them, in the order of `connection.tcp`.
+
+    `forced` is what the user said of the connection, if anything.
+    """
+
+    def __init__(self, connection: Connection, forced: DecodeAs | None) -> None:
+        self.connection = connection
+        self.sink = connection.sink
+        self.options = connection.options
+        self.identified = forced is not None
+        """A side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        ends = connection.ends()
+        self.streams = SideStream(self, 0, ends[0]), SideStream(self, 1, ends[1])
+        self.agreement = Agreement(self, forced)
+        self.relations = Relations(self)
+        self.teller = Teller(self.sink, ends, self.options.records)
+
+    @property
+    def version(self) -> str | None:
+        """The version in force, None while or where there is none."""
+        return self.agreement.version
+
+    def advance(self, view: BlockView) -> None:
+        """Read what the block brought."""
+        if not self.agreement.settled:
+            self.agreement.advance(view)
+        for tcp, stream in zip(self.connection.tcp, self.streams, strict=True):
+            if not (tcp.pieces or tcp.holes):
+                continue
+            pieces, tcp.pieces = tcp.pieces, []
+            holes, tcp.holes = tcp.holes, []
+            for entry in entries(pieces, holes) if holes else (pieces,):
+                if isinstance(entry, Hole):
+                    stream.lose(entry)
+                else:
+                    stream.extend(view, entry)
+        self.relations.weigh()
+        self._tell_rows()
+
+    def finish(self) -> None:
+        """Nothing more will come: tell what is left, and the connection itself."""
+        connection = self.connection
+        arrival = connection.end
+        if not self.agreement.settled:
+            self.agreement.settle(arrival, over=True)
+        for side, stream in enumerate(self.streams):
+            stream.finish(arrival, connection.ended(side))
+        self._tell_rows()
+        if not self.identified:
+            self.sink.summary.other_tcp += 1
+            return
+        for side in (0, 1):
+            if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
+                self.note(side, Finding("ZMTP-CONN-02"), arrival)
+        whole = not any(stream.lost_octets for stream in self.streams) and all(tcp.begun for tcp in connection.tcp)
+        if connection.close_how in ("fin", "rst") and whole:
+            self.relations.weigh()
+            self.relations.close(arrival, connection.closed_by)
+        self.teller.counted_findings(arrival.ordinal)
+        if self.options.records:
+            self.teller.connection(connection.start, outcome.values(self), arrival.ordinal)
+        outcome.count(self)
+
+    def release(self) -> None:
+        """Let go of everything that points back here."""
+        del self.streams, self.agreement, self.relations, self.connection
+
+    def _lacks_octets(self, side: int) -> bool:
+        """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
+        acknowledged octets of it."""
+        tcp = self.connection.tcp[side]
+        if self.streams[side].end or tcp.ended:
+            return False
+        return not tcp.seen or (tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0)
+
+    # -- what the streams say ----------------------------------------------------------------------------------------
+
+    def wants_messages(self, stream: SideStream) -> bool:
+        """Whether message rows of this side are to be made: to be told, or to be judged."""
+        return self.options.records or (stream.reader is not None and stream.reader.socket_type in ROW_RULES)
+
+    def take_event(self, stream: SideStream, event: Event) -> None:
+        """Make records of something that was read, and of what is to be said about it."""
+        side = stream.side
+        last = max(event.start, min(event.stop, stream.end) - 1)
+        ordinal = max(stream.arrivals.ordinal_at(last), stream.settled)
+        if not isinstance(event, Remark):
+            first = stream.arrivals.at(event.start)
+            unit = self._unit(stream, event) if self.options.details else None
+            self.teller.event(side, event, first, ordinal, unit)
+            self.relations.add(side, event, Arrival(ordinal, first.packet, first.time))
+            if stream.type_known is None and event.fields.get("socket_type") is not None:
+                stream.type_known = ordinal
+        for finding in event.findings:
+            at = event.start if finding.start is None else finding.start
+            first = stream.arrivals.at(min(at, stream.end - 1))
+            self.teller.finding(side, finding, first, ordinal, unit=event.start)
+            record = type(event).__name__.lower().replace("remark", "frame")
+            reference = f"{stream.stream.conn_id}/{side}/0/{event.start}/{record}"
+            self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
+
+    def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
+        octets = stream.octets(event.start, event.stop)
+        return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.stop))
+
+    def count_repeats(self, stream: SideStream) -> None:
+        """Take over what the reader of a side only counted since it was asked last."""
+        assert stream.reader is not None
+        for id_, (count, offset) in stream.reader.repeats.items():
+            more = count - stream.repeats.get(id_, 0)
+            if more:
+                arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
+                self.teller.repeated(stream.side, Finding(id_, offset), arrival, more)
+                stream.repeats[id_] = count
+
+    def note(self, side: int | None, finding: Finding, arrival: Arrival, refs: tuple[str, ...] = ()) -> None:
+        """A finding that becomes decidable with the segment `arrival`."""
+        self.teller.finding(side, finding, arrival, arrival.ordinal, refs)
+
+    def note_gap(self, stream: SideStream, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
+        """A hole, once it is known where reading goes on behind it (None: nowhere)."""
+        if not self.identified:
+            return
+        side = stream.side
+        self.teller.gap(side, hole, start, told, resumed_at)
+        behind = "; reading went on nowhere" if resumed_at is None else f"; reading goes on at offset {resumed_at}"
+        detail = f"{hole.octets} octets at offset {start}, {hole.reason}{behind}"
+        self.note(side, Finding("ZMTP-CONN-05", start, hole.octets, None, detail), told)
+
+    def found_midstream(self, stream: SideStream, offset: int, arrival: Arrival) -> None:
+        """Frames were found in a stream whose start was not captured."""
+        self.identified = True
+        detail = f"frames were found from offset {offset} on"
+        self.note(stream.side, Finding("ZMTP-CONN-01", offset, 0, None, detail), arrival)
+
+    def said_something_after(self, side: int, arrival: Arrival) -> bool:
+        """Whether octets of `side` were captured behind `arrival`."""
+        ordinals = self.streams[side].arrivals.ordinals
+        return bool(ordinals) and ordinals[-1] > arrival.ordinal
+
+    # -- rows and the end --------------------------------------------------------------------------------------------
+
+    def _tell_rows(self) -> None:
+        batch = self.sink.batch
+        for side, stream in enumerate(self.streams):
+            runs, stream.assembly.message_runs = stream.assembly.message_runs, []
+            for run in runs:
+                for part in self._with_peer_type(side, run):
+                    for finding_id, index in broken_rows(part):
+                        self._note_row(side, finding_id, part, index)
+                    if self.options.records:
+                        batch.runs.append(part)
+            batch.frame_runs += stream.assembly.frame_runs
+            stream.assembly.frame_runs = []
+
+    def _note_row(self, side: int, finding_id: str, run: MessageRun, index: int) -> None:
+        first, last = int(run.first[index]), int(run.last[index])
+        start = int(run.offsets[first])
+        length = int(run.bodies[last] + run.sizes[last]) - start
+        arrival = Arrival(int(run.orders[index]), int(run.packets[index]), int(run.times[index]))
+        self.note(side, Finding(finding_id, start, length), arrival)
+
+    def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
+        """The run with the other side's socket type, from the message on at which that was known."""
+        peer = self.streams[1 - side]
+        known = peer.type_known
+        if known is None or run.orders[-1] < known:
+            return [run]
+        assert peer.reader is not None
+        cut = int(np.searchsorted(run.orders, known))
+        after = run.part(cut, len(run.first))
+        after.peer_socket_type = peer.reader.socket_type
+        return [run.part(0, cut), after] if cut else [after]

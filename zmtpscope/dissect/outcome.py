@@ -1,0 +1,101 @@
+"""How a connection came out: the fields of its record, and what it adds to the summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zmtpscope.dissect.agreement import SILENT_FORMS
+from zmtpscope.dissect.sink import count_word
+from zmtpscope.zmtp.side import SideReader
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.dialogue import Dialogue
+
+
+def values(dialogue: Dialogue) -> dict[str, Any]:
+    """The own fields of the connection record."""
+    connection, streams = dialogue.connection, dialogue.streams
+    readers = [stream.reader for stream in streams]
+    roles = [reader.regime.role if reader is not None else None for reader in readers]
+    server = roles.index("server") if "server" in roles else 1 - roles.index("client") if "client" in roles else None
+    confidences = [
+        stream.confidence if stream.reader.unreliable_from is None else "likely"
+        for stream in streams
+        if stream.reader is not None
+    ]
+    is_open = connection.close_how == "open"
+    last_time = max(connection.start.time, *(stream.last_time for stream in streams))
+    here, there = streams[0].stream, streams[1].stream
+    return {
+        "start_ns": connection.start.time,
+        "end_ns": last_time if is_open else connection.end.time,
+        "ip_0": here.src_ip,
+        "port_0": here.src_port,
+        "ip_1": there.src_ip,
+        "port_1": there.src_port,
+        "opened_by": connection.opened_by,
+        "security_server": server,
+        "version": dialogue.version,
+        "mechanism": mechanism(readers),
+        "handshake": handshake(dialogue),
+        "close": connection.close_how,
+        "closed_by": connection.closed_by,
+        "gap_bytes": sum(stream.lost_octets for stream in streams),
+        "undissected_bytes": sum(stream.undissected for stream in streams),
+        "confidence": "likely" if "likely" in confidences else confidences[0] if confidences else "guess",
+        **{f"socket_type_{side}": reader and reader.socket_type for side, reader in enumerate(readers)},
+        **{f"identity_{side}": reader and reader.identity for side, reader in enumerate(readers)},
+        **{f"messages_{stream.side}": stream.assembly.message_count for stream in streams},
+        **{f"bytes_{stream.side}": stream.assembly.body_octets for stream in streams},
+    }
+
+
+def mechanism(readers: list[SideReader | None]) -> str | None:
+    """What both sides announced, if that is the same."""
+    mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
+    return mechanisms.pop() if len(mechanisms) == 1 else None
+
+
+def handshake(dialogue: Dialogue) -> str:
+    """complete, failed, incomplete or unseen."""
+    decision = dialogue.agreement.decision
+    if decision is None:
+        return "unseen"
+    greeted = any(form not in SILENT_FORMS for form in decision.forms)
+    if not greeted and not any(tcp.begun for tcp in dialogue.connection.tcp):
+        return "unseen"
+    readers = [stream.reader for stream in dialogue.streams if stream.reader is not None]
+    if any(reader.error_seen for reader in readers):
+        return "failed"
+    if decision.outcome not in ("agreed", "1.0 frames"):
+        return "incomplete" if dialogue.connection.close_how == "open" else "failed"
+    if len(readers) == 2 and all(reader.handshake_done for reader in readers):
+        return "complete"
+    return "incomplete"
+
+
+def count(dialogue: Dialogue) -> None:
+    """Add the connection to the summary of the run."""
+    summary = dialogue.sink.summary
+    version = dialogue.version
+    without = "none" if version in ("1.0", "2.0") else "unknown"
+    summary.connections += 1
+    summary.versions[version or "unknown"] += 1
+    count_word(summary.mechanisms, mechanism([stream.reader for stream in dialogue.streams]) or without)
+    summary.handshakes[handshake(dialogue)] += 1
+    summary.closes[dialogue.connection.close_how] += 1
+    sums = summary.sums
+    for stream, tcp in zip(dialogue.streams, dialogue.connection.tcp, strict=True):
+        known = None if stream.reader is None else stream.reader.socket_type
+        count_word(summary.socket_types, known or "unknown")
+        summary.messages += stream.assembly.message_count
+        summary.frames += stream.assembly.frame_count
+        summary.body_octets += stream.assembly.body_octets
+        sums.stream += stream.end
+        sums.gaps += stream.lost_octets
+        sums.undissected += stream.undissected
+        sums.units += stream.end - stream.lost_octets - stream.undissected
+        sums.captured += tcp.counts.captured
+        sums.repeated += tcp.counts.repeated
+        sums.conflicting += tcp.counts.conflicting
+        sums.late += tcp.counts.late
