@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -28,3 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def captures() -> pathlib.Path:
     """The folder of real captures."""
     return ROOT / "captures"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A real Spark, one for all tests: starting it takes as long as all of them."""
+    from tests.spark import session
+
+    with session(tmp_path_factory.mktemp("spark")) as spark:
+        yield spark

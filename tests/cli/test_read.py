@@ -321,6 +321,17 @@ def test_fields_lists_every_field(zmtpscope: Run) -> None:
     assert [json.loads(line)["name"] for line in out.splitlines()][-3:] == ["bytes", "reason", "resumed_at"]
 
 
+def test_fields_has_a_schema_for_spark(zmtpscope: Run) -> None:
+    _, gap, err = zmtpscope("fields", "--spark", "gap")
+    assert (gap.count("\n"), err) == (1, "")
+    assert gap.startswith("`schema` BIGINT, `record` STRING, ")
+    _, everything, _ = zmtpscope("fields", "--spark")
+    assert f"-- gap\n{gap}" in everything
+    assert "`bodies` ARRAY<BINARY>, " in everything
+    assert "`payload` STRUCT<protocol: STRING, summary: STRING, fields: STRING>, " in everything
+    assert zmtpscope("fields", "--spark", "--json")[0] == 2
+
+
 def test_progress_tells_share_octets_and_rate(tmp_path: pathlib.Path) -> None:
     assert progress_line(50_000_000, 100_000_000, 1234, 2.0) == (
         "[############------------]  50%  50 MB  25.0 MB/s  1234 packets"

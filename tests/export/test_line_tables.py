@@ -94,5 +94,10 @@ def test_lists_and_structs_are_ascii_json_in_a_cell(value: Any) -> None:
     assert json.loads(cell) == value
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum(a1)", " =1", "\uff1d1", "'=1"])
+def test_a_cell_is_never_a_formula(text: str) -> None:
+    assert text_cell(text) == f"'{text}"
+
+
 def test_nothing_and_empty_text_are_two_things() -> None:
     assert text_cell("") == '""'

@@ -7,16 +7,30 @@ import sys
 
 import click
 
+from zmtpscope.export.types import spark_schema
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 
 
 @click.command(short_help="List every record type and field.")
 @click.argument("records", nargs=-1, type=click.Choice(list(RECORDS)), metavar="[RECORD]...")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a field.")
-def fields(records: tuple[str, ...], as_json: bool) -> None:
+@click.option(
+    "--spark",
+    is_flag=True,
+    help='The schema for spark.read.schema("...").json("messages.jsonl"), a line a record type.',
+)
+def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     """List every field of every record type (or of those named): name, type, unit, meaning, Wireshark's name."""
+    if as_json and spark:
+        raise click.UsageError("--json and --spark are two forms: leave out one")
     types = [RECORDS[name] for name in records or RECORDS]
     write = sys.stdout.write
+    if spark:
+        for type_ in types:
+            if len(types) > 1:
+                write(f"-- {type_.name}\n")  # a comment of SQL
+            write(f"{spark_schema(type_.name)}\n")
+        return
     if as_json:
         for type_ in types:
             for field in type_.fields:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from zmtpscope.records import RECORDS
+
 T = TypeVar("T")
 
 
@@ -21,12 +23,22 @@ def translate(
     return simple[name]
 
 
-def spark_type(type_: str) -> str:
-    """A logical type as Spark writes it in DDL. JSON lines give BINARY as base64, which Spark decodes."""
-    return translate(type_, SPARK, "ARRAY<{}>".format, _spark_struct)
-
-
 SPARK = {"int": "BIGINT", "bool": "BOOLEAN", "text": "STRING", "octets": "BINARY", "json": "STRING"}
+
+
+def spark_schema(record: str) -> str:
+    """The schema of a record type in Spark's DDL, for its JSON lines and its Parquet alike.
+
+    Octets are base64 in JSON lines, which Spark decodes where the schema says BINARY. Names are quoted, since `offset`
+    is a word of SQL.
+    """
+    types = {field.name: spark_type(field.type) for field in RECORDS[record].fields}
+    return ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
+
+
+def spark_type(type_: str) -> str:
+    """A logical type in Spark's DDL."""
+    return translate(type_, SPARK, "ARRAY<{}>".format, _spark_struct)
 
 
 def _spark_struct(members: dict[str, str]) -> str:
