@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
-from zmtpscope.dissect.batch import Stream
-from zmtpscope.export.json_lines import escaped, lines, message_lines, record_line
-from zmtpscope.records import RECORDS
+from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect.batch import RANKS, Run, Stream
+from zmtpscope.export import json_rows
+from zmtpscope.export.json_lines import escaped, lines, record_line
+from zmtpscope.records import RECORDS, empty
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
@@ -32,6 +33,11 @@ def batches(path: pathlib.Path, options: Options) -> list[Batch]:
 
 def records(path: pathlib.Path, options: Options = DEFAULT) -> list[dict[str, Any]]:
     return [json.loads(line) for batch in batches(path, options) for line in lines(batch, options)]
+
+
+def careful(batch: Batch, options: Options) -> list[bytes]:
+    """The lines of a batch, each made for itself."""
+    return [record_line(item, index, batch.files, options) for item, index in batch.in_order()]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -56,39 +62,42 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
     for path in FILES:
         if path.stem in names:
             for batch in batches(path, options):
-                for run in batch.runs:
-                    careful = [record_line(run, index, batch.files, options) for index in range(len(run.first))]
-                    assert list(message_lines(run, batch.files, options)) == careful
+                assert list(lines(batch, options)) == careful(batch, options)
 
 
 @st.composite
-def message_runs(draw: st.DrawFn) -> MessageRun:
+def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     """Messages in a stretch of a stream, parts of which may be missing in front and behind."""
-    messages = draw(st.lists(st.lists(st.binary(max_size=12), min_size=1, max_size=4), min_size=1, max_size=5))
+    size = draw(st.sampled_from([0, 1, 2, 3, 12, 1500]))
+    body = st.binary(min_size=size, max_size=size) | st.sampled_from([b"", b"abc"]) if size else st.just(b"")
+    parts = st.lists(body, min_size=1, max_size=draw(st.sampled_from([1, 4])))
+    messages = draw(st.lists(parts, min_size=1, max_size=5))
     kinds = draw(
         st.lists(st.sampled_from([0, 0, 0, 0x100, 0x200, 0x400]), min_size=len(messages), max_size=len(messages))
     )
+    header = draw(st.sampled_from([2, 9]))
     data, offsets, bodies, sizes, flags, first, last = b"", [], [], [], [], [], []
-    for parts, kind in zip(messages, kinds, strict=True):
+    for parts_of, kind in zip(messages, kinds, strict=True):
         first.append(len(offsets))
-        for place, body in enumerate(parts):
+        for place, octets in enumerate(parts_of):
             offsets.append(len(data))
-            bodies.append(len(data) + 2)
-            sizes.append(len(body))
-            flags.append(int(place < len(parts) - 1) | kind)
-            data += bytes([flags[-1] & 1, len(body)]) + body
+            bodies.append(len(data) + header)
+            sizes.append(len(octets))
+            flags.append(int(place < len(parts_of) - 1) | kind)
+            data += bytes([0xFF] * header) + octets
         last.append(len(offsets) - 1)
+        data += b"\x04\x00" * draw(st.integers(0, 3))  # what is no message
     if draw(st.booleans()):
         sizes[-1] = draw(st.sampled_from([100, 2**48 + 1, 2**63 - 1]))  # announced, never sent whole
     lost, kept = draw(st.integers(0, 3)), len(data) - draw(st.integers(0, 3))
-    times = draw(st.lists(st.integers(-(2**60), 2**62), min_size=len(messages), max_size=len(messages)))
-    packets = [draw(st.sampled_from([7, (1 << 40) | 9])) for _ in messages]
+    times = draw(st.lists(st.sampled_from([-1, 0, 5, 2**62]), min_size=len(messages), max_size=len(messages)))
+    packets = [draw(st.sampled_from([7, 8, (1 << 40) | 9])) for _ in messages]
     types = st.sampled_from([None, "PUB", "XPUB", "REQ", "REP", "ROUTER", "100 %d %s"])
     as_array = lambda values: np.array(values, np.int64)  # noqa: E731
-    run = MessageRun(
-        stream=STREAM,
+    return MessageRun(
+        stream=stream,
         regime=regime(Framing.V2, "3.1", "NULL", Phase.TRAFFIC),
-        confidence="likely",
+        confidence=draw(st.sampled_from(["proven", "likely", "guess"])),
         data=data[lost:kept],
         base=1000 + lost,
         offsets=as_array(offsets) + 1000,
@@ -102,21 +111,49 @@ def message_runs(draw: st.DrawFn) -> MessageRun:
         first=as_array(first),
         last=as_array(last),
         complete=np.array([draw(st.booleans()) for _ in messages]),
-        orders=as_array(range(len(messages))),
+        orders=as_array(sorted(draw(st.integers(0, 5)) for _ in messages)),
         packets=as_array(packets),
         times=as_array(times),
-        packet_ends=as_array(packets),
-        time_ends=as_array(times),
+        packet_ends=as_array(packets[::-1]),
+        time_ends=as_array(times[::-1]),
     )
-    return run
 
 
-@settings(max_examples=200)
-@given(message_runs(), st.sampled_from(OPTIONS))
-def test_the_quick_way_equals_the_careful_one_for_any_rows(run: MessageRun, options: Options) -> None:
-    files = ['odd "%" name \udcff', None]
-    careful = [record_line(run, index, files, options) for index in range(len(run.first))]
-    assert list(message_lines(run, files, options)) == careful
+def frames_of(run: MessageRun) -> FrameRun:
+    """The frames of the first messages of a run, one by one."""
+    count = len(run.first)
+    shared = {each.name: getattr(run, each.name) for each in fields(Run)}
+    rows = {name: getattr(run, name) for name in ("orders", "packets", "times")}
+    columns = {name: getattr(run, name)[:count] for name in ("offsets", "bodies", "sizes", "flags")}
+    return FrameRun(**{**shared, **columns}, messages=columns["offsets"], **rows)
+
+
+@st.composite
+def mixed_batches(draw: st.DrawFn) -> Batch:
+    """Runs of some streams, their frames, and records between them."""
+    batch = Batch(['odd "%" name \udcff', None])
+    for conn in range(1, draw(st.integers(1, 4))):
+        stream = replace(STREAM, conn=conn, side=draw(st.sampled_from([0, 1])))
+        run = draw(message_runs(stream))
+        batch.runs.append(run)
+        if draw(st.booleans()):
+            batch.frame_runs.append(frames_of(run))
+    for ordinal in draw(st.lists(st.integers(0, 6), max_size=5)):
+        values = empty("gap") | {"schema": 1, "record": "gap", "ts_ns": 5, "reason": 'file","file":'}
+        batch.records.append(Record("gap", (ordinal, draw(st.integers(0, 4)), 0, 0, RANKS["gap"]), values))
+    return batch
+
+
+@settings(max_examples=300)
+@given(
+    mixed_batches(),
+    st.sampled_from([*OPTIONS, Options(bodies="head", head=0)]),
+    st.sampled_from([1, 1000, json_rows.CHUNK]),
+)
+def test_the_quick_way_equals_the_careful_one_for_any_rows(batch: Batch, options: Options, chunk: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_rows, "CHUNK", chunk)  # how many rows are made at once changes nothing
+        assert list(lines(batch, options)) == careful(batch, options)
 
 
 def test_bodies_are_base64_and_names_are_text() -> None:
@@ -159,6 +196,6 @@ def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
 
 @given(message_runs())
 def test_no_row_has_a_number_that_is_negative_or_too_large(run: MessageRun) -> None:
-    for line in message_lines(run, ["a", "b"], DEFAULT):
+    for line in lines(Batch(["a", "b"], runs=[run]), DEFAULT):
         row = json.loads(line)
         assert row["length"] is None or 0 < row["length"] < 2**63

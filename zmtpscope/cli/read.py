@@ -88,13 +88,12 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
 
 
 def _write_json(batches: Iterator[Batch], options: Options) -> None:
-    from zmtpscope.export.json_lines import lines
+    from zmtpscope.export.json_lines import text_of
 
     output, ascii_only = sys.stdout.buffer, sys.stdout.isatty()
     for batch in batches:
-        written = lines(batch, options, ascii_only=ascii_only)
-        while chunk := b"".join(islice(written, LINES_AT_ONCE)):
-            output.write(chunk)
+        for text in text_of(batch, options, ascii_only=ascii_only):
+            output.write(text)
         output.flush()
 
 

@@ -1,13 +1,14 @@
 """What the analyser hands up: records as they become decidable, message rows as columns.
 
 A `Batch` holds what one block of capture made decidable: `MessageRun`s (columns, one row per message of one side) and
-`Record`s (everything else, one small object each). `Batch.in_order()` walks both in the order of the record schema:
-by the packet that made a record decidable, then by connection, side and stream offset.
+`Record`s (everything else, one small object each). `Batch.arranged()` puts both into the order of the record schema:
+by the packet that made a record decidable, then by connection, side and stream offset. `stretches()` and `in_order()`
+walk it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -155,6 +156,19 @@ class FrameRun(Run):
     times: Int64
 
 
+class Arrangement(NamedTuple):
+    """A batch in the order of the schema: message rows as columns, and what stands between them.
+
+    Row i is row `row_of[i]` of `runs[run_of[i]]`. (place, item, index) of `between` comes in front of row `place`: a
+    record (index -1), or a frame row.
+    """
+
+    runs: list[MessageRun]
+    run_of: Int64
+    row_of: Int64
+    between: list[tuple[int, Record | FrameRun, int]]
+
+
 @dataclass(slots=True)
 class Batch:
     """What one block made decidable. `files` are the file names that packet references index."""
@@ -166,38 +180,80 @@ class Batch:
 
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
         """Every record of the batch in the order of the schema: (Record, -1), or a run and the index of its row."""
-        records = sorted(self.records, key=_order_of_record)
-        runs: list[MessageRun | FrameRun] = [*self.runs, *self.frame_runs]
-        runs.sort(key=_place_of_run)
-        run_of, row_of, ordinals = self._rows_in_order(runs)
-        record_at = 0
-        for run_index, row, ordinal in zip(run_of, row_of, ordinals, strict=True):
-            run = runs[run_index]
-            while record_at < len(records) and records[record_at].order[0] <= ordinal:
-                record = records[record_at]
-                if record.order[0] == ordinal and record.order > _order_of_row(run, row, ordinal):
-                    break
-                yield record, -1
-                record_at += 1
-            yield run, row
-        for record in records[record_at:]:
-            yield record, -1
+        for item, low, high in self.stretches():
+            for index in range(low, high):
+                yield item, index
 
-    def _rows_in_order(self, runs: list[MessageRun | FrameRun]) -> tuple[list[int], list[int], list[int]]:
+    def stretches(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int, int]]:
+        """The same, with message rows of one run that follow each other taken together: (item, low, high) is a run and
+        its rows `low..high` (high excluded), or (Record, -1, 0)."""
+        runs, run_of, row_of, between = self.arranged()
+        cuts = np.ones(len(run_of) + 1, np.bool_)
+        cuts[1:-1] = (run_of[1:] != run_of[:-1]) | (row_of[1:] != row_of[:-1] + 1)
+        cuts[[place for place, _, _ in between]] = True
+        begins = np.flatnonzero(cuts)
+        stretches = zip(
+            begins[:-1].tolist(),
+            run_of[begins[:-1]].tolist(),
+            row_of[begins[:-1]].tolist(),
+            np.diff(begins).tolist(),
+            strict=True,
+        )
+        at = 0
+        for begin, run, row, count in stretches:
+            while at < len(between) and between[at][0] == begin:
+                yield between[at][1], between[at][2], between[at][2] + 1
+                at += 1
+            yield runs[run], row, row + count
+        for _, item, index in between[at:]:
+            yield item, index, index + 1
+
+    def arranged(self) -> Arrangement:
+        """The order of the schema, as columns."""
+        messages = sorted(self.runs, key=_place_of_run)
+        frames = sorted(self.frame_runs, key=_place_of_run)
+        runs: list[MessageRun | FrameRun] = [*messages, *frames]
+        run_of, row_of, ordinals = self._rows_in_order(runs)
+
+        def order_at(place: int) -> Order:
+            return _order_of_row(runs[run_of[place]], int(row_of[place]), int(ordinals[place]))
+
+        records = sorted(self.records, key=_order_of_record)
+        decided = np.array([record.order[0] for record in records], np.int64)
+        places, highs = (np.searchsorted(ordinals, decided, side).tolist() for side in ("left", "right"))
+        for at, (record, low, high) in enumerate(zip(records, places, highs, strict=True)):
+            if low < high:  # rows were decided by the same segment
+                places[at] = low + bisect_left(range(low, high), record.order, key=order_at)
+        between: list[tuple[int, Record | FrameRun, int]]
+        between = [(place, record, -1) for place, record in zip(places, records, strict=True)]
+        if self.frame_runs:
+            is_message = run_of < len(messages)
+            apart = np.flatnonzero(~is_message)
+            for place, run, row in zip(apart.tolist(), run_of[apart].tolist(), row_of[apart].tolist(), strict=True):
+                between.append((place, frames[run - len(messages)], row))
+            between.sort(key=lambda each: (each[0], each[2]))
+            run_of, row_of = run_of[is_message], row_of[is_message]
+            moved = np.append(0, np.cumsum(is_message)).tolist()
+            between = [(moved[place], item, index) for place, item, index in between]
+        return Arrangement(messages, run_of, row_of, between)
+
+    def _rows_in_order(self, runs: list[MessageRun | FrameRun]) -> tuple[Int64, Int64, Int64]:
         """Run, row and ordinal of every row in order. Runs come sorted by side and their rows by offset, so a stable
         sort by ordinal is enough, unless frames stand between messages."""
         if not runs:
-            return [], [], []
+            nothing = np.empty(0, np.int64)
+            return nothing, nothing, nothing
+        counts = [len(run.orders) for run in runs]
         orders = np.concatenate([run.orders for run in runs])
-        run_of = np.repeat(np.arange(len(runs)), [len(run.orders) for run in runs])
-        row_of = np.concatenate([np.arange(len(run.orders)) for run in runs])
+        run_of = np.repeat(np.arange(len(runs)), counts)
+        row_of = np.concatenate([np.arange(count) for count in counts])
         if self.frame_runs:
             offsets = np.concatenate([_row_offsets(run) for run in runs])
             places = np.array([_place_of_run(run) for run in runs])[run_of]
             by_order = np.lexsort((places[:, 2], offsets, places[:, 1], places[:, 0], orders))
         else:
             by_order = np.argsort(orders, kind="stable")
-        return run_of[by_order].tolist(), row_of[by_order].tolist(), orders[by_order].tolist()
+        return run_of[by_order], row_of[by_order], orders[by_order]
 
 
 def _order_of_record(record: Record) -> Order:

@@ -1,0 +1,340 @@
+"""Message rows as JSON lines, many at once.
+
+A line is a chain of pieces, and what stands in most of them is shared: with all rows of a run, or with the rows beside
+it that came with the same packet. So every piece is made once for all rows that share it, columns tell which row takes
+which, and a chunk of lines is one join. Bodies are slices of base64 that was made of all octets of the chunk together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pybase64 import b64encode
+
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.dissect import MessageRun, Options
+from zmtpscope.dissect.batch import Arrangement, Int64, Stream
+from zmtpscope.dissect.rows import PUBLISHERS
+from zmtpscope.export.values import file_name
+from zmtpscope.records import SCHEMA, to_text
+from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
+
+SECOND = 1_000_000_000
+
+CHUNK = 1 << 20
+LINE = 600
+"""Rows are made into lines about so many octets at once, a line being this long without its bodies."""
+
+LARGEST_HEADER = 9
+"""Octets in front of a body. What lies further apart is not encoded together."""
+
+PADDING = 2
+"""Zeros that fill up a group of three octets, at most; no header is shorter."""
+
+EQUALS = ord("=")
+
+LONG = 1000
+"""Bodies of more octets on average are encoded one by one."""
+
+LARGEST_SIZE = 1 << 48
+"""Octets of a body; the rows of larger ones are written the careful way."""
+
+FULL, HEAD, NONE = range(3)
+KEPT = (b'"],"bodies_kept":"full"', b'"],"bodies_kept":"head"', b',"bodies_kept":"none"')
+
+CONFIDENCES = ("proven", "likely", "guess")
+CLOSINGS = [
+    b',"decrypted":false,"payload":null,"complete":%b,"confidence":"%b"}\n' % (complete, confidence.encode())
+    for confidence in CONFIDENCES
+    for complete in (b"false", b"true")
+]
+"""How a line ends, by confidence (times 2) and whether the message is complete."""
+
+PLAIN, DELIMITED, SEALED, OPEN = range(4)
+MEANINGS = (
+    b',"envelope":null,"topic":null,"kind":"data"',
+    b',"envelope":[],"topic":null,"kind":"data"',
+    b',"envelope":null,"topic":null,"kind":"encrypted"',
+)
+ENDS = [[*(meaning + closing for meaning in MEANINGS), b""] for closing in CLOSINGS]
+"""From `envelope` on; open where rows say something of their own."""
+
+PIECES = 6
+"""A line: front, offset, shape, bodies, back, and the end where the back is open."""
+
+Careful = Callable[[MessageRun, int], bytes]
+"""Makes the line of any row of a run."""
+
+
+class MessageRows:
+    """The message rows of a batch, as columns in the order of the records; there is at least one."""
+
+    def __init__(self, order: Arrangement, files: Sequence[str | None], options: Options, careful: Careful) -> None:
+        runs, run_of = order.runs, order.run_of
+        self.options, self.careful = options, careful
+        self.runs, self.run_of, self.row_of = runs, run_of, order.row_of
+        self.files = [orjson.dumps(file_name(name)) for name in files]
+        # of each run
+        self.shared = [_shared(run.stream) for run in runs]
+        self.types = [_types(run.version, run.socket_type, run.peer_socket_type) for run in runs]
+        self.data = [run.data for run in runs]
+        self.base = np.array([run.base for run in runs])
+        self.stop = np.array([run.base + len(run.data) for run in runs])
+        self.confidence = np.array([CONFIDENCES.index(run.confidence) for run in runs])
+        self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
+        self.enveloped = np.array([bool({"REQ", "REP"} & {run.socket_type, run.peer_socket_type}) for run in runs])
+        # of each frame
+        self.offsets = np.concatenate([run.offsets for run in runs])
+        self.bodies = np.concatenate([run.bodies for run in runs])
+        self.sizes = np.concatenate([run.sizes for run in runs])
+        self.flags = np.concatenate([run.flags for run in runs])
+        # of each row
+        frames = np.array([len(run.offsets) for run in runs])
+        counts = np.array([len(run.first) for run in runs])
+        rows = (np.cumsum(counts) - counts)[run_of] + order.row_of
+        frame = (np.cumsum(frames) - frames)[run_of]
+        self.first = frame + np.concatenate([run.first for run in runs])[rows]
+        self.last = frame + np.concatenate([run.last for run in runs])[rows]
+        self.complete = np.concatenate([run.complete for run in runs])[rows]
+        self.packets = np.concatenate([run.packets for run in runs])[rows]
+        self.times = np.concatenate([run.times for run in runs])[rows]
+        self.packet_ends = np.concatenate([run.packet_ends for run in runs])[rows]
+        self.time_ends = np.concatenate([run.time_ends for run in runs])[rows]
+        # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
+        self.lengths = self.bodies[self.last] - self.offsets[self.first] + self.sizes[self.last]
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        """(low, high): rows to make into lines at once."""
+        weight = np.cumsum(np.clip(self.lengths, 0, CHUNK) + LINE) // CHUNK
+        yield from pairwise([0, *(np.flatnonzero(np.diff(weight)) + 1).tolist(), len(weight)])
+
+    def pieces(self, low: int, high: int) -> list[bytes]:
+        """The rows `low..high` (high excluded), `PIECES` for each, the last of which ends the line."""
+        rows = slice(low, high)
+        usual, sealed = self._usual(rows)
+        parts = np.where(usual, self.last[rows] - self.first[rows] + 1, 0)
+        behind = np.cumsum(parts)
+        frames = np.arange(behind[-1]) + np.repeat(self.first[rows] + parts - behind, parts)
+        sizes = self.sizes[frames]
+        kept = np.full(high - low, FULL if self.options.bodies == "full" else NONE)
+        if self.options.bodies == "head":
+            cut = np.append(0, np.cumsum(sizes > self.options.head))
+            kept = np.where(cut[behind] > cut[behind - parts], HEAD, FULL)
+        kept[sealed] = NONE
+        closing = self.confidence[self.run_of[rows]] * 2 + self.complete[rows]
+        meaning = self._meanings(rows, usual)
+        bounds = None if (parts == 1).all() else [0, *behind.tolist()]
+        pieces = [b""] * (PIECES * (high - low))
+        pieces[0::PIECES] = self._fronts(rows)
+        pieces[1::PIECES] = _digits(self.offsets[self.first[rows]])
+        pieces[2::PIECES] = self._shapes(self.lengths[rows].tolist(), sizes.tolist(), bounds)
+        if self.options.bodies != "none" and len(frames):
+            bodies = self._bodies(np.repeat(self.run_of[rows], parts), frames)
+            pieces[3::PIECES] = bodies if bounds is None else [b'","'.join(bodies[i:j]) for i, j in pairwise(bounds)]
+        pieces[4::PIECES] = self._backs(rows, kept, closing, meaning)
+        own = np.flatnonzero(meaning == OPEN)
+        for row, text in zip(own.tolist(), self._own_meanings(own + low), strict=True):
+            pieces[row * PIECES + 5] = text + CLOSINGS[closing[row]]
+        for row in np.flatnonzero(~(usual | sealed)).tolist():
+            line = self.careful(self.runs[self.run_of[low + row]], int(self.row_of[low + row]))
+            pieces[row * PIECES : (row + 1) * PIECES] = [line, *[b""] * (PIECES - 1)]
+        return pieces
+
+    def _usual(self, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which rows are plain data whose octets are all there and wanted (or none is wanted), and which are sealed."""
+        run, first, last = self.run_of[rows], self.first[rows], self.last[rows]
+        kinds = self.flags[first] & SPECIAL
+        # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
+        room = self.stop[run] - self.bodies[last]
+        usual: NDArray[np.bool_] = (kinds == 0) & (self.bodies[first] >= self.base[run]) & (self.sizes[last] <= room)
+        if self.options.bodies == "full":
+            length = self.bodies[last] + np.minimum(self.sizes[last], room) - self.offsets[first]
+            usual &= length <= self.options.body_limit
+        elif self.options.bodies == "head" and not self.options.head:
+            usual[:] = False
+        return usual, (kinds == ENCRYPTED) & (self.sizes[last] <= LARGEST_SIZE)
+
+    def _fronts(self, rows: slice) -> list[bytes]:
+        """Everything in front of `offset`."""
+        chosen, counts = _groups(self.run_of[rows], self.packets[rows], self.times[rows])
+        times, packets = self.times[rows][chosen], self.packets[rows][chosen]
+        seconds, nanoseconds = np.divmod(times, SECOND)
+        shared, files = self.shared, self.files
+        fronts = [
+            b'%b%b,"time":"%b.%bZ","file":%b,"packet":%b%b'
+            % (shared[run][0], time, clock(second), fraction[1:], files[file], packet, shared[run][1])
+            for run, time, second, fraction, file, packet in zip(
+                self.run_of[rows][chosen].tolist(),
+                _digits(times),
+                seconds.tolist(),
+                _digits(nanoseconds + SECOND),  # for the zeros in front
+                (packets >> FILE_SHIFT).tolist(),
+                _digits(packets & PACKET_MASK),
+                strict=True,
+            )
+        ]
+        return np.array(fronts, object).repeat(counts).tolist()
+
+    def _shapes(self, lengths: list[int], sizes: list[int], bounds: list[int] | None) -> list[bytes]:
+        """`length`, `parts`, `sizes` and the beginning of `bodies`; row i has `sizes[bounds[i]:bounds[i + 1]]`, or one
+        size where there are no bounds."""
+        shapes = _Shapes(self.options.bodies != "none")
+        if bounds is None:
+            return list(map(shapes.__getitem__, zip(lengths, sizes, strict=True)))
+        return [shapes[length, *sizes[i:j]] for length, (i, j) in zip(lengths, pairwise(bounds), strict=True)]
+
+    def _bodies(self, run_of: Int64, frames: Int64) -> list[bytes]:
+        """The bodies of frames in base64, as much of each as is wanted; `run_of` are their runs."""
+        starts, sizes = self.bodies[frames] - self.base[run_of], self.sizes[frames]
+        if self.options.bodies == "head":
+            sizes = np.minimum(sizes, self.options.head)
+        stops = starts + sizes
+        total = int(sizes.sum())
+        if total > LONG * len(frames) or total > 4 * CHUNK:
+            return [b64encode(octets) for octets in self._octets(run_of, starts, stops)]
+        # octets that lie together are taken together, headers between bodies included
+        apart = np.ones(len(frames) + 1, np.bool_)
+        between = starts[1:] - stops[:-1]
+        apart[1:-1] = (run_of[1:] != run_of[:-1]) | (between < PADDING) | (between > LARGEST_HEADER)
+        cuts = np.flatnonzero(apart)
+        begins, ends = starts[cuts[:-1]], stops[cuts[1:] - 1]
+        stretches = self._octets(run_of[cuts[:-1]], begins, ends)
+        joined = bytearray(PADDING).join([*stretches, b"", b""])
+        lengths = ends - begins + PADDING
+        places = starts + np.repeat(np.cumsum(lengths) - lengths - begins, np.diff(cuts))
+        # base64 goes by groups of three octets, the last of which is filled up with zeros. Of three texts, begun at the
+        # first, second and third octet, there is one in which the groups of a body are its own.
+        octets = np.frombuffer(joined, np.uint8)
+        octets[places + sizes] = octets[places + sizes + 1] = 0
+        texts = [b64encode(memoryview(joined)[skipped:]) for skipped in range(3)]
+        text = np.frombuffer(bytearray().join(texts), np.uint8)
+        text_begins = np.cumsum([0, len(texts[0]), len(texts[1])])[places % 3] + places // 3 * 4
+        text_ends = text_begins + (sizes + 2) // 3 * 4
+        text[text_ends[sizes % 3 > 0] - 1] = EQUALS
+        text[text_ends[sizes % 3 == 1] - 2] = EQUALS
+        return _cut(text, text_begins, text_ends)
+
+    def _octets(self, run_of: Int64, starts: Int64, stops: Int64) -> Iterator[bytes]:
+        data = self.data
+        for run, start, stop in zip(run_of.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            yield data[run][start:stop]
+
+    def _backs(self, rows: slice, kept: Int64, closing: Int64, meaning: Int64) -> list[bytes]:
+        """Everything from `bodies_kept` on; up to `peer_socket_type` where the meaning is open."""
+        chosen, counts = _groups(
+            self.run_of[rows], self.packet_ends[rows], self.time_ends[rows], kept, closing, meaning
+        )
+        types = self.types
+        backs = [
+            b'%b,"packet_end":%b,"ts_end_ns":%b,%b%b' % (KEPT[keeping], packet, time, types[run], ENDS[end][means])
+            for run, packet, time, keeping, end, means in zip(
+                self.run_of[rows][chosen].tolist(),
+                _digits(self.packet_ends[rows][chosen] & PACKET_MASK),
+                _digits(self.time_ends[rows][chosen]),
+                kept[chosen].tolist(),
+                closing[chosen].tolist(),
+                meaning[chosen].tolist(),
+                strict=True,
+            )
+        ]
+        return np.array(backs, object).repeat(counts).tolist()
+
+    def _meanings(self, rows: slice, usual: NDArray[np.bool_]) -> Int64:
+        """What each row says of envelope, topic and kind."""
+        run, first = self.run_of[rows], self.first[rows]
+        enveloped = usual & self.enveloped[run] & (self.last[rows] > first)
+        delimited = self.sizes[first] == 0
+        meanings = np.where(usual, PLAIN, SEALED)
+        meanings[enveloped] = np.where(delimited, DELIMITED, OPEN)[enveloped]
+        meanings[usual & self.published[run]] = OPEN
+        return meanings
+
+    def _own_meanings(self, rows: Int64) -> Iterator[bytes]:
+        """`envelope`, `topic` and `kind` of rows of data that are published or have an envelope."""
+        run_of, first = self.run_of[rows], self.first[rows]
+        starts = self.bodies[first] - self.base[run_of]
+        topics: dict[bytes, bytes] = {}
+        heads = self._octets(run_of, starts, starts + self.sizes[first])
+        for row, run, head in zip(rows.tolist(), run_of.tolist(), heads, strict=True):
+            topic = b"null"
+            if self.published[run]:
+                topic = topics.get(head) or topics.setdefault(head, orjson.dumps(to_text(head)))
+            envelope = self._envelope(row) if self.enveloped[run] else b"null"
+            yield b',"envelope":%b,"topic":%b,"kind":"data"' % (envelope, topic)
+
+    def _envelope(self, row: int) -> bytes:
+        run, frames = self.run_of[row], slice(self.first[row], self.last[row])
+        empty = np.flatnonzero(self.sizes[frames] == 0)
+        if not len(empty):
+            return b"null"
+        starts, sizes = self.bodies[frames][: empty[0]] - self.base[run], self.sizes[frames][: empty[0]]
+        return orjson.dumps(
+            [to_text(octets) for octets in self._octets(np.full(len(sizes), run), starts, starts + sizes)]
+        )
+
+
+class _Shapes(dict[tuple[int, ...], bytes]):
+    """(length, *sizes): `length`, `parts`, `sizes` and the beginning of `bodies`; without sizes none is known."""
+
+    def __init__(self, bodies: bool) -> None:
+        self.begin = b'["' if bodies else b"null"
+
+    def __missing__(self, key: tuple[int, ...]) -> bytes:
+        length, *sizes = key
+        if sizes:
+            counts = b",".join([b"%d" % size for size in sizes])
+            shape = b',"length":%d,"parts":%d,"sizes":[%b],"bodies":%b' % (length, len(sizes), counts, self.begin)
+        else:
+            shape = b',"length":%d,"parts":null,"sizes":null,"bodies":null' % length
+        self[key] = shape
+        return shape
+
+
+def _groups(*columns: Int64) -> tuple[Int64, Int64]:
+    """Groups of rows that follow each other and have the same values: where each begins, and of how many it is."""
+    new = np.ones(len(columns[0]) + 1, np.bool_)
+    new[1:-1] = columns[0][1:] != columns[0][:-1]
+    for column in columns[1:]:
+        new[1:-1] |= column[1:] != column[:-1]
+    begins = np.flatnonzero(new)
+    return begins[:-1], np.diff(begins)
+
+
+def _cut(text: NDArray[np.uint8], begins: Int64, ends: Int64) -> list[bytes]:
+    """The octets `begins[i]..ends[i]` of each i; none of them is zero."""
+    length = int(ends[0] - begins[0])
+    if length and (ends - begins == length).all():
+        windows: NDArray[np.bytes_] = np.ndarray((len(text) - length + 1,), f"S{length}", text, 0, (1,))
+        cut: list[bytes] = windows[begins].tolist()
+        return cut
+    octets = text.tobytes()
+    return [octets[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+
+def _digits(numbers: Int64) -> list[bytes]:
+    return orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+
+
+def _shared(stream: Stream) -> tuple[bytes, bytes]:
+    """What all lines of a stream have in front of the value of `ts_ns`, and between those of `packet` and `offset`."""
+    front = {"schema": SCHEMA, "record": "message", "conn": stream.conn, "conn_id": stream.conn_id, "side": stream.side}
+    ends = {key: getattr(stream, key) for key in ("src_ip", "src_port", "dst_ip", "dst_port")}
+    return orjson.dumps(front)[:-1] + b',"ts_ns":', b"," + orjson.dumps(ends)[1:-1] + b',"source":0,"offset":'
+
+
+@lru_cache(maxsize=256)
+def _types(version: str | None, socket_type: str | None, peer_socket_type: str | None) -> bytes:
+    types = {"version": version, "socket_type": socket_type, "peer_socket_type": peer_socket_type}
+    return orjson.dumps(types)[1:-1]
+
+
+@lru_cache(maxsize=64)
+def clock(seconds: int) -> bytes:
+    """The second that begins so many seconds after 1970, RFC 3339 without a zone."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()
