@@ -9,9 +9,15 @@ from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.rows import frame_values, message_values
 from zmtpscope.export.secrets import hidden_fields
-from zmtpscope.records import SCHEMA
+from zmtpscope.records import COMMON, RECORDS, SCHEMA
 
 LARGEST_INT = 2**63 - 1
+
+_NUMBERS = {
+    name: [field.name for field in type_.fields[len(COMMON) :] if field.type == "int"]
+    for name, type_ in RECORDS.items()
+}
+"""Where peers may say any number: in the fields of its own, of each type of record."""
 
 
 def record_values(
@@ -62,9 +68,10 @@ def file_name(name: str | None) -> str | None:
 
 def _public(values: dict[str, Any], show_secrets: bool) -> dict[str, Any]:
     """The fields of a record that is not a row: without secrets, and what no output can hold as null."""
-    changes: dict[str, Any] = {
-        name: None for name, value in values.items() if type(value) is int and value > LARGEST_INT
-    }
+    changes: dict[str, Any] = {}
+    for name in _NUMBERS[values["record"]]:
+        if (number := values[name]) is not None and number > LARGEST_INT:
+            changes[name] = None
     if values["file"] is not None and not values["file"].isascii():
         changes["file"] = file_name(values["file"])
     if values["record"] == "command" and not show_secrets:
