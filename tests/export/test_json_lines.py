@@ -133,7 +133,7 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
     """Runs of some streams, their frames, and records between them."""
     batch = Batch(['odd "%" name \udcff', None])
     for conn in range(1, draw(st.integers(1, 4))):
-        stream = replace(STREAM, conn=conn, side=draw(st.sampled_from([0, 1])))
+        stream = STREAM._replace(conn=conn, side=draw(st.sampled_from([0, 1])))
         run = draw(message_runs(stream))
         batch.runs.append(run)
         if draw(st.booleans()):

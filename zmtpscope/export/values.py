@@ -9,15 +9,12 @@ from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.rows import frame_values, message_values
 from zmtpscope.export.secrets import hidden_fields
-from zmtpscope.records import COMMON, RECORDS, SCHEMA
+from zmtpscope.records import RECORDS, SCHEMA
 
 LARGEST_INT = 2**63 - 1
 
-_NUMBERS = {
-    name: [field.name for field in type_.fields[len(COMMON) :] if field.type == "int"]
-    for name, type_ in RECORDS.items()
-}
-"""Where peers may say any number: in the fields of its own, of each type of record."""
+_NUMBERS = {name: [field.name for field in type_.fields if field.type == "int"] for name, type_ in RECORDS.items()}
+"""The fields of each record type that hold a number."""
 
 
 def record_values(
