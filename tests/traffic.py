@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
 from zmtpscope.dissect.rows import frame_values, message_values
-from zmtpscope.dissect.shim import as_columns
 
 CLIENT = bytes([10, 0, 0, 2])
 SERVER = bytes([10, 0, 0, 1])
@@ -91,6 +93,10 @@ class Conversation:
         self.add(side, RST)
 
 
+def column(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.array(list(values), np.int64)
+
+
 class Capture:
     """Packets as the analyser takes them: blocks of `size` packets each."""
 
@@ -103,20 +109,18 @@ class Capture:
         for begin in range(0, len(self.packets), self.size):
             packets = self.packets[begin : begin + self.size]
             block = SegmentBlock(b"".join(packet.payload for packet in packets), begin)
-            at = 0
-            for index, packet in enumerate(packets):
-                block.keys.append(packet.key)
-                block.sequences.append(packet.sequence)
-                block.acknowledgments.append(packet.acknowledgment)
-                block.flags.append(packet.flags | (CUT if packet.cut else 0))
-                block.starts.append(at)
-                at += len(packet.payload)
-                block.stops.append(at)
-                block.packets.append(packet.number)
-                block.times.append(packet.time)
-                if packet.cut:
-                    block.cut[index] = packet.cut
-            yield as_columns(block)
+            numbers: dict[bytes, int] = {}
+            block.flows = column(numbers.setdefault(packet.key, len(numbers)) for packet in packets)
+            block.keys = list(numbers)
+            block.sequences = column(packet.sequence for packet in packets)
+            block.acknowledgments = column(packet.acknowledgment for packet in packets)
+            block.flags = column(packet.flags | (CUT if packet.cut else 0) for packet in packets)
+            block.stops = column(len(packet.payload) for packet in packets).cumsum()
+            block.starts = block.stops - column(len(packet.payload) for packet in packets)
+            block.packets = column(packet.number for packet in packets)
+            block.times = column(packet.time for packet in packets)
+            block.cut = {index: packet.cut for index, packet in enumerate(packets) if packet.cut}
+            yield block
 
 
 def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str, Any]], Analyser]:

@@ -119,20 +119,22 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
     for each in captures:
         assert each.ordinal == len(segments)
         columns = (each.sequences, each.acknowledgments, each.flags, each.starts, each.stops, each.packets, each.times)
-        assert {len(column) for column in columns} == {len(each.keys)}
-        assert all(0 <= start <= stop <= len(each.data) for start, stop in zip(each.starts, each.stops, strict=True))
-        for index, key in enumerate(each.keys):
-            reference = each.packets[index]
+        assert {(column.dtype.name, len(column)) for column in columns} == {("int64", len(each))}
+        assert ((each.starts >= 0) & (each.starts <= each.stops) & (each.stops <= len(each.data))).all()
+        assert list(dict.fromkeys(each.flows.tolist())) == list(range(len(set(each.keys))))
+        assert all(type(key) is bytes for key in each.keys)
+        for index, row in enumerate(zip(each.flows, *columns, strict=True)):
+            flow, sequence, acknowledgment, flags, start, stop, reference, time = map(int, row)
             segments.append(
                 Segment(
                     reference >> FILE_SHIFT,
                     reference & PACKET_MASK,
-                    each.times[index],
-                    key,
-                    each.sequences[index],
-                    each.acknowledgments[index],
-                    each.flags[index],
-                    each.data[each.starts[index] : each.stops[index]],
+                    time,
+                    each.keys[flow],
+                    sequence,
+                    acknowledgment,
+                    flags,
+                    each.data[start:stop],
                     each.cut.get(index, 0),
                 )
             )

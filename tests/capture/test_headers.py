@@ -1,13 +1,13 @@
-"""The header loop and the decoder: they agree with dpkt, with scapy, and with each other, and nothing raises."""
+"""Headers read together and one by one: they agree with dpkt, with scapy, and with each other, and nothing raises."""
 
 from __future__ import annotations
 
 import random
-from array import array
 from pathlib import Path
 from typing import Any
 
 import dpkt
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from tests.capture.packets import LINKS, Crafted, crafted, on
 from zmtpscope.capture.captures import Captures
 from zmtpscope.capture.decoder import Decoder
 from zmtpscope.capture.headers import read_headers
-from zmtpscope.capture.packets import PacketRun
+from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import CUT, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
@@ -108,53 +108,60 @@ def test_a_cut_inside_tcp_options_leaves_a_segment_without_payload(
     assert bool(segment.flags & CUT) == bool(packet.payload)
 
 
-def run_of(packets: list[bytes], link: int) -> PacketRun:
+def block_of(packets: list[bytes], links: list[int]) -> PacketBlock:
     """Packets one behind the other, as a container reader hands them on."""
-    run = PacketRun(b"".join(packets), link, 1)
-    position = 0
-    for index, octets in enumerate(packets):
-        run.starts.append(position)
-        position += len(octets)
-        run.stops.append(position)
-        run.times.append(index)
-    return run
+    stops = np.cumsum([len(octets) for octets in packets])
+    count = np.arange(len(packets))
+    starts = stops - np.array([len(octets) for octets in packets])
+    return PacketBlock(b"".join(packets), np.array(links), starts, stops, 0 * count, count, count + 1)
 
 
-def columns(block: SegmentBlock) -> list[object]:
-    names = ("keys", "sequences", "acknowledgments", "flags", "starts", "stops", "packets", "times", "cut", "datagrams")
-    return [block.data, *(getattr(block, name) for name in names)]
+def one_by_one(packets: PacketBlock, decoder: Decoder) -> list[tuple[int, ...]]:
+    """What the decoder alone makes of all packets."""
+    decoder.begin(packets.data)
+    columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.references, packets.times)
+    for index, packet in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        decoder.packet(index, *packet)
+    return [
+        (each.row + 1, each.row, *each[1:4], each.flags | CUT * bool(each.cut), *each[5:]) for each in decoder.segments
+    ]
+
+
+def segments_in(block: SegmentBlock) -> list[tuple[int, ...]]:
+    keys = [block.keys[flow] for flow in block.flows.tolist()]
+    names = ("sequences", "acknowledgments", "flags", "starts", "stops")
+    columns = [getattr(block, name).tolist() for name in names]
+    cut = [block.cut.get(index, 0) for index in range(len(block))]
+    return list(zip(block.packets.tolist(), block.times.tolist(), keys, *columns, cut, strict=True))
 
 
 any_packet = st.one_of(crafted(udp=None), crafted(plain=True), crafted(plain=True))
 
 
 @given(packets=st.lists(any_packet, min_size=3, max_size=6), data=st.data(), seed=st.integers(0, 2**32))
-def test_damaged_headers_mean_the_same_to_loop_and_decoder(
+def test_damaged_headers_mean_the_same_together_and_one_by_one(
     packets: list[Crafted], data: st.DataObject, seed: int
 ) -> None:
     """Any octets whatever, on any link layer: nothing raises, and the fast way is the slow way, only faster."""
-    name = data.draw(st.sampled_from(sorted(LINKS)))
-    link = LINKS[name][0]
+    names = data.draw(st.lists(st.sampled_from(sorted(LINKS)), min_size=1, max_size=2))
     chance = random.Random(seed)
-    damaged = []
+    damaged, links = [], []
     for packet in packets * 20:
+        name = chance.choice(names)
+        links.append(LINKS[name][0])
         octets = bytearray(on(name, packet).octets)
         header = len(octets) - len(packet.ip)
         for _ in range(chance.randrange(3)):
             at = chance.choice((header + chance.randrange(10), chance.randrange(len(octets))))
             octets[at] = chance.choice((0, 1, 4, 6, 8, 0x20, 0x45, 0x60, 0x81, 0xFF))
         damaged.append(bytes(octets[: chance.choice((len(octets), len(octets), chance.randrange(len(octets))))]))
-    run = run_of(damaged, link)
-    loop, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
-    loop.begin(SegmentBlock(run.data, 0))
-    read_headers(run, loop, array("q", range(1, len(run) + 1)))
-    alone.begin(SegmentBlock(run.data, 0))
-    for index, (start, stop) in enumerate(zip(run.starts, run.stops, strict=True)):
-        alone.packet(link, start, stop, 0, index + 1, index)
-    loop.finish()
-    alone.finish()
-    assert columns(loop.block) == columns(alone.block)
-    assert loop.statistics == alone.statistics
+    block = block_of(damaged, links)
+    together, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
+    result = read_headers(block, together, 0)
+    assert segments_in(result) == one_by_one(block, alone)
+    assert result.datagrams == alone.datagrams
+    assert result.data == alone.whole_data()
+    assert together.statistics == alone.statistics
 
 
 def test_a_total_length_of_zero_reaches_to_the_end_of_the_packet(tmp_path: Path) -> None:

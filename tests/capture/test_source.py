@@ -42,7 +42,7 @@ READ_STDIN = """
 import sys
 from zmtpscope.capture import open_captures
 captures = open_captures(["-"])
-print(captures.files, sum(len(block.keys) for block in captures), captures.problems)
+print(captures.files, sum(len(block) for block in captures), captures.problems)
 """
 
 

@@ -12,6 +12,9 @@ from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
+LARGE = 8 << 20
+"""Octets: more than a block has, and than any column over it."""
+
 
 class Captures:
     """The segments of one or more captures, block by block; to be iterated once.
@@ -29,25 +32,23 @@ class Captures:
         self._block_size = block_size
 
     def __iter__(self) -> Iterator[SegmentBlock]:
+        # glibc takes anew from the kernel, with a fault for every page, whatever is larger than the largest piece it
+        # ever gave back (at first 128 KiB). Giving back a large one that was never touched costs nothing.
+        bytes(LARGE)
         statistics = self.statistics
         decoder = Decoder(statistics)
         left = self._packet_limit
         ordinal = 0
-        for data, stretches in read_merged(self._files, self._block_size, self.problems):
-            block = SegmentBlock(data, ordinal)
-            decoder.begin(block)
-            for run, references in stretches:
-                if left is not None:
-                    run.keep(left)
-                    del references[left:]
-                    left -= len(run)
-                read_headers(run, decoder, references)
-                statistics.add(run)
-            decoder.finish()
-            ordinal += len(block.keys)
-            statistics.tcp_segments += len(block.keys)
+        for packets in read_merged(self._files, self._block_size, self.problems):
+            if left is not None:
+                packets = packets[:left]
+                left -= len(packets)
+            block = read_headers(packets, decoder, ordinal)
+            statistics.add(packets)
+            ordinal += len(block)
+            statistics.tcp_segments += len(block)
             statistics.udp_datagrams += len(block.datagrams)
-            if block.keys or block.datagrams:
+            if len(block) or block.datagrams:
                 yield block
             if left == 0:
                 break

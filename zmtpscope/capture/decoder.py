@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from struct import Struct, error
+from typing import NamedTuple
 
 from zmtpscope.capture.fragments import Fragments
 from zmtpscope.capture.link import IPV4, IPV6, open_link
-from zmtpscope.capture.segments import CUT, Datagram, SegmentBlock
+from zmtpscope.capture.segments import Datagram
 from zmtpscope.capture.statistics import CaptureStatistics
 from zmtpscope.capture.tunnels import BELOW_IP, LARGEST_LENGTH, MPLS, ON_UDP, gre, snap
 from zmtpscope.capture.undecodable import Undecodable
@@ -28,30 +29,47 @@ _tcp = Struct(">4sIIBB").unpack_from
 _udp = Struct(">HHH").unpack_from
 
 
+class Segment(NamedTuple):
+    """A TCP segment: the columns of `SegmentBlock`, and `cut`, its payload octets announced but not captured."""
+
+    row: int
+    key: bytes
+    sequence: int
+    acknowledgment: int
+    flags: int
+    start: int
+    stop: int
+    cut: int
+
+
 class Decoder:
-    """Decodes packets one at a time into `block`; keeps fragments from one block to the next."""
+    """Decodes packets one at a time; keeps fragments from one block to the next.
+
+    `segments` (which name the packet by the `row` it had) and `datagrams` are those of the block that was begun last.
+    """
 
     def __init__(self, statistics: CaptureStatistics) -> None:
         self.statistics = statistics
         self.fragments = Fragments()
-        self.begin(SegmentBlock(b"", 0))
+        self.begin(b"")
 
-    def begin(self, block: SegmentBlock) -> None:
-        """Packets belong to `block` from now on."""
-        self.block = block
+    def begin(self, data: bytes) -> None:
+        """Packets belong to a block of these octets from now on."""
+        self.data = data
+        self.segments: list[Segment] = []
+        self.datagrams: list[Datagram] = []
         self.behind = bytearray()
         """Datagrams put together from fragments: they will stand behind the block's own octets."""
 
-    def finish(self) -> None:
-        """The block is complete: its octets are put together and it may be handed out."""
-        if self.behind:
-            self.block.data += self.behind
+    def whole_data(self) -> bytes:
+        """The octets that segments and datagrams refer to, once the block is complete."""
+        return self.data + self.behind if self.behind else self.data
 
-    def packet(self, link: int, start: int, stop: int, missing: int, packet: int, time: int) -> None:
-        """Decode `block.data[start:stop]`, of which `missing` more octets were on the wire. Never raises."""
-        self.base, self.missing, self.number, self.time = start, missing, packet, time
+    def packet(self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int) -> None:
+        """Decode `data[start:stop]`, of which `missing` more octets were on the wire. Never raises."""
+        self.row, self.base, self.missing, self.number, self.time = row, start, missing, packet, time
         # A copy, so that a header that lies cannot reach into the next packet.
-        octets = self.block.data[start:stop]
+        octets = self.data[start:stop]
         try:
             protocol, at = open_link(link, octets)
             self._network(protocol, octets, at)
@@ -139,7 +157,7 @@ class Decoder:
         if whole is None:
             raise Undecodable("IP fragment")
         joined, self.missing = whole
-        self.base = len(self.block.data) + len(self.behind)
+        self.base = len(self.data) + len(self.behind)
         self.behind += joined
         return joined, 0, len(joined) + self.missing
 
@@ -148,19 +166,11 @@ class Decoder:
         start = at + (offset >> 4) * 4
         if offset < 0x50 or start > end:
             raise Undecodable("TCP header lies")
-        block = self.block
         stop = min(end, len(octets))
-        if end > max(start, stop):
-            flags |= CUT
-            block.cut[len(block.keys)] = end - max(start, stop)
-        block.keys.append(addresses + ports)
-        block.sequences.append(sequence)
-        block.acknowledgments.append(acknowledgment)
-        block.flags.append(flags)
-        block.starts.append(self.base + min(start, stop))
-        block.stops.append(self.base + stop)
-        block.packets.append(self.number)
-        block.times.append(self.time)
+        cut = max(0, end - max(start, stop))
+        key, start = addresses + ports, min(start, stop)
+        numbers = (sequence, acknowledgment, flags)
+        self.segments.append(Segment(self.row, key, *numbers, self.base + start, self.base + stop, cut))
 
     def _add_udp(self, addresses: bytes, octets: bytes, at: int, end: int) -> None:
         length = _udp(octets, at)[2]
@@ -169,4 +179,4 @@ class Decoder:
         start = min(at + 8, len(octets))
         stop = min(end, len(octets), at + length) if length else min(end, len(octets))
         key = addresses + octets[at : at + 4]
-        self.block.datagrams.append(Datagram(key, self.base + start, self.base + stop, self.number, self.time))
+        self.datagrams.append(Datagram(key, self.base + start, self.base + stop, self.number, self.time))

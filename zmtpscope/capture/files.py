@@ -9,7 +9,8 @@ from itertools import chain
 
 from zmtpscope.capture import pcap, pcapng
 from zmtpscope.capture.errors import CaptureError, CaptureProblem, Damage
-from zmtpscope.capture.packets import PacketRun
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.source import Source, open_source
 
 LONGEST_MAGIC = 12
@@ -45,7 +46,7 @@ class CaptureFile:
         self.name = None if path == "-" else path
         self.index = 0
         """Its place in `Captures.files`."""
-        self._started: Iterator[list[PacketRun]] | None = None
+        self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
         self._regular = self.name is not None and os.path.isfile(self.name)
         if self._regular:
@@ -55,30 +56,31 @@ class CaptureFile:
         """The time of the first packet, -1 where there is none."""
         if self._regular:
             with closing(self._read(PEEK, [])) as blocks:
-                for runs in blocks:
-                    return runs[0].times[0]
+                for block in blocks:
+                    return int(block.times[0])
             return -1
         blocks = self._read(block_size, problems)
         first = next(blocks, None)
         self._started = iter(()) if first is None else chain([first], blocks)
-        return -1 if first is None else first[0].times[0]
+        return -1 if first is None else int(first.times[0])
 
-    def blocks(self, block_size: int, problems: list[CaptureProblem]) -> Iterator[list[PacketRun]]:
-        """All packets, at each step those of one block; runs of one step share their octets.
+    def blocks(self, block_size: int, problems: list[CaptureProblem]) -> Iterator[PacketBlock]:
+        """All packets, with their references in the run.
 
         Whatever ends them too early is appended to `problems`.
         """
         return self._started or self._read(block_size, problems)
 
-    def _read(self, block_size: int, problems: list[CaptureProblem]) -> Generator[list[PacketRun], None, None]:
+    def _read(self, block_size: int, problems: list[CaptureProblem]) -> Generator[PacketBlock, None, None]:
         last = 0
         try:
             source = self._source = self._source or self._open()
             head = source.peek(LONGEST_MAGIC)
             read = pcapng.read_pcapng if head.startswith(pcapng.MAGIC) else pcap.read_pcap
-            for runs in read(source, block_size):
-                last = runs[-1].first + len(runs[-1]) - 1
-                yield runs
+            for block in read(source, block_size):
+                last = int(block.references[-1])
+                block.references += self.index << FILE_SHIFT
+                yield block
             if source.damage is not None:
                 problems.append(CaptureProblem(self.name, last, source.octets, source.damage))
         except Damage as damage:

@@ -1,4 +1,4 @@
-"""Link layers: where the protocol field and the IP header stand, for the header loop and for the decoder.
+"""Link layers: where the protocol field and the IP header stand, for the columns and for the decoder.
 
 Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html) with the DLT values that some systems write.
 """
@@ -6,58 +6,48 @@ Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html) with the DL
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from zmtpscope.capture.undecodable import Undecodable
 
 IPV4, IPV6 = 0x0800, 0x86DD
 """Protocols are named by their EtherType, whatever the link layer writes."""
 
-VLAN_TAGS = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
+VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 """802.1Q, 802.1ad, and what stood for the outer tag before it."""
-
-IPV4_TCP = "BxHxxHxBxx12sIIBB"
-"""Version and header length, total length, fragment field, protocol, addresses and ports (behind an IPv4 header of 20
-octets they are one slice), sequence, acknowledgment, data offset, flags."""
-
-IPV6_TCP = "BxxxHBx36sIIBB"
-"""Version, payload length, next header, addresses and ports, sequence, acknowledgment, data offset, flags."""
 
 
 class Layout(NamedTuple):
-    """How the header loop reads a link layer: structs that yield the protocol field and the header fields behind it.
+    """How many packets are read at once on a link layer whose header is `header` octets long.
 
-    `header` is the length of the link layer header; `mark4` and `mark6` are the protocol fields of IPv4 and IPv6.
-    `tags` are protocol fields behind which a VLAN tag of four octets moves everything on.
+    The protocol field stands `back` octets in front of the IP header and is `ipv4` or `ipv6`, once its lowest `shift`
+    bits are dropped, or one of `tags`: behind these a VLAN tag of four octets moves everything on.
     """
 
     header: int
-    ipv4: Struct
-    ipv6: Struct
-    mark4: object
-    mark6: object
-    tags: frozenset[int]
+    back: int
+    form: np.dtype[Any]
+    ipv4: int
+    ipv6: int
+    tags: tuple[int, ...] = ()
+    shift: int = 0
 
-
-def _layout(
-    protocol: str, header: int, mark4: object = IPV4, mark6: object = IPV6, tags: frozenset[int] = frozenset()
-) -> Layout:
-    return Layout(header, Struct(">" + protocol + IPV4_TCP), Struct(">" + protocol + IPV6_TCP), mark4, mark6, tags)
-
-
-_RAW = _layout("0s", 0, b"", b"")
-"""No protocol field at all: a field of no octets has the same value always, and the IP version decides."""
 
 ETHERNET, NULL, LOOP, SLL, SLL2 = 1, 0, 108, 113, 276
 RAW_TYPES = (101, 12, 14, 228, 229)
 
+SHORT, LONG = np.dtype(">u2"), np.dtype(">u4")
+
 LAYOUTS: dict[int, Layout] = {
-    ETHERNET: _layout("12xH", 14, tags=VLAN_TAGS),
-    NULL: _layout("I", 4, 0x02000000, 0x1E000000),  # as little-endian systems and Darwin write it
-    LOOP: _layout("I", 4, 2, 24),
-    SLL: _layout("14xH", 16, tags=VLAN_TAGS),
-    SLL2: _layout("H18x", 20),
-    **dict.fromkeys(RAW_TYPES, _RAW),
+    ETHERNET: Layout(14, 2, SHORT, IPV4, IPV6, VLAN_TAGS),
+    NULL: Layout(4, 4, LONG, 0x02000000, 0x1E000000),  # as little-endian systems and Darwin write it
+    LOOP: Layout(4, 4, LONG, 2, 24),
+    SLL: Layout(16, 2, SHORT, IPV4, IPV6, VLAN_TAGS),
+    SLL2: Layout(20, 20, SHORT, IPV4, IPV6),
+    # No protocol field: what stands there is the IP version.
+    **dict.fromkeys(RAW_TYPES, Layout(0, 0, np.dtype("u1"), 4, 6, shift=4)),
 }
 
 FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}

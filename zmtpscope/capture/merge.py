@@ -2,146 +2,98 @@
 
 A file is opened when the time of its first packet is reached, so files that do not overlap are read one after the
 other and their blocks are handed on untouched; only where files overlap are packets copied together.
+
+Each file's own order is kept also where its time runs backwards: a packet counts as taken at the largest time of its
+file so far. Of equal times, the file that was named first comes first.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import CaptureFile
-from zmtpscope.capture.packets import PacketRun
-from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.capture.packets import PacketBlock
 
 NEVER = (1 << 63, 0)
 """Behind every time."""
 
-
-class Stretch(NamedTuple):
-    """Packets of one link type, and for each its packet reference (see `segments.FILE_SHIFT`)."""
-
-    run: PacketRun
-    references: array[int]
+SMALLEST_BLOCK = 1 << 16
+"""Octets read at a time of each of very many files that overlap."""
 
 
-def read_merged(
-    files: list[CaptureFile], block_size: int, problems: list[CaptureProblem]
-) -> Iterator[tuple[bytes, list[Stretch]]]:
-    """The octets of a block and its packets, in order. Of equal times, the file that was named first comes first."""
+def read_merged(files: list[CaptureFile], block_size: int, problems: list[CaptureProblem]) -> Iterator[PacketBlock]:
+    """The packets of all files in order, in blocks of about `block_size` octets."""
     if len(files) == 1:
-        for runs in files[0].blocks(block_size, problems):
-            yield runs[0].data, [numbered(0, run) for run in runs]
+        yield from files[0].blocks(block_size, problems)
         return
-    heads = [
-        ((file.first_time(block_size, problems), file.index), Cursor(file, block_size, problems)) for file in files
-    ]
-    heapify(heads)
-    together = Together()
-    while heads:
-        _, cursor = heappop(heads)
-        if not cursor.runs and not cursor.advance():
-            continue
-        limit = heads[0][0] if heads else NEVER
-        if cursor.untouched and (cursor.latest(), cursor.file.index) <= limit:
-            if together.stretches:
-                yield together.take()
-            yield cursor.runs[0].data, [numbered(cursor.file.index, run) for run in cursor.runs]
-            cursor.runs = []
-        else:
-            together.add(cursor.file.index, *cursor.up_to(limit))
-            if len(together.octets) >= block_size:
-                yield together.take()
-        if cursor.runs or cursor.advance():
-            heappush(heads, (cursor.key(), cursor))
-    if together.stretches:
-        yield together.take()
-
-
-def numbered(file: int, run: PacketRun) -> Stretch:
-    """The packets of a run of one file."""
-    first = file << FILE_SHIFT | run.first
-    return Stretch(run, array("q", list(range(first, first + len(run)))))
+    unopened = sorted(((file.first_time(block_size, problems), file.index) for file in files), reverse=True)
+    cursors: list[Cursor] = []
+    while True:
+        cursors = [cursor for cursor in cursors if cursor.fill()]
+        # All packets up to the limit are at hand: no file that is open goes on in front of it, no other begins there.
+        limit = min((cursor.last() for cursor in cursors), default=NEVER)
+        while unopened and unopened[-1] <= limit:
+            size = min(block_size, max(SMALLEST_BLOCK, block_size // (len(cursors) + 1)))
+            cursor = Cursor(files[unopened.pop()[1]], size, problems)
+            if cursor.fill():
+                cursors.append(cursor)
+                limit = min(limit, cursor.last())
+        if not cursors:
+            return
+        cursors.sort(key=lambda cursor: cursor.file)
+        taken = [packets for packets in (cursor.up_to(limit) for cursor in cursors) if len(packets[0])]
+        yield taken[0][0] if len(taken) == 1 else join(taken)
 
 
 class Cursor:
-    """Where the reading of one file stands: packet `at` of the first of `runs`."""
+    """Where the reading of one file stands: the packets at hand and the times they count as taken at."""
 
     def __init__(self, file: CaptureFile, block_size: int, problems: list[CaptureProblem]) -> None:
-        self.file = file
-        self.runs: list[PacketRun] = []
-        self.at = 0
-        self.untouched = False
-        """Nothing of the block at hand has been taken."""
-        self._open = (block_size, problems)
-        self._blocks: Iterator[list[PacketRun]] | None = None
+        self.file = file.index
+        self.blocks = file.blocks(block_size, problems)
+        self.packets: PacketBlock | None = None
+        self.times: NDArray[np.int64] = np.zeros(1, np.int64)
 
-    def advance(self) -> bool:
-        """Go to the file's next block; False at its end."""
-        if self._blocks is None:
-            self._blocks = self.file.blocks(*self._open)
-        self.runs = next(self._blocks, [])
-        self.at = 0
-        self.untouched = True
-        return bool(self.runs)
+    def fill(self) -> bool:
+        """Go to the next block if no packets are at hand; False at the end of the file."""
+        if self.packets is None:
+            self.packets = next(self.blocks, None)
+            if self.packets is None:
+                return False
+            self.times = np.maximum.accumulate(np.maximum(self.packets.times, self.times[-1]))
+        return True
 
-    def key(self) -> tuple[int, int]:
-        """The time of the next packet, and what decides between equal times."""
-        return self.runs[0].times[self.at], self.file.index
+    def last(self) -> tuple[int, int]:
+        """The time of the last packet at hand, and what decides between equal times."""
+        return int(self.times[-1]), self.file
 
-    def latest(self) -> int:
-        """The largest time in the block at hand."""
-        return max(max(run.times) for run in self.runs)
-
-    def up_to(self, limit: tuple[int, int]) -> tuple[PacketRun, int, int]:
-        """Take packets, at least one, of the run at hand while none of another file comes before them.
-
-        Gives the run, the first packet taken and the one behind the last.
-        """
-        run, begin = self.runs[0], self.at
-        end = begin + 1
-        latest = limit[0] if self.file.index < limit[1] else limit[0] - 1
-        while end < len(run) and run.times[end] <= latest:
-            end += 1
-        self.untouched = False
-        self.at = end
-        if end == len(run):
-            del self.runs[0]
-            self.at = 0
-        return run, begin, end
+    def up_to(self, limit: tuple[int, int]) -> tuple[PacketBlock, NDArray[np.int64]]:
+        """Take all packets at hand that do not come behind `limit`."""
+        assert self.packets is not None
+        packets, times = self.packets, self.times
+        count = int(times.searchsorted(limit[0], "right" if self.file <= limit[1] else "left"))
+        if count == len(packets):
+            self.packets = None
+        else:
+            self.packets, self.times = packets[count:], times[count:]
+        return packets[:count], times[:count]
 
 
-class Together:
-    """A block that is put together from the packets of several files."""
-
-    def __init__(self) -> None:
-        self.octets = bytearray()
-        self.stretches: list[Stretch] = []
-
-    def add(self, file: int, run: PacketRun, begin: int, end: int) -> None:
-        """Copy packets `begin` to `end` of `run` behind those that are there."""
-        if not self.stretches or self.stretches[-1].run.link != run.link:
-            self.stretches.append(Stretch(PacketRun(b"", run.link, 0), array("q")))
-        copy, references = self.stretches[-1]
-        starts, stops = run.starts, run.stops
-        shift = len(self.octets) - starts[begin]
-        self.octets += run.data[starts[begin] : stops[end - 1]]
-        reference = (file << FILE_SHIFT | run.first) + begin
-        for index in range(begin, end):
-            if index in run.missing:
-                copy.missing[len(copy.times)] = run.missing[index]
-            copy.starts.append(starts[index] + shift)
-            copy.stops.append(stops[index] + shift)
-            copy.times.append(run.times[index])
-            references.append(reference)
-            reference += 1
-
-    def take(self) -> tuple[bytes, list[Stretch]]:
-        """The block, ready; an empty one is begun."""
-        data, stretches = bytes(self.octets), self.stretches
-        for stretch in stretches:
-            stretch.run.data = data
-        self.octets, self.stretches = bytearray(), []
-        return data, stretches
+def join(parts: list[tuple[PacketBlock, NDArray[np.int64]]]) -> PacketBlock:
+    """One block of packets of several files and the times they count as taken at."""
+    order = np.argsort(np.concatenate([times for _, times in parts]), kind="stable")
+    octets: list[bytes] = []
+    columns = []
+    position = 0
+    for packets, _ in parts:
+        begin, end = int(packets.starts[0]), int(packets.stops[-1])
+        octets.append(packets.data[begin:end])
+        packets.starts += position - begin
+        packets.stops += position - begin
+        columns.append(packets.columns())
+        position += end - begin
+    return PacketBlock(b"".join(octets), *(np.concatenate(column)[order] for column in zip(*columns, strict=True)))

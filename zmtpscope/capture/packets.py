@@ -1,8 +1,12 @@
-"""What container readers hand to the header loop: packets as columns over one block of octets."""
+"""What container readers hand on: the packets of one block of octets as columns."""
 
 from __future__ import annotations
 
-from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
 """Captured octets of one packet beyond which its length is taken for a lie (the largest real ones have 512 KiB)."""
@@ -11,28 +15,40 @@ LATEST = (1 << 63) - 1
 """Times are kept within int64 nanoseconds: a time stamp beyond the year 2262 is a lie anyway."""
 
 
-class PacketRun:
-    """Consecutive packets of one file and one link type: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
+@dataclass(slots=True)
+class PacketBlock:
+    """Consecutive packets over one block of octets: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 
-    `first` is the number of the first packet within its file (from 1). `missing` holds, by index, how many octets of
-    a packet were on the wire but not captured.
+    `links` are link types (`link.py`), `missing` tells how many octets of a packet were on the wire but not captured,
+    `references` are packet references (`segments.FILE_SHIFT`); container readers give the number within the file,
+    counted from 1.
     """
 
-    __slots__ = ("data", "first", "link", "missing", "starts", "stops", "times")
-
-    def __init__(self, data: bytes, link: int, first: int) -> None:
-        self.data = data
-        self.link = link
-        self.first = first
-        self.starts: list[int] = []
-        self.stops: list[int] = []
-        self.times = array("q")
-        self.missing: dict[int, int] = {}
+    data: bytes
+    links: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    times: NDArray[np.int64]
+    references: NDArray[np.int64]
 
     def __len__(self) -> int:
-        return len(self.times)
+        return len(self.starts)
 
-    def keep(self, count: int) -> None:
-        """Drop all packets behind the first `count`."""
-        for column in (self.starts, self.stops, self.times):
-            del column[count:]
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """All but the octets."""
+        return self.links, self.starts, self.stops, self.missing, self.times, self.references
+
+    def __getitem__(self, rows: slice) -> PacketBlock:
+        """Some of the packets, over the same octets."""
+        return PacketBlock(self.data, *(column[rows] for column in self.columns()))
+
+
+def gather(data: bytes, at: NDArray[np.int64], form: np.dtype[Any]) -> NDArray[Any]:
+    """The fields of `form` as they stand at each of the offsets `at`, all of which lie within `data`.
+
+    One copy of a few octets for each offset, whatever the alignment: numpy sees the octets as windows that overlap.
+    """
+    size = form.itemsize
+    windows = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
+    return windows[at].view(form)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zmtpscope.capture.errors import Damage
-from zmtpscope.capture.packets import LARGEST_PACKET, PacketRun
+from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, gather
 from zmtpscope.capture.source import Source
 
 MAGICS = {
@@ -24,47 +27,47 @@ protocol, packet type, padding) in every record header.
 """
 
 FILE_HEADER = 24
+CAPTURED = 8
+"""Where the captured length stands in a record header, behind seconds and fraction; the original length follows."""
 
 
-def read_pcap(source: Source, block_size: int) -> Iterator[list[PacketRun]]:
-    """The packets of `source` (at its first octet), one run for each block of about `block_size` octets.
+def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
+    """The packets of `source` (at its first octet), in blocks of about `block_size` octets, none of them empty.
 
     Raises `Damage` behind the last packet that can be read.
     """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
         raise Damage(0, 0, f"the file ends inside its header, {len(data)} of {FILE_HEADER} octets are there")
-    order, unit, record_header = MAGICS[data[:4]]
+    order, unit, header = MAGICS[data[:4]]
     # The upper half of the link type field tells of frame check sequences (draft, section 4), which IP's length cuts.
     link: int = Struct(order + "I").unpack_from(data, 20)[0] & 0xFFFF
-    unpack, largest = Struct(order + "IIII").unpack_from, LARGEST_PACKET
+    form = np.dtype([(name, order + "u4") for name in ("seconds", "fraction", "captured", "original")])
     position, origin, number = FILE_HEADER, 0, 1
     while True:
-        run = PacketRun(data, link, number)
-        add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
-        end = len(data)
-        last = end - record_header
-        lie = 0
-        second = whole = -1  # the second of the packet before, and its nanoseconds: it seldom changes
-        while position <= last:
-            seconds, fraction, captured, original = unpack(data, position)
-            start = position + record_header
-            stop = start + captured
-            if stop > end or captured > largest:
-                if captured > largest:
-                    lie = captured
-                break
-            if original > captured:
-                run.missing[len(run.times)] = original - captured
-            if seconds != second:
-                second, whole = seconds, seconds * 1_000_000_000
-            add_start(start)
-            add_stop(stop)
-            add_time(whole + fraction * unit)
-            position = stop
-        if run.times:
-            number += len(run.times)
-            yield [run]
+        records, position = walk(data, position, order, header)
+        fields = gather(data, records, form)
+        starts = records + header
+        captured = fields["captured"].astype(np.int64)
+        stops = starts + captured
+        good = (stops <= len(data)) & (captured <= LARGEST_PACKET)
+        count, lie = len(records), 0
+        if not good.all():
+            count = int(good.argmin())
+            position = int(records[count])
+            lie = int(captured[count]) if captured[count] > LARGEST_PACKET else 0
+        if count:
+            block = PacketBlock(
+                data,
+                links=np.full(len(records), link),
+                starts=starts,
+                stops=stops,
+                missing=np.maximum(fields["original"] - captured, 0),
+                times=fields["seconds"].astype(np.int64) * 1_000_000_000 + fields["fraction"].astype(np.int64) * unit,
+                references=np.arange(number, number + len(records)),
+            )
+            yield block[:count]
+            number += count
         if lie:
             raise Damage(number - 1, origin + position, f"the next packet claims a length of {lie} octets")
         more = source.read(block_size)
@@ -76,3 +79,21 @@ def read_pcap(source: Source, block_size: int) -> Iterator[list[PacketRun]]:
     rest = len(data) - position
     if rest:
         raise Damage(number - 1, origin + position, f"the file ends inside a packet, {rest} octets of it are there")
+
+
+def walk(data: bytes, position: int, order: str, header: int) -> tuple[NDArray[np.int64], int]:
+    """Where records begin, from `position` on, and where the next one would.
+
+    The loop that every packet costs, so it follows the lengths and nothing else: the last record may reach beyond
+    `data`, any of them may claim a length that no packet has.
+    """
+    last = len(data) - header
+    if position > last:
+        return np.empty(0, np.int64), position
+    captured_at = np.ndarray((last + 1,), order + "u4", data, CAPTURED, (1,)).item
+    records: list[int] = []
+    add = records.append
+    while position <= last:
+        add(position)
+        position += header + captured_at(position)
+    return np.array(records, np.int64), position

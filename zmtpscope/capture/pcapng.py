@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zmtpscope.capture.errors import Damage
-from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketRun
+from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, gather
 from zmtpscope.capture.source import Source
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -15,22 +18,42 @@ SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
 """Octets of the blocks that are read when they are empty of options and packet data; all other blocks are skipped."""
 
+PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
+"""An Enhanced Packet Block in front of its packet (section 4.3)."""
+
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
 """A block that is read and claims to be longer is taken for a lie; a skipped block may have any length."""
 
 MOST_INTERFACES = 65_536
+FEW = 16
+"""Fewer packet blocks in a row are not worth columns."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 END_OF_OPTIONS, TIME_RESOLUTION, TIME_OFFSET = 0, 9, 14
 
 
 class Interface(NamedTuple):
-    """One interface of a section. A time stamp of `units` is `units * unit // divisor + offset` ns since the epoch."""
+    """One interface of a section and its clock, which counts `unit / divisor` nanoseconds."""
 
     link: int
     unit: int
     divisor: int
     offset: int
     snap_length: int
+
+    def time(self, ticks: int) -> int:
+        """Nanoseconds since the epoch."""
+        return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
+
+
+def times_of(interfaces: list[Interface], which: NDArray[np.intp], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The times of packets: of each the interface and what its clock said."""
+    units = np.array([interface.unit for interface in interfaces])
+    plain = all(interface.divisor == 1 and interface.offset == 0 for interface in interfaces)
+    if plain and int(ticks.max()) <= LATEST // int(units.max()):
+        times: NDArray[np.int64] = ticks.astype(np.int64) * units[which]
+        return times
+    each = zip(which.tolist(), ticks.tolist(), strict=True)
+    return np.array([interfaces[index].time(count) for index, count in each], np.int64)
 
 
 class Section:
@@ -40,7 +63,8 @@ class Section:
         self.order = order
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
-        self.trailer = Struct(order + "I").unpack_from
+        self.columns = np.dtype([(name, order + "u4") for name in PACKET_FIELDS])
+        self.trailer = np.dtype(order + "u4")
         self.old_packet = Struct(order + "HHIIII").unpack_from
         self.interfaces: list[Interface] = []
 
@@ -67,20 +91,23 @@ class Section:
         return Interface(link, unit, divisor, offset, snap_length)
 
 
-def read_pcapng(source: Source, block_size: int) -> Iterator[list[PacketRun]]:
-    """The packets of `source` (at its first octet), a list of runs for each block of about `block_size` octets.
+def read_pcapng(source: Source, block_size: int) -> Iterator[PacketBlock]:
+    """The packets of `source` (at its first octet), in blocks of about `block_size` octets, none of them empty.
 
-    Runs of one list share their octets; a new run begins where the link type changes. Raises `Damage` behind the last
-    packet that can be read.
+    Raises `Damage` behind the last packet that can be read.
     """
     reader = Reader(source)
     while reader.fill(block_size):
-        runs = reader.runs()
-        if runs:
-            yield runs
+        packets = reader.packets()
+        if packets is not None:
+            yield packets
         if reader.broken is not None:
             raise reader.broken
     reader.finish()
+
+
+Columns = tuple[NDArray[np.int64], ...]
+"""Link types, starts, stops, missing octets and times of some packets."""
 
 
 class Reader:
@@ -91,13 +118,14 @@ class Reader:
         self.data = b""
         self.position = 0
         self.origin = 0
-        self.number = 1
-        """The number of the first packet of `run`."""
+        self.count = 0
+        """Packets read so far."""
         self.time = 0
         """The time of the packet before, for packets that have none."""
         self.section = Section("<")
-        self.run = PacketRun(b"", -1, 1)
-        self.done: list[PacketRun] = []
+        self.parts: list[Columns] = []
+        self.lone: list[tuple[int, ...]] = []
+        """Packets of `data` in order: those in `parts`, then those that were read one by one since the last of them."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
@@ -118,73 +146,80 @@ class Reader:
         """Raises `Damage` if the source ended inside a block."""
         rest = len(self.data) - self.position
         if self.trailer:
-            raise Damage(self.number - 1, self.skipped_from, "the file ends inside a block")
+            raise Damage(self.count, self.skipped_from, "the file ends inside a block")
         if rest:
             raise self.damage(f"the file ends inside a block, {rest} octets of it are there")
 
     def damage(self, text: str) -> Damage:
-        return Damage(self.number - 1 + len(self.run), self.origin + self.position, text)
+        return Damage(self.count, self.origin + self.position, text)
 
-    def runs(self) -> list[PacketRun]:
+    def packets(self) -> PacketBlock | None:
         """The packets of all whole blocks in `data`; `broken` tells if the file cannot be read on behind them."""
-        self.done = []
-        self.run = PacketRun(self.data, -1, self.number)
+        first = self.count + 1
+        self.parts = []
         try:
             read_on = self.pass_over()
             while read_on:
-                self.plain_packets()
-                read_on = self.other_block()
+                for _ in range(self.plain_packets() + 1):
+                    read_on = read_on and self.other_block()
         except Damage as damage:
             self.broken = damage
-        self.begin(-1)
-        return self.done
+        self.end_lone()
+        if not self.parts:
+            return None
+        links, starts, stops, missing, times = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        return PacketBlock(self.data, links, starts, stops, missing, times, np.arange(first, self.count + 1))
 
-    def begin(self, link: int) -> PacketRun:
-        """End the run and begin one of another link type."""
-        if self.run.times:
-            self.done.append(self.run)
-            self.number += len(self.run)
-            self.time = self.run.times[-1]
-        self.run = PacketRun(self.data, link, self.number)
-        return self.run
+    def end_lone(self) -> None:
+        """Make columns of the packets that were read one by one."""
+        if self.lone:
+            self.parts.append(tuple(np.array(self.lone, np.int64).T))
+            self.lone = []
 
-    def plain_packets(self) -> None:
-        """Enhanced Packet Blocks (section 4.3) whose lengths agree, up to any other block."""
-        data, end, position = self.data, len(self.data), self.position
-        interfaces, run = self.section.interfaces, self.run
-        unpack, trailer, largest = self.section.packet, self.section.trailer, LARGEST_PACKET
-        current, unit, divisor, offset = -1, 0, 1, 0
-        upper, base = 0, 0
-        add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
-        while position + 32 <= end:
-            kind, length, interface, high, low, captured, original = unpack(data, position)
-            stop = position + length
-            start = position + 28
-            if kind != PACKET or stop > end or start + captured + 4 > stop or length & 3 or captured > largest:
+    def plain_packets(self) -> int:
+        """Pass over Enhanced Packet Blocks whose lengths agree, up to any other block.
+
+        Gives how many packet blocks stand next that are too few for that.
+        """
+        data, section = self.data, self.section
+        head, last = section.head, len(data) - SMALLEST[PACKET]
+        blocks: list[int] = []
+        add, position = blocks.append, self.position
+        while position <= last:
+            kind, length = head(data, position)
+            if kind != PACKET or length & 3 or length < SMALLEST[PACKET] or position + length > len(data):
                 break
-            if trailer(data, stop - 4)[0] != length:
-                break
-            if interface != current:
-                if interface >= len(interfaces):
-                    break
-                current = interface
-                link, unit, divisor, offset, _ = interfaces[interface]
-                if link != run.link:
-                    run = self.begin(link)
-                    add_start, add_stop, add_time = run.starts.append, run.stops.append, run.times.append
-            if original > captured:
-                run.missing[len(run.times)] = original - captured
-            if high != upper:  # it seldom changes
-                upper, base = high, high << 32
-            time = (base + low) * unit
-            if divisor != 1:
-                time //= divisor
-            time += offset
-            add_start(start)
-            add_stop(start + captured)
-            add_time(time if 0 <= time <= LATEST else LATEST if time > 0 else 0)
-            position = stop
-        self.position = position
+            add(position)
+            position += length
+        if len(blocks) < FEW:
+            return len(blocks)
+        begins = np.array(blocks, np.int64)
+        fields = gather(data, begins, section.columns)
+        lengths, captured = fields["length"].astype(np.int64), fields["captured"].astype(np.int64)
+        good = gather(data, begins + lengths - 4, section.trailer) == lengths
+        good &= (captured <= lengths - SMALLEST[PACKET]) & (captured <= LARGEST_PACKET) & (lengths <= LARGEST_BLOCK)
+        good &= fields["interface"] < len(section.interfaces)
+        if not good.all():
+            count = int(good.argmin())
+            self.position = blocks[count]
+            begins, captured, fields = begins[:count], captured[:count], fields[:count]
+        else:
+            self.position = position
+        if len(fields):
+            self.add(begins + 28, captured, fields)
+        return 0
+
+    def add(self, starts: NDArray[np.int64], captured: NDArray[np.int64], fields: NDArray[np.void]) -> None:
+        """Add packets with these fields of their blocks."""
+        numbers, which = np.unique(fields["interface"], return_inverse=True)
+        interfaces = [self.section.interfaces[number] for number in numbers.tolist()]
+        links = np.array([interface.link for interface in interfaces])[which]
+        ticks = fields["high"].astype(np.uint64) << np.uint64(32) | fields["low"]
+        times = times_of(interfaces, which, ticks)
+        self.end_lone()
+        self.parts.append((links, starts, starts + captured, np.maximum(fields["original"] - captured, 0), times))
+        self.count += len(starts)
+        self.time = int(times[-1])
 
     def other_block(self) -> bool:
         """Any one block at `position`; False where its end must be waited for. Raises `Damage` where lengths lie."""
@@ -246,16 +281,10 @@ class Reader:
             captured = min(original, interface.snap_length or original, room)
         if captured > room or captured > LARGEST_PACKET:
             raise self.damage(f"a packet claims {captured} octets in a block that has room for {room}")
-        run = self.run if self.run.link == interface.link else self.begin(interface.link)
-        if original > captured:
-            run.missing[len(run)] = original - captured
-        if time is None:
-            nanoseconds = run.times[-1] if run.times else self.time
-        else:
-            nanoseconds = min(max(time * interface.unit // interface.divisor + interface.offset, 0), LATEST)
-        run.starts.append(start)
-        run.stops.append(start + captured)
-        run.times.append(nanoseconds)
+        if time is not None:
+            self.time = interface.time(time)
+        self.lone.append((interface.link, start, start + captured, max(original - captured, 0), self.time))
+        self.count += 1
 
     def pass_over(self) -> bool:
         """Go on skipping a block that is longer than what was there; False while its end has not come."""
@@ -268,7 +297,7 @@ class Reader:
         if available - step < 4:
             return False
         if self.data[self.position : self.position + 4] != self.trailer:
-            raise Damage(self.number - 1, self.skipped_from, "the two lengths of a block differ")
+            raise Damage(self.count, self.skipped_from, "the two lengths of a block differ")
         self.position += 4
         self.trailer = b""
         return True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
@@ -14,6 +16,8 @@ FILE_SHIFT = 40
 """A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
 
 PACKET_MASK = (1 << FILE_SHIFT) - 1
+
+EMPTY: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
@@ -29,10 +33,11 @@ class Datagram(NamedTuple):
 class SegmentBlock:
     """The TCP segments of one block of captured octets, one entry per segment in every column, in capture order.
 
-    `keys` hold source address, destination address, source port and destination port as they stand on the wire
-    (12 octets for IPv4, 36 for IPv6), so that the reverse direction is a matter of slicing. Payloads are
-    `data[start:stop]`. `packets` are packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch.
-    `ordinal` is the run-wide number of the block's first segment: `ordinal + index` orders segments over all files.
+    `keys` are the distinct flows of the block in order of first appearance: source address, destination address,
+    source port and destination port as they stand on the wire (12 octets for IPv4, 36 for IPv6), so that the reverse
+    direction is a matter of slicing. `flows` are indexes into them. Payloads are `data[start:stop]`. `packets` are
+    packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is the run-wide number of the
+    block's first segment: `ordinal + index` orders segments over all files.
     """
 
     __slots__ = (
@@ -41,6 +46,7 @@ class SegmentBlock:
         "data",
         "datagrams",
         "flags",
+        "flows",
         "keys",
         "ordinal",
         "packets",
@@ -54,13 +60,17 @@ class SegmentBlock:
         self.data = data
         self.ordinal = ordinal
         self.keys: list[bytes] = []
-        self.sequences: list[int] = []
-        self.acknowledgments: list[int] = []
-        self.flags: list[int] = []
-        self.starts = array("q")
-        self.stops = array("q")
-        self.packets = array("q")
-        self.times = array("q")
+        self.flows = EMPTY
+        self.sequences = EMPTY
+        self.acknowledgments = EMPTY
+        self.flags = EMPTY
+        self.starts = EMPTY
+        self.stops = EMPTY
+        self.packets = EMPTY
+        self.times = EMPTY
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
         self.datagrams: list[Datagram] = []
+
+    def __len__(self) -> int:
+        return len(self.flows)

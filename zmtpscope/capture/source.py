@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import select
+import stat
+import time
 import zlib
 from typing import Any, Protocol
 
@@ -12,8 +14,10 @@ from zmtpscope.capture.errors import CaptureError
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-RAW_READ = 1 << 16
+RAW_READ = 1 << 20
 """Octets asked for at a time where they are decompressed afterwards."""
+PATIENCE = 0.02
+"""Seconds that octets out of a pipe wait for more: it hands on 64 KiB at a time, and small blocks cost more."""
 
 
 class Octets(Protocol):
@@ -31,12 +35,17 @@ class Source:
     Nothing raises while reading: an input error or a broken compressed stream ends the octets and is told in `damage`.
     """
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int, *, pipe: bool) -> None:
         self.path = path
         self.damage: str | None = None
         self.octets = 0
         """Octets read so far, decompressed."""
         self._descriptor = descriptor
+        self._ended = False
+        self._poll: select.poll | None = None
+        if pipe and hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(descriptor, select.POLLIN)
         self._ahead = b""
         self._decompressor: Octets | None = None
 
@@ -68,14 +77,32 @@ class Source:
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
-        while self.damage is None:
+        octets = self._read_now(size)
+        return self._gather(octets, size) if self._poll and 0 < len(octets) < size else octets
+
+    def _read_now(self, size: int) -> bytes:
+        """What one call of the system gives; none at the end and ever after."""
+        while self.damage is None and not self._ended:
             try:
-                return os.read(self._descriptor, size)
+                octets = os.read(self._descriptor, size)
+                self._ended = not octets
+                return octets
             except BlockingIOError:
                 select.select([self._descriptor], [], [])
             except OSError as error:
                 self.damage = f"it cannot be read on: {error.strerror}"
         return b""
+
+    def _gather(self, octets: bytes, size: int) -> bytes:
+        """`octets` and what follows them out of a pipe, up to `size` in all, as long as `PATIENCE` lasts."""
+        assert self._poll is not None
+        parts, missing = [octets], size - len(octets)
+        until = time.monotonic() + PATIENCE
+        while octets and missing and self._poll.poll(max(0, until - time.monotonic()) * 1000):
+            octets = self._read_now(missing)
+            parts.append(octets)
+            missing -= len(octets)
+        return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
         """Reads of `size` octets until `least` octets are there or the source ends."""
@@ -169,15 +196,19 @@ class Gzip:
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
         """What an input that is damaged somewhere gives in front of the damage; raises where that is nothing."""
-        octets = b""
+        octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
+            before = member.copy()
             try:
-                octets += member.decompress(self._input[:1], size - len(octets))
+                octets += member.decompress(self._input[:step], size - len(octets))
             except zlib.error:
-                if octets:
-                    break
-                raise
-            self._input = member.unconsumed_tail + self._input[1:]
+                member, step = before, step // 2
+                if step == 0:
+                    if octets:
+                        break
+                    raise
+            else:
+                self._input = member.unconsumed_tail + self._input[step:]
         # What follows is the damage itself: the next read meets it at once.
         self._member = member
         return octets
@@ -205,18 +236,17 @@ def zstd(path: str, raw: Raw) -> Octets:
 
 def open_source(path: str) -> Source:
     """Open a file, a fifo, or standard input ("-"). Raises `CaptureError` where that cannot be done."""
-    if path == "-":
-        descriptor = 0
-    else:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except FileNotFoundError:
-            raise CaptureError(path, "there is no such file") from None
-        except PermissionError:
-            raise CaptureError(path, "there is no permission to read it") from None
-        except (OSError, ValueError) as error:
-            raise CaptureError(path, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
-    source = Source(path, descriptor)
+    name = None if path == "-" else path
+    try:
+        descriptor = 0 if name is None else os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        pipe = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except FileNotFoundError:
+        raise CaptureError(name, "there is no such file") from None
+    except PermissionError:
+        raise CaptureError(name, "there is no permission to read it") from None
+    except (OSError, ValueError) as error:
+        raise CaptureError(name, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
+    source = Source(path, descriptor, pipe=pipe)
     try:
         source.decompress()
     except CaptureError:

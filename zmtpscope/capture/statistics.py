@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zmtpscope.capture.packets import PacketRun
+from zmtpscope.capture.packets import PacketBlock
 
 
 @dataclass
@@ -24,15 +24,15 @@ class CaptureStatistics:
     last_time: int | None = None
     """Times of the first and the last packet in capture order, nanoseconds since the epoch."""
 
-    def add(self, run: PacketRun) -> None:
-        """Count the packets of `run`, whatever becomes of them."""
-        if not run.times:
+    def add(self, packets: PacketBlock) -> None:
+        """Count packets, whatever becomes of them."""
+        if not len(packets):
             return
-        self.packets += len(run)
-        self.octets += sum(run.stops) - sum(run.starts)
+        self.packets += len(packets)
+        self.octets += int((packets.stops - packets.starts).sum())
         if self.first_time is None:
-            self.first_time = run.times[0]
-        self.last_time = run.times[-1]
+            self.first_time = int(packets.times[0])
+        self.last_time = int(packets.times[-1])
 
     def count(self, reason: str) -> None:
         """Count one packet that gave no segment."""

@@ -11,7 +11,6 @@ from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.flows import Flows
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.shim import as_columns
 from zmtpscope.dissect.sink import Sink, Summary
 from zmtpscope.dissect.tell import TOLD, Teller
 from zmtpscope.zmtp.reader import Finding
@@ -53,7 +52,7 @@ class Analyser:
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
         self.summary.datagrams += len(block.datagrams)
-        touched = self.flows.take(as_columns(block))
+        touched = self.flows.take(block)
         if touched:
             yield from self._advance(touched)
 

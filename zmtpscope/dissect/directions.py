@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN
-from zmtpscope.dissect.shim import Columns
+from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
 
 MASK = (1 << 32) - 1
 
@@ -23,7 +22,7 @@ class Directions:
     `rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`.
     """
 
-    def __init__(self, block: Columns) -> None:
+    def __init__(self, block: SegmentBlock) -> None:
         order = block.flows.argsort(kind="stable")
         flows, flags = block.flows[order], block.flags[order]
         sequences, lengths = block.sequences[order], (block.stops - block.starts)[order]

@@ -13,12 +13,11 @@ from functools import partial
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN
+from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.directions import Directions
 from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance, reverse
-from zmtpscope.dissect.shim import Columns
 
 ODD = SYN | FIN | RST | CUT
 MOST_OPEN = 65_536
@@ -53,7 +52,7 @@ class Flows:
         self.time = 0
         """The last segment of all."""
 
-    def take(self, block: Columns) -> list[Connection]:
+    def take(self, block: SegmentBlock) -> list[Connection]:
         """Hand every segment of `block` to its side; the connections that were touched, in order of first touch."""
         reassembler = self.reassembler
         reassembler.begin(block)
@@ -63,7 +62,7 @@ class Flows:
             self._take_rows(block, self._take_directions(block, Directions(block)))
         return list(reassembler.touched)
 
-    def _take_directions(self, block: Columns, directions: Directions) -> list[bool]:
+    def _take_directions(self, block: SegmentBlock, directions: Directions) -> list[bool]:
         """The plain way: connections whose directions are clean are taken at once. Which directions are left.
 
         What opens or ends a connection waits in `turns` until the rows of the others have come up to it.
@@ -134,7 +133,7 @@ class Flows:
         connection = self.sides[key].connection
         self._close(connection, row, "fin", connection.closed_by)
 
-    def _take_rows(self, block: Columns, left: list[bool]) -> None:
+    def _take_rows(self, block: SegmentBlock, left: list[bool]) -> None:
         """One by one: the segments of the directions that are left, and the turns between them."""
         turns, self.turns = sorted(self.turns, key=_row_of, reverse=True), []
         rows = np.array(left)[block.flows].nonzero()[0]

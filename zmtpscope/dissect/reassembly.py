@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.shim import Columns
+from zmtpscope.capture.segments import SegmentBlock
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection import Connection
@@ -190,7 +190,7 @@ class Reassembler:
         self.touched: dict[Connection, None] = {}
         """Connections that got octets, holes or an end in this block, in order of first touch."""
 
-    def begin(self, block: Columns) -> None:
+    def begin(self, block: SegmentBlock) -> None:
         """Start on `block`. Rows are those of the block, and behind them the side path's own."""
         self._begin(block.data, block.cut)
         self.first_ordinal = block.ordinal
