@@ -121,7 +121,8 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
         columns = (each.sequences, each.acknowledgments, each.flags, each.starts, each.stops, each.packets, each.times)
         assert {(column.dtype.name, len(column)) for column in columns} == {("int64", len(each))}
         assert ((each.starts >= 0) & (each.starts <= each.stops) & (each.stops <= len(each.data))).all()
-        assert list(dict.fromkeys(each.flows.tolist())) == list(range(len(set(each.keys))))
+        assert list(dict.fromkeys(each.flows.tolist())) == list(range(len(each.keys)))
+        assert len(set(each.keys)) == len(each.keys)
         assert all(type(key) is bytes for key in each.keys)
         for index, row in enumerate(zip(each.flows, *columns, strict=True)):
             flow, sequence, acknowledgment, flags, start, stop, reference, time = map(int, row)

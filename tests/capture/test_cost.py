@@ -51,7 +51,7 @@ def test_no_call_is_made_for_a_plain_packet(tmp_path: Path, name: str, write: ob
     for count in (10_000, 20_000):
         (tmp_path / str(count)).write_bytes(write([PLAIN[name]] * count))
     more = calls(tmp_path / "20000") - calls(tmp_path / "10000")
-    assert more / 10_000 < 0.1
+    assert more / 10_000 < 0.02
 
 
 MEASURE = """

@@ -22,10 +22,12 @@ from tests.capture.containers import (
     tcp_packet,
 )
 from zmtpscope.capture.packets import LATEST
+from zmtpscope.capture.pcapng import FEW
 
 SECOND = 1_000_000_000
 PACKET = Packet(tcp_packet(42, b"hi"))
 UNITS = 1_700_000_000_123_456
+MANY = FEW + 3
 
 
 @pytest.fixture(params=[64, 1 << 20], ids=["small blocks", "one block"])
@@ -62,9 +64,23 @@ def test_time_stamps_in_any_resolution_and_with_an_offset(
         for code, value in options
     )
     for write in (enhanced, old):
-        file = section(order) + interface(1, order, written) + write(PACKET, units, 0, order)
-        (segment,), _ = read_octets(tmp_path, file)
-        assert segment.time == nanoseconds
+        for count in (1, MANY):
+            file = section(order) + interface(1, order, written) + write(PACKET, units, 0, order) * count
+            segments, _ = read_octets(tmp_path, file)
+            assert [segment.time for segment in segments] == [nanoseconds] * count
+
+
+def test_each_packet_has_the_clock_of_its_interface(tmp_path: Path) -> None:
+    """In one block, also where a clock is beyond what 64 bits hold."""
+    picoseconds, nanoseconds, seconds = (interface(1, "<", option(9, bytes((digits,)))) for digits in (12, 9, 0))
+    expected = {0: 5, 1: 5_000, 2: LATEST}
+    for clocks in ([0, 1], [1, 2], [0, 1, 2]):
+        file = section() + picoseconds + nanoseconds + seconds
+        file += b"".join(
+            enhanced(PACKET, 1 << 62 if clock == 2 else 5_000, clock) for _ in range(MANY) for clock in clocks
+        )
+        segments, _ = read_octets(tmp_path, file)
+        assert [segment.time for segment in segments] == [expected[clock] for _ in range(MANY) for clock in clocks]
 
 
 def test_options_whose_length_lies_are_left_out(tmp_path: Path) -> None:
@@ -128,9 +144,7 @@ def test_packets_may_have_options(tmp_path: Path) -> None:
     assert segment.payload == b"hi"
 
 
-START = section() + interface() + enhanced(PACKET, 1)
-
-
+@pytest.mark.parametrize("before", [1, MANY])
 @pytest.mark.parametrize(
     ("damaged", "text"),
     [
@@ -154,18 +168,18 @@ START = section() + interface() + enhanced(PACKET, 1)
     ],
 )
 def test_a_length_that_lies_is_named_with_packet_and_octet(
-    tmp_path: Path, damaged: bytes, text: str, block_size: int
+    tmp_path: Path, damaged: bytes, text: str, block_size: int, before: int
 ) -> None:
     """Everything in front of it was read, nothing behind it is made up."""
-    captures = captures_of(
-        tmp_path, START + damaged + enhanced(PACKET, 3) * (text[:8] != "the file"), block_size=block_size
-    )
+    good = section() + interface() + enhanced(PACKET, 1) * before
+    behind = enhanced(PACKET, 3) * MANY * (text[:8] != "the file")
+    captures = captures_of(tmp_path, good + damaged + behind, block_size=block_size)
     segments, _ = read(captures)
-    assert [segment.packet for segment in segments] == [1]
+    assert [segment.packet for segment in segments] == list(range(1, before + 1))
     (problem,) = captures.problems
-    assert (problem.packet, problem.offset) == (1, len(START))
+    assert (problem.packet, problem.offset) == (before, len(good))
     assert problem.text.startswith(text)
-    assert str(problem).startswith(f"{captures.files[0]}: {problem.text} (after packet 1, octet {len(START)}); ")
+    assert str(problem).startswith(f"{captures.files[0]}: {problem.text} (after packet {before}, octet {len(good)}); ")
 
 
 def test_a_section_has_at_most_65536_interfaces(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.containers import Packet, captures_of, pcap, pcapng, read, tcp_packet
-from zmtpscope.capture import CaptureError, open_captures
+from zmtpscope.capture import CaptureError, open_captures, source
 
 PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(200)]
 FILE = pcap(PACKETS)
@@ -36,6 +36,39 @@ def test_a_fifo_is_read_without_seeking(tmp_path: Path, file: Path) -> None:
     result = read(open_captures([str(path)]))
     writer.join()
     assert result == read(open_captures([str(file)]))
+
+
+def test_a_pipe_is_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hands on 64 KiB at a time, whatever is asked for."""
+    monkeypatch.setattr(source, "PATIENCE", 60)
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    octets = FILE + FILE[24:] * 60
+    writer = threading.Thread(target=path.write_bytes, args=(octets,))
+    writer.start()
+    blocks = [len(block.data) for block in open_captures([str(path)], block_size=1 << 20)]
+    writer.join()
+    assert len(blocks) <= 1 + len(octets) // (1 << 20)
+
+
+def test_what_came_through_a_pipe_is_told_while_its_writer_is_silent(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    told = threading.Event()
+
+    def write() -> None:
+        with path.open("wb", buffering=0) as pipe:
+            pipe.write(FILE[:-1])
+            told.wait(60)
+            pipe.write(FILE[-1:])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    blocks = iter(open_captures([str(path)]))
+    assert len(next(blocks)) < 200
+    told.set()
+    assert sum(len(block) for block in blocks) > 0
+    writer.join()
 
 
 READ_STDIN = """
@@ -86,6 +119,19 @@ def test_a_gzip_stream_with_a_wrong_checksum_gives_everything_and_a_problem(tmp_
     packed = bytearray(gzip.compress(FILE))
     packed[-5] ^= 1
     captures = captures_of(tmp_path, bytes(packed), block_size=block_size)
+    segments, _ = read(captures)
+    (problem,) = captures.problems
+    assert (len(segments), problem.packet, problem.offset) == (200, 200, len(FILE))
+    assert problem.text.startswith("the compressed stream is damaged: ")
+
+
+@pytest.mark.parametrize("block_size", [4096, 1 << 20])
+def test_a_damaged_gzip_stream_gives_every_octet_in_front_of_the_damage(tmp_path: Path, block_size: int) -> None:
+    """Also where damage and octets come out of one read; what follows the damage is not made up."""
+    packer = zlib.compressobj(wbits=31)
+    good = packer.compress(FILE) + packer.flush(zlib.Z_FULL_FLUSH)
+    no_block = b"\xff"
+    captures = captures_of(tmp_path, good + no_block + random.randbytes(500_000), block_size=block_size)
     segments, _ = read(captures)
     (problem,) = captures.problems
     assert (len(segments), problem.packet, problem.offset) == (200, 200, len(FILE))
