@@ -6,7 +6,7 @@ BIN := .venv/bin
 VENV := .venv/with-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants bench .venv
+.PHONY: help demo test lint mutants bench profile .venv
 
 help:
 	@echo "make demo     install into .venv and read a real capture"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
 	@echo "make bench    measure beside tshark and a walk in C (a quarter of an hour; QUICK=1: two minutes)"
+	@echo "make profile  write docs/performance.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
 
 .venv: $(VENV)
@@ -41,3 +42,6 @@ mutants: $(VENV)
 
 bench: $(VENV)
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)
+
+profile: $(VENV)
+	$(BIN)/python -m benchmarks.stages

@@ -1,0 +1,249 @@
+"""Where the time goes: samples of which code runs, by stage of the way of the data. Writes docs/performance.md.
+
+    python -m benchmarks.stages         make profile
+
+Every millisecond of CPU time (as far as the kernel's clock is that fine) the innermost function of zmtpscope is noted.
+That costs next to nothing, so the shares are those of an undisturbed run. The stage of a function is that of its
+module.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from benchmarks import tools
+from benchmarks.captures import HERE, Capture, capture, note
+from benchmarks.measure import environment
+from benchmarks.report import table
+
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "performance.md"
+INTERVAL = 0.001
+READINGS = 3
+MOST_FUNCTIONS = 8
+
+START, COLLECTOR, REST = "start", "garbage collector", "everything else"
+
+STAGES = {
+    "reading octets": ("packet", ["capture.source"]),
+    "packets of the container": ("packet", ["capture.captures", "capture.merge", "capture.pcap", "capture.pcapng"]),
+    "headers": ("packet", ["capture"]),
+    "flow table, reassembly": ("packet", ["dissect.flows", "dissect.directions", "dissect.reassembly"]),
+    "connections": ("connection", ["dissect.connection", "dissect.agreement", "zmtp.negotiation", "dissect.outcome"]),
+    "joining, feeding": ("packet", ["dissect.stream", "dissect.arrivals", "dissect.dialogue", "dissect.analyser"]),
+    "scanner": ("frame", ["zmtp.scanner"]),
+    "careful reader": ("connection", ["zmtp", "findings", "records"]),
+    "frames to messages": ("frame", ["dissect.assembly"]),
+    "what both sides tell": ("connection", ["dissect.relations", "dissect.tell", "dissect.sink"]),
+    "findings of rows": ("message", ["dissect.row_rules"]),
+    "order": ("message", ["dissect.batch"]),
+    "rows": ("message", ["dissect.rows", "export"]),
+    "writing": ("message", ["cli"]),
+    COLLECTOR: ("connection", [COLLECTOR]),
+    START: ("run", [START]),
+    REST: ("packet", [""]),
+}
+"""Each stage, the unit of which it costs something, and its modules; the longest name that fits a module counts."""
+
+UNITS = {"packet": "packets", "connection": "connections", "frame": "message_frames", "message": "messages"}
+
+COMMANDS = ("count", "json", "parquet", "text")
+
+LANE = {
+    "capture": ("pcap.py", "headers.py"),
+    "dissect": ("flows.py", "directions.py", "arrivals.py", "stream.py", "assembly.py", "batch.py"),
+    "zmtp": ("scanner.py",),
+}
+"""What every packet and frame passes where nothing is out of the ordinary."""
+
+
+class Sampled(NamedTuple):
+    """What was seen in several readings: CPU seconds of one, and how often which function ran."""
+
+    cpu: float
+    counts: Counter[str]
+
+    def seconds(self, share: int) -> float:
+        """The CPU time of so many samples."""
+        return self.cpu * share / max(1, self.counts.total())
+
+
+def place_of(frame: FrameType | None) -> str:
+    """`module.function` of the innermost function of zmtpscope; what runs while modules are loaded is the start."""
+    while frame is not None:
+        module, function = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        if function == _collected.__name__:
+            return COLLECTOR
+        if module.startswith("importlib."):
+            return START
+        if module.startswith("zmtpscope.") and function != "<module>":
+            return f"{module.removeprefix('zmtpscope.')}.{frame.f_code.co_qualname}"
+        frame = frame.f_back
+    return START
+
+
+def _collected(phase: str, _: Mapping[str, int]) -> None:
+    """Called around each collection: a sample that fell due meanwhile is noted in here."""
+
+
+def sample(arguments: list[str], result: Path) -> None:
+    """Run the command line in this process and write what was seen."""
+    counts: Counter[str] = Counter()
+
+    def seen(_: int, frame: FrameType | None) -> None:
+        counts[place_of(frame)] += 1
+
+    signal.signal(signal.SIGPROF, seen)
+    gc.callbacks.append(_collected)
+    signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
+    from zmtpscope.cli import main
+
+    sys.argv = ["zmtpscope", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    result.write_text(json.dumps([used.ru_utime + used.ru_stime, counts]))
+
+
+def sampled(command: list[str]) -> Sampled:
+    """Several readings, each in a process of its own."""
+    total, counts = 0.0, Counter[str]()
+    for _ in range(READINGS):
+        with tempfile.NamedTemporaryFile() as result:
+            words = [sys.executable, "-m", "benchmarks.stages", result.name, *command[1:]]
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+            cpu, seen = json.loads(Path(result.name).read_text())
+        total += cpu
+        counts.update(seen)
+    return Sampled(total / READINGS, counts)
+
+
+def stage_of(place: str) -> str:
+    """The stage of a function."""
+    fits = [
+        (len(name), stage)
+        for stage, (_, names) in STAGES.items()
+        for name in names
+        if not name or place == name or place.startswith(f"{name}.")
+    ]
+    return max(fits)[1]
+
+
+def by_stage(samples: Sampled) -> Counter[str]:
+    """Samples of each stage."""
+    counts: Counter[str] = Counter()
+    for place, count in samples.counts.items():
+        counts[stage_of(place)] += count
+    return counts
+
+
+def stage_table(captures: list[Capture], samples: list[Sampled]) -> str:
+    """A row for each stage, a column for each capture: nanoseconds of one unit, and the share."""
+    columns = ["", "cost of a", *(each.name for each in captures)]
+    stages = [by_stage(each) for each in samples]
+    rows = []
+    for stage, (unit, _) in STAGES.items():
+        cells = []
+        for made, seen, counts in zip(captures, samples, stages, strict=True):
+            units = made.truth[UNITS[unit]] if unit in UNITS else 1
+            share = f"{counts[stage] / max(1, counts.total()):.0%}"
+            cells.append(f"{duration(seen.seconds(counts[stage]) / units)} ({share})" if counts[stage] else "")
+        if any(counts[stage] for counts in stages):
+            rows.append([stage, unit, *cells])
+    rows.append(["**all, CPU s**", "", *(f"{each.cpu:.2f}" for each in samples)])
+    return table(columns, rows)
+
+
+def duration(seconds: float) -> str:
+    """In the unit that fits."""
+    for unit, size in (("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= 10 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds * 1e9:,.0f} ns"
+
+
+def functions(samples: Sampled) -> str:
+    """The functions in which most time is spent themselves."""
+    total = samples.counts.total()
+    return ", ".join(
+        f"`{place}` {count / total:.0%}"
+        for place, count in samples.counts.most_common(MOST_FUNCTIONS + 1)
+        if place != START
+    )
+
+
+def lane() -> str:
+    """The files of the lane and their lengths."""
+    rows = []
+    for folder, names in LANE.items():
+        for name in names:
+            lines = (ROOT / "zmtpscope" / folder / name).read_text().count("\n")
+            rows.append([f"`{folder}/{name}`", str(lines)])
+    rows.append(["together", str(sum(int(row[1]) for row in rows))])
+    return table(["file", "lines"], rows)
+
+
+def page() -> str:
+    """docs/performance.md."""
+    captures = [
+        capture("small", "small", messages=1_000_000),
+        capture("reqrep", "reqrep", messages=50_000),
+        capture("short", "short", connections=10_000),
+        capture("pubsub", "pubsub", messages=250_000),
+        capture("large", "large", messages=4_000),
+    ]
+    parts = [HEAD, sizes(captures)]
+    for name in COMMANDS:
+        if name == "parquet" and not tools.can_export():
+            continue
+        note(f"sampling {tools.NAMES[name]}")
+        samples = [sampled(tools.zmtpscope(each.path)[name]) for each in captures]
+        busiest = f"Most time on `small` is spent in {functions(samples[0])}."
+        parts.append(f"## {tools.NAMES[name]}\n\n{stage_table(captures, samples)}\n\n{busiest}")
+    parts.append(f"{LANE_HEAD}\n\n{lane()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def sizes(captures: list[Capture]) -> str:
+    """What is in each capture."""
+    rows = [
+        [each.name, *(f"{each.truth[count]:,}" for count in UNITS.values()), f"{each.truth['file_bytes'] / 1e6:.0f}"]
+        for each in captures
+    ]
+    return table(["capture", *(count.replace("_", " ") for count in UNITS.values()), "MB"], rows)
+
+
+HEAD = """\
+# Where the time goes
+
+Measured by `make profile`, which writes this page. Each cell is the CPU time that one unit costs, and its share of the
+whole. A cost of a packet, frame or message tells something where there are many of them: in `short` every connection
+says little, so what a connection costs is nearly all there is. How fast that is beside other programs, and whether it
+stays so as captures grow, is what [benchmarks/](../benchmarks/README.md) answer."""
+
+LANE_HEAD = """\
+## What every packet and frame passes
+
+The fast way through, where nothing is out of the ordinary, is in these files."""
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sample(sys.argv[2:], Path(sys.argv[1]))
+    else:
+        PAGE.write_text(page())
