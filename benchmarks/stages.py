@@ -1,6 +1,6 @@
 """Where the time goes: samples of which code runs, by stage of the way of the data. Writes docs/performance.md.
 
-    python -m benchmarks.stages         make profile
+    make profile
 
 Every millisecond of CPU time (as far as the kernel's clock is that fine) the innermost function of zmtpscope is noted.
 That costs next to nothing, so the shares are those of an undisturbed run. The stage of a function is that of its
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import json
+import platform
 import resource
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from benchmarks import tools
 from benchmarks.captures import HERE, Capture, capture, note
 from benchmarks.measure import environment
 from benchmarks.report import table
+from benchmarks.run import processor
 
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -207,7 +209,7 @@ def page() -> str:
         capture("pubsub", "pubsub", messages=250_000),
         capture("large", "large", messages=4_000),
     ]
-    parts = [HEAD, sizes(captures)]
+    parts = [HEAD, f"Python {platform.python_version()}, {processor()}.", sizes(captures)]
     for name in COMMANDS:
         if name == "parquet" and not tools.can_export():
             continue
