@@ -31,6 +31,8 @@ class Clock:
 
     def __init__(self, form: str, start: Callable[[], int | None]) -> None:
         self.form = form
+        self.moves = form in ("d", "dd")
+        """Whether the same time is another one a line further on."""
         self._start = start
         self._first: int | None = None
         self._above: int | None = None
@@ -43,7 +45,7 @@ class Clock:
                 start = self._start()
                 self._first = time if start is None else start
             return _seconds(time - self._first).rjust(11)
-        if self.form in ("d", "dd"):
+        if self.moves:
             above, self._above = self._above, time
             return _seconds(0 if above is None else time - above).rjust(11)
         if self.form == "e":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import PUBLISHERS, envelope_length, kind_of
+from zmtpscope.dissect.rows import PUBLISHERS, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
@@ -43,8 +43,8 @@ class RunWords:
             self.first: list[int] = run.first.tolist()
             self.last: list[int] = run.last.tolist()
             self.complete: list[bool] = run.complete.tolist()
-            self.simple = not {"REQ", "REP"} & {run.socket_type, run.peer_socket_type}
-            self.simple &= run.socket_type not in GROUPED
+            self.enveloped = bool({"REQ", "REP"} & {run.socket_type, run.peer_socket_type})
+            self.simple = not self.enveloped and run.socket_type not in GROUPED
 
     def describe(self, index: int, used: int) -> str:
         """Row `index` in words; `used` characters stand in front of it."""
@@ -65,14 +65,13 @@ class RunWords:
             shown = "+".join(map(str, sizes)) if len(sizes) <= MOST_SIZES else sum(sizes)
             what = f"message{doubt} {len(sizes)} parts {shown} octets"
         if not self.simple:
-            envelope = envelope_length(run, first, last)
-            if envelope is not None:
-                addresses = envelope - 1
+            if self.enveloped and 0 in self.sizes[first:last]:
+                addresses = self.sizes.index(0, first) - first
                 for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
                     what += f" via {quoted(to_text(self._head(frame, TOPIC) or b''), 20)}"
                 if addresses > MOST_ADDRESSES:
                     what += f" and {addresses - MOST_ADDRESSES} more"
-                first += envelope
+                first += addresses + 1
             elif run.socket_type in GROUPED and first < last:
                 what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"
                 first += 1

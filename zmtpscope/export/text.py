@@ -123,16 +123,17 @@ class TextLines:
         """The lines of the records of a batch, in order, each with its newline."""
         runs: list[MessageRun | FrameRun] = [*batch.runs, *batch.frame_runs]
         words = {id(run): RunWords(run, self.options, self.look.width) for run in runs}
-        for item, index in batch.in_order():
+        for item, low, high in batch.stretches():
             if isinstance(item, Record):
-                line = self._record(item, batch)
+                made = iter([self._record(item, batch)])
             else:
-                line = self._row(words[id(item)], index, batch.files)
-            if line is None:
-                continue
-            yield line + "\n"
-            if self.look.tree or self.look.hex:
-                yield from self._details(item, index, batch)
+                made = self._rows(words[id(item)], low, high, batch.files)
+            for index, line in enumerate(made, low):
+                if line is None:
+                    continue
+                yield line + "\n"
+                if self.look.tree or self.look.hex:
+                    yield from self._details(item, index, batch)
 
     def _record(self, record: Record, batch: Batch) -> str | None:
         values = record_values(record, -1, batch.files, self.options)
@@ -174,15 +175,21 @@ class TextLines:
         hint: str | None = values["hint"] if kind == "finding" else None
         return hint
 
-    def _row(self, words: RunWords, index: int, files: Sequence[str | None]) -> str:
-        stream = words.run.stream
-        reference = words.packets[index]
-        packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
-        prefix, used = self._prefix(packet, words.times[index], self._ends_of(stream), stream.side)
-        if self.look.width is None:
-            return prefix + words.describe(index, used)
-        taken = INDENT if is_below(used, self.look.width) else used
-        return fold(prefix, used, words.describe(index, taken), self.look.width)
+    def _rows(self, words: RunWords, low: int, high: int, files: Sequence[str | None]) -> Iterator[str | None]:
+        """The lines of the rows `low..high` (high excluded) of a run, between which nothing else is told."""
+        stream, width = words.run.stream, self.look.width
+        ends = self._ends_of(stream)
+        reference, time, prefix, used = -1, -1, "", 0
+        for index in range(low, high):
+            if words.packets[index] != reference or words.times[index] != time or self.look.clock.moves:
+                reference, time = words.packets[index], words.times[index]
+                packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
+                prefix, used = self._prefix(packet, time, ends, stream.side)
+            if width is None:
+                yield prefix + words.describe(index, used)
+            else:
+                taken = INDENT if is_below(used, width) else used
+                yield fold(prefix, used, words.describe(index, taken), width)
 
     def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
         found = details(item, index)
