@@ -194,6 +194,11 @@ RECORDS: dict[str, RecordType] = {
 """Every record type by name."""
 
 
+_EMPTY: dict[str, dict[str, Any]] = {
+    name: dict.fromkeys([field.name for field in type_.fields]) for name, type_ in RECORDS.items()
+}
+
+
 def empty(type: str) -> dict[str, Any]:
     """A record of that type with every field null."""
-    return dict.fromkeys([field.name for field in RECORDS[type].fields])
+    return _EMPTY[type].copy()

@@ -111,6 +111,6 @@ class Arrivals:
 
 def segments_at(table: Int64, offsets: Int64) -> Int64:
     """Ordinals, packets and times (three rows) of the segments that carried the octets at `offsets`."""
-    pieces = np.minimum(table[0].searchsorted(offsets, "right"), table.shape[1] - 1)
+    pieces = table[0, :-1].searchsorted(offsets, "right")  # the last piece for what is beyond the ends
     found: Int64 = table[1:].take(pieces, 1)
     return found

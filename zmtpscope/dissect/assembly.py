@@ -157,16 +157,15 @@ class Assembly:
         first[1:] = last[:-1] + 1
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
-        held = np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
-        completeness = np.full(len(last), complete)
+        completeness = np.ones(len(last), np.bool_) if complete else np.zeros(len(last), np.bool_)
         if self.damaged is not None:
             completeness[0] = False
-        starts = offsets[first]
+        starts, stops = offsets[first], bodies[last]
+        stops += np.minimum(sizes[last], context.end - stops)  # the last body may be announced and not there
         table = context.arrivals.table()
         _, packets, times = segments_at(table, starts)
         if carried:
             packets[0], times[0] = self.message_start.packet, self.message_start.time
-        stops = bodies[last] + held[last]
         orders, packet_ends, time_ends = segments_at(table, stops - 1)
         runs: list[MessageRun] = []
         for regime, confidence, low, high in slices(context, starts):

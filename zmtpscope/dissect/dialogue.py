@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement
 from zmtpscope.dissect.arrivals import Arrival, BlockView
@@ -193,7 +191,7 @@ class Dialogue:
         if known is None or run.orders[-1] < known:
             return [run]
         assert peer.reader is not None
-        cut = int(np.searchsorted(run.orders, known))
-        after = run.part(cut, len(run.first))
+        cut = int(run.orders.searchsorted(known))
+        after = run.part(cut, len(run.first)) if cut else run
         after.peer_socket_type = peer.reader.socket_type
-        return [run.part(0, cut), after] if cut else [after]
+        return [run.part(0, cut), after] if cut else [run]
