@@ -119,7 +119,7 @@ class Flows:
                 side.pieces += directions.rows_of(way)
                 side.next = (side.next + octets) % MODULUS
                 side.delivered += octets
-                side.counts.captured += octets
+                side.captured += octets
             side.acknowledged = directions.acknowledgment[way]
         for side, way in sorted(ways, key=lambda each: directions.fin_row[each[1]]):
             if directions.fin_row[way] >= 0:
@@ -203,7 +203,7 @@ class Flows:
         if side.ended and peer.ended:
             self._close(connection, index, "fin", connection.closed_by)
             return
-        if not (side.waiting or peer.waiting):
+        if not (side.waits or peer.waits):
             side.resume_plain()
             peer.resume_plain()
 
@@ -214,7 +214,7 @@ class Flows:
         gained = distance(side.plain, side.next)
         side.next = side.plain
         side.delivered += gained
-        side.counts.captured += gained
+        side.captured += gained
         side.plain = -1
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:

@@ -95,7 +95,7 @@ def count(dialogue: Dialogue) -> None:
         sums.gaps += stream.lost_octets
         sums.undissected += stream.undissected
         sums.units += stream.end - stream.lost_octets - stream.undissected
-        sums.captured += tcp.counts.captured
-        sums.repeated += tcp.counts.repeated
-        sums.conflicting += tcp.counts.conflicting
-        sums.late += tcp.counts.late
+        sums.captured += tcp.captured
+        sums.repeated += tcp.repeated
+        sums.conflicting += tcp.conflicting
+        sums.late += tcp.late

@@ -76,14 +76,24 @@ class Hole:
     ordinal: int
 
 
-@dataclass(slots=True)
-class OctetCounts:
-    """Captured TCP payload octets of one side that never reached its stream."""
+class Behind:
+    """What a side needs from its first hole on: the segments behind it, and what tells how long to wait for it."""
 
-    captured: int = 0
-    repeated: int = 0
-    conflicting: int = 0
-    late: int = 0
+    __slots__ = ("acknowledged_long", "declared", "marks", "octets", "packets", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+        """Segments behind the hole, by position; they never overlap."""
+        self.octets = 0
+        """How many they carry."""
+        self.packets = 0
+        """Packets of the connection while segments waited."""
+        self.marks: list[Mark] = []
+        """How far the other side had acknowledged, packet by packet, for as long as a hole may still be filled."""
+        self.acknowledged_long = 0
+        """Stream offset up to which it had acknowledged when that time was over."""
+        self.declared: list[tuple[int, int]] = []
+        """The last holes that were given up: stream offsets."""
 
 
 class WaitingOctets:
@@ -104,27 +114,25 @@ class TcpSide:
 
     __slots__ = (
         "acknowledged",
-        "acknowledged_long",
         "begun",
+        "behind",
+        "captured",
+        "conflicting",
         "connection",
-        "counts",
-        "declared",
         "delivered",
         "ended",
         "finish",
         "holes",
         "initial",
         "key",
-        "marks",
+        "late",
         "next",
         "number",
         "peer",
         "pieces",
         "plain",
+        "repeated",
         "seen",
-        "waiting",
-        "waiting_octets",
-        "watched",
     )
 
     def __init__(self, connection: Connection, number: int, key: bytes) -> None:
@@ -145,19 +153,18 @@ class TcpSide:
         self.holes: list[Hole] = []
         self.delivered = 0
         """Stream offset of `next` (octets and holes in front of it)."""
-        self.waiting: list[Waiting] = []
-        self.waiting_octets = 0
-        self.watched = 0
-        """Packets of the connection since this side has holes."""
-        self.marks: list[Mark] = []
-        """How far the other side had acknowledged, packet by packet, for as long as a hole may still be filled."""
-        self.acknowledged_long = 0
-        """Stream offset up to which it had acknowledged when that time was over."""
-        self.declared: list[tuple[int, int]] = []
+        self.behind: Behind | None = None
+        """None while the side never had a hole."""
         self.finish: int | None = None
         """Stream offset at which the side's FIN stands."""
         self.ended = False
-        self.counts = OctetCounts()
+        self.captured = self.repeated = self.conflicting = self.late = 0
+        """Captured payload octets, and those of them that never reached the stream."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether segments wait behind a hole."""
+        return self.behind is not None and bool(self.behind.waiting)
 
     def resume_plain(self) -> None:
         """Let the next octets come on the plain way, if this side can say which those are."""
@@ -232,11 +239,11 @@ class Reassembler:
         """Take the payload of entry `index`, whatever its place in the stream."""
         start, stop = self.starts[index], self.stops[index]
         missing = self.cut.get(index, 0)
-        side.counts.captured += stop - start
-        if side.next < 0 or not (side.begun or side.delivered or side.waiting):
+        side.captured += stop - start
+        if side.next < 0 or not (side.begun or side.delivered or side.waits):
             side.next = sequence
         ahead = distance(sequence, side.next)
-        if ahead == 0 and not side.waiting:
+        if ahead == 0 and not side.waits:
             if start < stop:
                 self._deliver(side, index, stop - start)
             if missing:
@@ -257,11 +264,12 @@ class Reassembler:
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
         """Count octets that lie in front of `next`: late where they belong to a declared hole, else repeated."""
         stop = position + length
-        late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in side.declared if end > position)
+        declared = side.behind.declared if side.behind is not None else ()
+        late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)
         if position < 0:  # in front of the first octet of a stream whose start was not captured
             late += min(length, -position)
-        side.counts.late += late
-        side.counts.repeated += length - late
+        side.late += late
+        side.repeated += length - late
 
     def _deliver(self, side: TcpSide, row: int, length: int) -> None:
         side.pieces.append(row)
@@ -272,15 +280,17 @@ class Reassembler:
     def _hole(self, side: TcpSide, octets: int, reason: str, index: int) -> None:
         ordinal = self.first_ordinal + index
         side.holes.append(Hole(len(side.pieces), octets, reason, self.packets[index], self.times[index], ordinal))
-        side.declared.append((side.delivered, side.delivered + octets))
-        del side.declared[:-REMEMBERED_HOLES]
+        side.behind = side.behind or Behind()
+        side.behind.declared.append((side.delivered, side.delivered + octets))
+        del side.behind.declared[:-REMEMBERED_HOLES]
         self.touched[side.connection] = None
         side.next = (side.next + octets) % MODULUS
         side.delivered += octets
 
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, index: int) -> None:
         """Keep what is new of a segment, so that the waiting segments never overlap."""
-        waiting = side.waiting
+        behind = side.behind = side.behind or Behind()
+        waiting = behind.waiting
         packet, time = self.packets[index], self.times[index]
         place = bisect_right(waiting, position, key=_position)
         if place and waiting[place - 1].position + len(waiting[place - 1].octets) > position:
@@ -297,28 +307,31 @@ class Reassembler:
                 held.octets[position - held.position : shared - held.position]
                 == octets[position - begin : shared - begin]
             ):
-                side.counts.repeated += shared - position
+                side.repeated += shared - position
             else:
-                side.counts.conflicting += shared - position
+                side.conflicting += shared - position
             position = shared
             place += 1
         if position < stop or missing:
             fresh.append(Waiting(position, octets[position - begin :], missing, packet, time))
         for segment in fresh:
             insort(waiting, segment, key=_position)
-            side.waiting_octets += len(segment.octets)
+            behind.octets += len(segment.octets)
             self.waiting.total += len(segment.octets)
         if waiting:
             self.waiting.sides.setdefault(side)
 
     def _drain(self, side: TcpSide, index: int) -> None:
         """Deliver what waited and is next now."""
-        waiting = side.waiting
+        behind = side.behind
+        if behind is None:
+            return
+        waiting = behind.waiting
         count = 0
         while count < len(waiting) and waiting[count].position <= side.delivered:
             segment = waiting[count]
             count += 1
-            side.waiting_octets -= len(segment.octets)
+            behind.octets -= len(segment.octets)
             self.waiting.total -= len(segment.octets)
             if segment.octets:
                 start = len(self.captured) + len(self.extra)
@@ -332,39 +345,42 @@ class Reassembler:
         del waiting[:count]
         if not waiting:
             self.waiting.sides.pop(side, None)
-            side.marks.clear()
+            behind.marks.clear()
 
     def wait_for_end(self, side: TcpSide, index: int) -> None:
         """A FIN stands behind octets that are not there: wait for them as for any hole."""
         assert side.finish is not None
         end = Waiting(side.finish, b"", 0, self.packets[index], self.times[index])
-        insort(side.waiting, end, key=_position)
+        side.behind = side.behind or Behind()
+        insort(side.behind.waiting, end, key=_position)
         self.waiting.sides.setdefault(side)
 
     def declare(self, side: TcpSide, reason: str, index: int) -> None:
         """Give up the octets in front of the first waiting segment of `side`."""
-        self._hole(side, side.waiting[0].position - side.delivered, reason, index)
+        assert side.behind is not None
+        self._hole(side, side.behind.waiting[0].position - side.delivered, reason, index)
         self._drain(side, index)
 
     def weigh(self, side: TcpSide, index: int) -> None:
         """Apply the waiting limits to `side` after a packet of its connection (entry `index`)."""
-        if not side.waiting:
+        behind = side.behind
+        if behind is None or not behind.waiting:
             return
-        marks, now = side.marks, int(self.clock[index])
-        side.watched += 1
+        marks, now = behind.marks, int(self.clock[index])
+        behind.packets += 1
         acknowledged = (
             side.delivered + distance(side.peer.acknowledged, side.next) if side.peer.acknowledged >= 0 else 0
         )
         if not marks or acknowledged > marks[-1].position:
-            marks.append(Mark(acknowledged, side.watched, now))
-        while side.watched - marks[0].packets >= HOLE_PACKETS or now - marks[0].time >= HOLE_TIME:
-            side.acknowledged_long = max(side.acknowledged_long, marks[0].position)
+            marks.append(Mark(acknowledged, behind.packets, now))
+        while behind.packets - marks[0].packets >= HOLE_PACKETS or now - marks[0].time >= HOLE_TIME:
+            behind.acknowledged_long = max(behind.acknowledged_long, marks[0].position)
             del marks[0]
             if not marks:
                 break
-        if side.waiting_octets > SIDE_OCTETS or len(side.waiting) > SIDE_SEGMENTS:
+        if behind.octets > SIDE_OCTETS or len(behind.waiting) > SIDE_SEGMENTS:
             self.declare(side, "limit of waiting octets", index)
-        while side.waiting and side.acknowledged_long > side.delivered:
+        while behind.waiting and behind.acknowledged_long > side.delivered:
             self.declare(side, "acknowledged by the receiver", index)
 
     def weigh_all(self, index: int) -> None:
@@ -374,7 +390,7 @@ class Reassembler:
 
     def give_up(self, side: TcpSide, index: int) -> None:
         """The side ended: what waits is delivered behind its holes."""
-        while side.waiting:
+        while side.waits:
             self.declare(side, "end of the connection", index)
 
 
