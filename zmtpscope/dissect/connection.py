@@ -60,6 +60,8 @@ class Connection:
 
     def forced(self) -> DecodeAs | None:
         """What the user said of this connection, if anything."""
+        if not self.options.decode_as:
+            return None
         ports = int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
         return next((rule for rule in self.options.decode_as if rule.matches(self.number, ports)), None)
 
