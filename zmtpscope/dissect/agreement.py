@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WAIT_LIMIT = 3_000_000_000
 """How many nanoseconds of capture time the octets of one side wait for the version of the other."""
 
-SILENT_FORMS = (Form.NOTHING, Form.WAIT, Form.ALIEN)
+SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
 EAGER = 1024
 """Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
 
@@ -181,7 +181,7 @@ class Agreement:
         if decision.version is not None or not any(stream.lost_greeting() for stream in dialogue.streams):
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self.version = decision.version
-        if any(form not in SILENT_FORMS for form in decision.forms):
+        if not SILENT_FORMS.issuperset(decision.forms):
             dialogue.identified = True
         for side, stream in enumerate(dialogue.streams):
             if stream.mode is not Mode.NEGOTIATING:

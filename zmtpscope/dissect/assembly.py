@@ -14,7 +14,7 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, segments_at
 from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
-from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
+from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Regime
 
@@ -49,6 +49,8 @@ class Context:
 class Assembly:
     """The messages of one side."""
 
+    carried = NO_FRAMES
+    """The frames of the message under way."""
     message_start = Arrival(0, 0, 0)
     """The segment with the first octet of the message under way."""
     frame_start = Arrival(0, 0, 0)
@@ -65,7 +67,6 @@ class Assembly:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.carried = FrameColumns()
         self.recent_sizes: list[int] = []
         """The sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageRun] = []
@@ -135,7 +136,7 @@ class Assembly:
             self.damaged = kept, base
 
     def _drop(self, count: int) -> None:
-        self.carried = behind(self.carried, count) if count < len(self.carried) else FrameColumns()
+        self.carried = behind(self.carried, count) if count < len(self.carried.offsets) else NO_FRAMES
         self.frames_told = max(0, self.frames_told - count)
 
     def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:

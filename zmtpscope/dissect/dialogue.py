@@ -76,7 +76,8 @@ class Dialogue:
         for side in (0, 1):
             if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
                 self.note(side, Finding("ZMTP-CONN-02"), arrival)
-        whole = not any(stream.lost_octets for stream in self.streams) and all(tcp.begun for tcp in connection.tcp)
+        (first, second), (one, other) = self.streams, connection.tcp
+        whole = one.begun and other.begun and not (first.lost_octets or second.lost_octets)
         if connection.close_how in ("fin", "rst") and whole:
             self.relations.weigh()
             self.relations.close(arrival, connection.closed_by)

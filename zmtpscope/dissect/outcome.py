@@ -61,8 +61,7 @@ def handshake(dialogue: Dialogue) -> str:
     decision = dialogue.agreement.decision
     if decision is None:
         return "unseen"
-    greeted = any(form not in SILENT_FORMS for form in decision.forms)
-    if not greeted and not any(tcp.begun for tcp in dialogue.connection.tcp):
+    if SILENT_FORMS.issuperset(decision.forms) and not any(tcp.begun for tcp in dialogue.connection.tcp):
         return "unseen"
     readers = [stream.reader for stream in dialogue.streams if stream.reader is not None]
     if any(reader.error_seen for reader in readers):

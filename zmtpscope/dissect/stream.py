@@ -374,7 +374,8 @@ class SideStream:
             self.settled = max(self.settled, arrival.ordinal)
             if ended and not self.lost_octets:
                 reader.finish(self.end)
-                self._tell(b"".join(self.kept))
+                if reader.events:
+                    self._tell(b"".join(self.kept))
             self.undissected += max(0, self.end - reader.position)
             self._give_up_message()
         self.mode = Mode.OPAQUE

@@ -57,6 +57,10 @@ class FrameColumns:
         return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))
 
 
+NO_FRAMES = FrameColumns()
+"""For all who have none; nothing is ever added to it."""
+
+
 class Greeting(NamedTuple):
     """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False where the stream ends inside it."""
 

@@ -15,7 +15,18 @@ from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, Kind
-from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SUBSCRIBE, Command, Event, Fields, FrameColumns, Greeting, Remark
+from zmtpscope.zmtp.events import (
+    CANCEL,
+    ENCRYPTED,
+    NO_FRAMES,
+    SUBSCRIBE,
+    Command,
+    Event,
+    Fields,
+    FrameColumns,
+    Greeting,
+    Remark,
+)
 from zmtpscope.zmtp.framing import (
     COMMAND,
     HABITUAL_FLAGS_1,
@@ -178,9 +189,12 @@ class SideReader:
 
     def take(self) -> tuple[FrameColumns, list[Event]]:
         """The rows and events since the last call."""
-        taken = self.frames, self.events
-        self.frames, self.events = FrameColumns(), []
-        return taken
+        frames, events = self.frames, self.events
+        self.events = []
+        if not frames.offsets:
+            return NO_FRAMES, events
+        self.frames = FrameColumns()
+        return frames, events
 
     def resume(self, offset: int) -> None:
         """Octets were lost; the next unit begins at `offset`. An open message is given up."""
