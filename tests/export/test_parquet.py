@@ -15,9 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.readings import CAPTURES
+from zmtpscope.capture import open_captures
 from zmtpscope.cli import run
+from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export import parquet
 from zmtpscope.export.arrow import arrow_schema
+from zmtpscope.export.files import OutputFile
+from zmtpscope.export.tables import by_type
 from zmtpscope.records import RECORDS
 
 PUBSUB, MANY = CAPTURES / "patterns" / "pubsub.pcap", CAPTURES / "patterns" / "many-small.pcap"
@@ -101,13 +105,17 @@ def groups(path: pathlib.Path) -> list[int]:
     return [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
 
 
-def test_a_row_group_ends_with_its_number_of_rows(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("parts", [2, parquet.MOST_PARTS])
+def test_a_row_group_ends_with_its_number_of_rows(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, parts: int
+) -> None:
     monkeypatch.setattr(parquet, "GROUP_ROWS", 300)
+    monkeypatch.setattr(parquet, "MOST_PARTS", parts)
     assert run(["export", str(MANY), "-o", str(tmp_path), "--format", "parquet"]) == 0
     *full, last = groups(tmp_path / "messages.parquet")
     assert set(full) == {300}
     assert 0 < last <= 300
-    assert run(["export", str(MANY), "-o", str(tmp_path)]) == 0
+    assert run(["export", str(MANY), "-o", str(tmp_path)]) == 0  # JSON lines, to compare with
     lines = [json.loads(line) for line in (tmp_path / "messages.jsonl").read_text().splitlines()]
     assert pq.read_table(tmp_path / "messages.parquet")["offset"].to_pylist() == [line["offset"] for line in lines]
 
@@ -116,3 +124,26 @@ def test_a_row_group_ends_with_its_octets(tmp_path: pathlib.Path, monkeypatch: p
     monkeypatch.setattr(parquet, "GROUP_OCTETS", 1)
     assert run(["export", str(PUBSUB), str(MANY), "-o", str(tmp_path), "--format", "parquet"]) == 0
     assert len(groups(tmp_path / "messages.parquet")) > 1  # a batch is the least
+
+
+def test_rows_that_come_one_by_one_wait_without_the_weight_of_a_batch(tmp_path: pathlib.Path) -> None:
+    """As in a large capture whose blocks have a message or a gap at most."""
+    _, greetings = next(
+        part
+        for batch in Analyser().run(open_captures([str(PUBSUB)]))
+        for part in by_type(batch)
+        if part[0] == "greeting"
+    )
+    one = Batch(greetings.files, records=greetings.records[:1])
+    file = OutputFile(tmp_path / "greetings.parquet")
+    file.open()
+    table = parquet.ParquetTable(file, "greeting", tuple(field.name for field in RECORDS["greeting"].fields), Options())
+    before = pa.total_allocated_bytes()
+    for _ in range(50 * parquet.MOST_PARTS):
+        table.add(one)
+    waiting = pa.total_allocated_bytes() - before
+    table.close()
+    file.finish()
+    file.commit()
+    assert pq.read_table(file.target).num_rows == table.rows == 50 * parquet.MOST_PARTS
+    assert waiting / table.rows < 500

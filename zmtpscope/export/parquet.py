@@ -15,6 +15,9 @@ GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
 """A row group ends with the rows that reach one of these; the second counts what the rows take in memory."""
 
+MOST_PARTS = 64
+"""So many batches wait side by side; then they become one, since a batch of few rows is mostly its own weight."""
+
 
 class ParquetTable:
     """One record type as Parquet. What waits for a row group to be full is held as Arrow batches."""
@@ -25,6 +28,7 @@ class ParquetTable:
         self._schema = arrow_schema(record, columns)
         self._options = options
         self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_octets = 0
         leaves = [leaf for field in self._schema for leaf in _leaves(field.name, field.type)]
         self._writer = pq.ParquetWriter(
             pa.PythonFile(file, "w"),
@@ -41,22 +45,31 @@ class ParquetTable:
         """Take in the records of a batch; write row groups that are full."""
         rows = arrow_batch(batch, self._record, self._schema, self._options)
         self.rows += rows.num_rows
-        self._waiting.append(rows)
-        while sum(part.num_rows for part in self._waiting) >= GROUP_ROWS:
-            self._write(GROUP_ROWS)
-        if sum(part.nbytes for part in self._waiting) >= GROUP_OCTETS:
-            self._write(GROUP_ROWS)
+        self._wait(rows)
+        while self._waiting_rows >= GROUP_ROWS:
+            self._write()
+        if self._waiting_octets >= GROUP_OCTETS:
+            self._write()
 
     def close(self) -> None:
         """Write what waits, and the end of the file."""
         if self._waiting:
-            self._write(GROUP_ROWS)
+            self._write()
         self._writer.close()
 
-    def _write(self, rows: int) -> None:
+    def _write(self) -> None:
         table = pa.Table.from_batches(self._waiting, self._schema)
-        self._writer.write_table(table.slice(0, rows))
-        self._waiting = table.slice(rows).to_batches()
+        self._writer.write_table(table.slice(0, GROUP_ROWS))
+        self._waiting, self._waiting_rows, self._waiting_octets = [], 0, 0
+        for rows in table.slice(GROUP_ROWS).to_batches():
+            self._wait(rows)
+
+    def _wait(self, rows: pa.RecordBatch) -> None:
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self._waiting_octets += rows.nbytes
+        if len(self._waiting) == MOST_PARTS:
+            self._waiting = pa.Table.from_batches(self._waiting, self._schema).combine_chunks().to_batches()
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
