@@ -92,8 +92,9 @@ class Agreement:
 
     def _step_by_step(self, view: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""
+        pieces, holes = [0, 0], [0, 0]
         for ordinal, side, entry in in_order(self.dialogue.connection.tcp, view):
-            stream, tcp = self.dialogue.streams[side], self.dialogue.connection.tcp[side]
+            stream = self.dialogue.streams[side]
             arrival = Arrival(ordinal, entry.packet, entry.time) if isinstance(entry, Hole) else view.arrival(entry)
             if self.first_octets is None:
                 self.first_octets = arrival
@@ -101,16 +102,18 @@ class Agreement:
                 self.waited = True
                 self.settle(arrival, now=True)
             if isinstance(entry, Hole):
-                tcp.holes.pop(0)
+                holes[side] += 1
                 stream.lose(entry)
             else:
-                del tcp.pieces[0]
-                for hole in tcp.holes:
-                    hole.at -= 1
+                pieces[side] += 1
                 stream.extend(view, [entry])
             self.settle(arrival)
             if self.settled:
-                return
+                break
+        for side, tcp in enumerate(self.dialogue.connection.tcp):
+            del tcp.pieces[: pieces[side]], tcp.holes[: holes[side]]
+            for hole in tcp.holes:
+                hole.at -= pieces[side]
 
     def settle(self, arrival: Arrival, *, now: bool = False, over: bool = False) -> None:
         """Settle the version if the octets that are there allow it.
@@ -230,7 +233,7 @@ def in_order(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView) -> Iterator[tu
     """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
     both: list[tuple[int, int, int | Hole]] = []
     for side, tcp in enumerate(tcp_sides):
-        for entry in entries(list(tcp.pieces), list(tcp.holes)):
+        for entry in entries(tcp.pieces, tcp.holes):
             if isinstance(entry, Hole):
                 both.append((entry.ordinal, side, entry))
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -88,11 +88,12 @@ class Arrivals:
         """The ordinal of that segment."""
         return self.ordinals[min(bisect_right(self.ends, offset), len(self.ends) - 1)]
 
-    def pieces_from(self, offset: int) -> list[tuple[Arrival, int]]:
-        """(segment, offset behind it) of every piece that holds octets from `offset` on."""
-        place = bisect_right(self.ends, offset)
-        columns = (self.ordinals[place:], self.packets[place:], self.times[place:])
-        return list(zip(map(Arrival, *columns), self.ends[place:], strict=True))
+    def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
+        """(segment, offset behind it) of every piece that holds octets of `start..stop`."""
+        rows = slice(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1)
+        return list(
+            zip(map(Arrival, self.ordinals[rows], self.packets[rows], self.times[rows]), self.ends[rows], strict=True)
+        )
 
     def table(self) -> Int64:
         """Ends, ordinals, packets and times of all pieces: four rows, for `segments_at`."""

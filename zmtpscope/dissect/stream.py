@@ -309,20 +309,20 @@ class SideStream:
 
     def _search(self, octets: bytes) -> bytes:
         """Search on, piece by piece as they came. What is to be read once a boundary is found, or left over."""
-        offset = self.end - len(octets)
-        for arrival, end in self.arrivals.pieces_from(offset):
-            piece, octets = octets[: end - offset], octets[end - offset :]
-            offset = end
+        begin = start = self.end - len(octets)
+        for arrival, stop in self.arrivals.pieces_between(begin, self.end):
+            piece = octets[start - begin : stop - begin]
+            start = stop
             results = [(search.feed(piece), search) for search in self.searches]
             found = [(result, search) for result, search in results if result is not None]
             if found:
                 result, search = min(found, key=_offset_of)
                 self._resume(result, search, arrival)
-                return search.octets_from(result.offset) + octets
+                return search.octets_from(result.offset) + octets[stop - begin :]
             if self.reader is None and all(search.exhausted() for search in self.searches):
                 self._give_up_search(arrival)
                 self.mode = Mode.OPAQUE
-                return octets
+                return octets[stop - begin :]
         self.arrivals.trim(self.searches[0].base)
         return b""
 
