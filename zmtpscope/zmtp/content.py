@@ -18,6 +18,9 @@ ENCRYPTING = ("CURVE", "GSSAPI")
 LARGEST_AWAITED_TOPIC = 1 << 16
 """A subscription message of more octets than this is not waited for: its topic is not remembered."""
 
+RULED = SUBSCRIBERS | {"RADIO", "DISH"}
+"""Sender types with a rule for single frames: their frames are read with care."""
+
 MESSAGE_HEAD = 16
 """Octets of a MESSAGE body that hold its name and nonce or token length; no handshake command has a longer name."""
 
@@ -75,3 +78,14 @@ def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:
 def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:
     """The group frame of a RADIO message."""
     fields["group"] = read_group(reader, reader.left)
+
+
+def judge_ruled(reader: Reader, regime: Regime, flags: int, size: int, inside: bool) -> None:
+    """Rules for single frames of SUB, XSUB and RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had MORE."""
+    if regime.socket_type == "RADIO":
+        if inside == bool(flags & MORE):
+            reader.finding("ZMTP31-GROUP-03", reader.unit, 1)
+        elif not inside and size > 255:
+            reader.finding("ZMTP31-GROUP-01", reader.body, size)
+    elif not inside and flags & MORE and size and reader.data[reader.body - reader.base] < 2:
+        reader.finding("ZMTP-SUB-06", reader.unit, 1)

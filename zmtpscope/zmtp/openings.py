@@ -56,7 +56,8 @@ class Opening(NamedTuple):
 
     octets: bytes
     event: Event
-    standing: tuple[Any, ...]
+    standing: dict[str, Any]
+    """Attributes of the side, by name."""
     regimes: tuple[tuple[int, Regime], ...]
     conduct: Conduct
     openings: Openings

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
-from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, Kind
+from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, RULED, Kind
 from zmtpscope.zmtp.events import (
     CANCEL,
     ENCRYPTED,
@@ -43,11 +42,8 @@ from zmtpscope.zmtp.openings import Opening, Openings, may_be_kept
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
-from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
+from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.tally import Tally
-
-RULED = SUBSCRIBERS | {"RADIO", "DISH"}
-"""Sender types with a rule for single frames: their frames are read with care."""
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
 """Findings of sizes behind which there is no next frame."""
@@ -56,6 +52,10 @@ _ZEROS = re.compile(rb"\0+")
 
 OPENINGS: dict[str | None, Openings] = {}
 """Where 3.x sides begin, by the version in force."""
+
+STANDING: tuple[str, ...] = ("position", "regime", "broken", "opaque", "version_announced", "mechanism", "as_server")
+STANDING += ("socket_type", "identity", "_padding", "_scanning")
+"""Attributes that say what greeting and handshake tell of a side, and that hold no object that changes."""
 
 _FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.VERSIONED_1: Framing.V1}
 _SILENT = (Form.NOTHING, Form.WAIT, Form.ALIEN)
@@ -225,41 +225,12 @@ class SideReader:
 
     # Openings
 
-    @property
-    def _standing(self) -> tuple[Any, ...]:
-        """What greeting and handshake tell, and what is no object that changes."""
-        return (
-            self.position,
-            self.regime,
-            self.broken,
-            self.opaque,
-            self.version_announced,
-            self.mechanism,
-            self.as_server,
-            self.socket_type,
-            self.identity,
-            self._padding,
-            self._scanning,
-        )
-
     def _begin_alike(self, openings: Openings, data: bytes, at: int) -> bool:
         """Take over what another side knew behind the unit at `data[at]`; False where none was met that began so."""
         opening = openings.find(data, at)
         if opening is None:
             return False
-        (
-            self.position,
-            self.regime,
-            self.broken,
-            self.opaque,
-            self.version_announced,
-            self.mechanism,
-            self.as_server,
-            self.socket_type,
-            self.identity,
-            self._padding,
-            self._scanning,
-        ) = opening.standing
+        vars(self).update(opening.standing)
         self.regimes = [*opening.regimes]
         self._conduct = opening.conduct.copy()
         self.events.append(opening.event)
@@ -272,7 +243,8 @@ class SideReader:
         event = self.events[-1] if self.events else None
         if len(octets) < self.position - start or event is None or not may_be_kept(event):
             return
-        opening = Opening(octets, event, self._standing, (*self.regimes,), self._conduct.copy(), Openings())
+        standing = {name: getattr(self, name) for name in STANDING}
+        opening = Opening(octets, event, standing, (*self.regimes,), self._conduct.copy(), Openings())
         openings.keep(opening)
         if self.regime.shakes_hands:
             self._openings = opening.openings
@@ -409,7 +381,7 @@ class SideReader:
             elif kind == "group":
                 content.read_group_frame(reader, self.regime, fields)
             if self.regime.socket_type in RULED:
-                self._judge_ruled(reader, flags, size, inside)
+                content.judge_ruled(reader, self.regime, flags, size, inside)
         self.frames.append(reader.unit, reader.body, size, row_flags)
         self.position = reader.body + size
         if reader.findings:
@@ -479,16 +451,6 @@ class SideReader:
         if "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT["MESSAGE"])
         self._conduct.encrypted(reader)
-
-    def _judge_ruled(self, reader: Reader, flags: int, size: int, inside: bool) -> None:
-        """Rules for single frames of SUB, XSUB and RADIO (wire.md 10.2, 10.4)."""
-        if self.regime.socket_type == "RADIO":
-            if inside == bool(flags & MORE):
-                reader.finding("ZMTP31-GROUP-03", reader.unit, 1)
-            elif not inside and size > 255:
-                reader.finding("ZMTP31-GROUP-01", reader.body, size)
-        elif not inside and flags & MORE and size and reader.data[reader.body - reader.base] < 2:
-            reader.finding("ZMTP-SUB-06", reader.unit, 1)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
         """The first message frame of a side without a greeting tells whether its traffic is encrypted (wire.md 9.5)."""
