@@ -15,6 +15,7 @@ from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.tally import STORED
 
 
@@ -37,6 +38,15 @@ def test_p1_chunks(data: st.DataObject, side: Side) -> None:
     assert feed(SideReader(side.form, side.version), side.octets, cuts) == feed(
         SideReader(side.form, side.version), side.octets
     )
+
+
+@pytest.mark.parametrize("socket_type", PEERS)
+def test_p1_frames_of_every_socket_type(socket_type: str) -> None:
+    """P1 where a rule of the sender's type looks into bodies: they may be there or not."""
+    start = build_greeting_3() + command("NULL", "READY", socket_type=socket_type)
+    octets = start + b"\1\5\0abcd" + b"\0\1\1" + b"\0\2\0a" + b"\1\1g" + b"\1\0" + b"\0\1x"
+    whole = feed(SideReader(Form.GREETING_3, "3.1"), octets)
+    assert feed(SideReader(Form.GREETING_3, "3.1"), octets, range(len(start), len(octets))) == whole
 
 
 AFTER_ERROR = Side(

@@ -18,7 +18,7 @@ ENCRYPTING = ("CURVE", "GSSAPI")
 LARGEST_AWAITED_TOPIC = 1 << 16
 """A subscription message of more octets than this is not waited for: its topic is not remembered."""
 
-RULED = SUBSCRIBERS | {"RADIO", "DISH"}
+RULED = SUBSCRIBERS | {"RADIO"}
 """Sender types with a rule for single frames: their frames are read with care."""
 
 MESSAGE_HEAD = 16
