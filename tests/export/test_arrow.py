@@ -15,7 +15,7 @@ from tests.export.test_json_lines import OPTIONS, message_runs
 from tests.readings import CAPTURES
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
-from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_schema, arrow_type
+from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
 from zmtpscope.export.arrow_rows import as_text
 from zmtpscope.export.tables import by_type
 from zmtpscope.export.values import record_values
@@ -30,7 +30,7 @@ def names(record: str) -> list[str]:
 
 
 def table(batch: Batch, record: str, options: Options) -> list[dict[str, Any]]:
-    made = arrow_batch(batch, record, arrow_schema(record, names(record)), options)
+    made = arrow_batch(batch, record, held_schema(record, names(record)), options)
     made.validate(full=True)
     rows: list[dict[str, Any]] = made.to_pylist()
     return rows

@@ -17,7 +17,7 @@ from tests.export.test_arrow import batches
 from tests.readings import CAPTURES
 from zmtpscope.cli import run
 from zmtpscope.dissect import Batch, Options, Record
-from zmtpscope.export.arrow import arrow_batch, arrow_schema
+from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.tables import Tables
 from zmtpscope.export.types import spark_schema, translate
@@ -159,7 +159,7 @@ def parts(draw: st.DrawFn) -> tuple[str, Batch]:
 @given(parts())
 def test_any_records_are_equal(part: tuple[str, Batch]) -> None:
     record, batch = part
-    made = arrow_batch(batch, record, arrow_schema(record, COLUMNS[record]), Options())
+    made = arrow_batch(batch, record, held_schema(record, COLUMNS[record]), Options())
     assert made.to_pylist() == json_rows(record, list(lines(batch, Options())))
 
 

@@ -89,6 +89,14 @@ def test_the_file_has_the_schema_of_the_records(folder: pathlib.Path, record: st
             assert read.field(name).type == expected.field(name).type
 
 
+def test_words_are_text_to_readers(folder: pathlib.Path) -> None:
+    with duckdb.connect() as db:
+        types = {row[0]: row[1] for row in db.execute(f"describe from '{folder / 'messages.parquet'}'").fetchall()}
+    assert types["kind"] == types["conn_id"] == "VARCHAR"
+    assert pl.read_parquet_schema(folder / "messages.parquet")["kind"] == pl.String
+    assert pd.read_parquet(folder / "messages.parquet")["kind"].dtype != "category"
+
+
 def test_columns_are_packed_as_they_should_be(folder: pathlib.Path) -> None:
     group = pq.read_metadata(folder / "messages.parquet").row_group(0)
     columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}

@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 
 from zmtpscope.dissect import Batch, Options
-from zmtpscope.export.arrow_rows import FRAME_COLUMNS, MESSAGE_COLUMNS, FrameRows, MessageRows
+from zmtpscope.export.arrow_rows import FRAME_COLUMNS, MESSAGE_COLUMNS, WORD, WORDS, FrameRows, MessageRows
 from zmtpscope.export.types import translate
 from zmtpscope.export.values import record_values
 from zmtpscope.records import RECORDS
@@ -46,13 +46,21 @@ def arrow_type(type_: str) -> pa.DataType:
 
 
 def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """The schema of a table of a record type with these columns."""
+    """The schema of a table of a record type with these columns, as readers see it."""
     types = {field.name: field.type for field in RECORDS[record].fields}
     return pa.schema([(name, arrow_type(types[name])) for name in columns])
 
 
+def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
+    """The same as `arrow_batch` makes it: rows hold words."""
+    fields = arrow_schema(record, columns)
+    words = WORDS.get(record, frozenset())
+    return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])
+
+
 def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) -> pa.RecordBatch:
-    """The records of a batch, all of which are of one type, in order; the columns that `schema` has."""
+    """The records of a batch, all of which are of one type, in order; `schema` is the `held_schema` of the wanted
+    columns."""
     if record == "message":
         messages = MessageRows(batch.runs, batch.files, options)
         arrays = [MESSAGE_COLUMNS[name](messages) for name in schema.names]

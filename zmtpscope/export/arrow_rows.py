@@ -28,6 +28,16 @@ Bool = NDArray[np.bool_]
 
 UNLIMITED = 2**64 - 1
 
+WORD = pa.dictionary(pa.int32(), pa.string())
+"""Text of which a block has few different values. Rows hold its place among them, which is quicker to make and to
+write than text; written to a file it is text like any other."""
+
+_OF_ALL_ROWS = frozenset({"record", "conn_id", "file", "src_ip", "dst_ip"})
+WORDS = {
+    "message": _OF_ALL_ROWS | {"bodies_kept", "version", "socket_type", "peer_socket_type", "kind", "confidence"},
+    "frame": _OF_ALL_ROWS,
+}
+"""The columns that hold words, of the record types that are rows."""
 
 R = TypeVar("R", MessageRun, FrameRun)
 
@@ -73,16 +83,28 @@ class Rows(Generic[R]):
         """The same value in every row."""
         return pa.repeat(pa.scalar(value, type_), self.count)
 
-    def of_run(self, value_of: Callable[[R], Any], type_: pa.DataType) -> pa.Array:
-        """What all rows of a run share."""
-        return pa.array([value_of(run) for run in self.runs], type_).take(pa.array(self.run_of))
+    def of_run(self, value_of: Callable[[R], int | None]) -> pa.Array:
+        """Integers that all rows of a run share."""
+        return pa.array([value_of(run) for run in self.runs], pa.int64()).take(pa.array(self.run_of))
+
+    def words_of_run(self, value_of: Callable[[R], str | None]) -> pa.Array:
+        """Words that all rows of a run share."""
+        return self.words([value_of(run) for run in self.runs], self.run_of)
+
+    def words(self, values: Sequence[str | None], index: NDArray[Any]) -> pa.Array:
+        """Words: row i has `values[index[i]]`."""
+        different: dict[str, int] = {}  # no value may be twice in a dictionary, nor null
+        codes = [-1 if value is None else different.setdefault(value, len(different)) for value in values]
+        same = len(set(codes)) == 1
+        places = np.full(self.count, codes[0], np.int32) if same else np.array(codes, np.int32)[index]
+        mask = places < 0 if -1 in codes else None
+        return pa.DictionaryArray.from_arrays(pa.array(places, mask=mask), pa.array(list(different), pa.string()))
 
     def file(self) -> pa.Array:
         """`file`: few different ones, next to each other."""
         index = (self.joined("packets") >> FILE_SHIFT)[self.order]
         low, high = int(index.min()), int(index.max())
-        names = pa.array([file_name(name) for name in self.files[low : high + 1]], pa.string())
-        return names.take(pa.array(index - low))
+        return self.words([file_name(name) for name in self.files[low : high + 1]], index - low)
 
     def length(self) -> pa.Array:
         """`length`: null where it is beyond 64 bits with sign."""
@@ -198,7 +220,7 @@ class MessageRows(Rows[MessageRun]):
 
     def bodies_kept(self) -> pa.Array:
         _, whole, some = self.kept
-        return pa.array(["none", "head", "full"], pa.string()).take(pa.array(whole.astype(np.int8) + some))
+        return self.words(["none", "head", "full"], whole.astype(np.int8) + some)
 
     def envelope(self) -> pa.Array:
         """The frames in front of the first empty one, where the socket types tell of an envelope."""
@@ -236,7 +258,7 @@ class MessageRows(Rows[MessageRun]):
         return codes
 
     def kind(self) -> pa.Array:
-        return pa.array(list(KIND_CODES)).take(pa.array(self.kind_codes))
+        return self.words(list(KIND_CODES), self.kind_codes)
 
 
 class FrameRows(Rows[FrameRun]):
@@ -266,28 +288,32 @@ def as_text(octets: pa.Array) -> pa.Array:
     return pa.array([to_text(value) for value in different.dictionary.to_pylist()], pa.string()).take(different.indices)
 
 
-def _of_stream(name: str, type_: pa.DataType) -> Callable[[Any], pa.Array]:
-    return lambda rows: rows.of_run(lambda run: getattr(run.stream, name), type_)
+def _number_of_stream(name: str) -> Callable[[Any], pa.Array]:
+    return lambda rows: rows.of_run(lambda run: getattr(run.stream, name))
 
 
-def _of_run(name: str) -> Callable[[Any], pa.Array]:
-    return lambda rows: rows.of_run(lambda run: getattr(run, name), pa.string())
+def _word_of_stream(name: str) -> Callable[[Any], pa.Array]:
+    return lambda rows: rows.words_of_run(lambda run: getattr(run.stream, name))
+
+
+def _word_of_run(name: str) -> Callable[[Any], pa.Array]:
+    return lambda rows: rows.words_of_run(lambda run: getattr(run, name))
 
 
 def _common(record: str) -> dict[str, Callable[[Any], pa.Array]]:
     return {
         "schema": lambda rows: rows.same(SCHEMA, pa.int64()),
-        "record": lambda rows: rows.same(record, pa.string()),
-        "conn": _of_stream("conn", pa.int64()),
-        "conn_id": _of_stream("conn_id", pa.string()),
-        "side": _of_stream("side", pa.int64()),
+        "record": lambda rows: rows.words([record], rows.run_of),
+        "conn": _number_of_stream("conn"),
+        "conn_id": _word_of_stream("conn_id"),
+        "side": _number_of_stream("side"),
         "ts_ns": lambda rows: rows.ints(rows.joined("times")[rows.order]),
         "file": Rows.file,
         "packet": lambda rows: rows.ints(rows.joined("packets")[rows.order] & PACKET_MASK),
-        "src_ip": _of_stream("src_ip", pa.string()),
-        "src_port": _of_stream("src_port", pa.int64()),
-        "dst_ip": _of_stream("dst_ip", pa.string()),
-        "dst_port": _of_stream("dst_port", pa.int64()),
+        "src_ip": _word_of_stream("src_ip"),
+        "src_port": _number_of_stream("src_port"),
+        "dst_ip": _word_of_stream("dst_ip"),
+        "dst_port": _number_of_stream("dst_port"),
         "source": lambda rows: rows.same(0, pa.int64()),
         "offset": lambda rows: rows.ints(rows.frames.offsets[rows.first]),
         "length": Rows.length,
@@ -302,16 +328,16 @@ MESSAGE_COLUMNS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "bodies_kept": MessageRows.bodies_kept,
     "packet_end": lambda rows: rows.ints(rows.joined("packet_ends")[rows.order] & PACKET_MASK),
     "ts_end_ns": lambda rows: rows.ints(rows.joined("time_ends")[rows.order]),
-    "version": _of_run("version"),
-    "socket_type": _of_run("socket_type"),
-    "peer_socket_type": _of_run("peer_socket_type"),
+    "version": _word_of_run("version"),
+    "socket_type": _word_of_run("socket_type"),
+    "peer_socket_type": _word_of_run("peer_socket_type"),
     "envelope": MessageRows.envelope,
     "topic": MessageRows.topic,
     "kind": MessageRows.kind,
     "decrypted": lambda rows: rows.same(False, pa.bool_()),
     "payload": lambda rows: pa.nulls(rows.count, PAYLOAD),
     "complete": lambda rows: pa.array(rows.joined("complete")[rows.order]),
-    "confidence": _of_run("confidence"),
+    "confidence": _word_of_run("confidence"),
 }
 
 FRAME_COLUMNS: dict[str, Callable[[FrameRows], pa.Array]] = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zmtpscope.dissect import Batch, Options
-from zmtpscope.export.arrow import arrow_batch, arrow_schema
+from zmtpscope.export.arrow import arrow_batch, arrow_schema, held_schema
 from zmtpscope.export.files import OutputFile
 
 GROUP_ROWS = 1 << 16
@@ -25,11 +26,12 @@ class ParquetTable:
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
         self._record = record
-        self._schema = arrow_schema(record, columns)
+        self._schema = held_schema(record, columns)
         self._options = options
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_octets = 0
-        leaves = [leaf for field in self._schema for leaf in _leaves(field.name, field.type)]
+        schema = arrow_schema(record, columns)
+        leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
         self._writer = pq.ParquetWriter(
             pa.PythonFile(file, "w"),
             self._schema,
@@ -39,7 +41,10 @@ class ParquetTable:
             column_encoding={path: "DELTA_BINARY_PACKED" for path, type_ in leaves if type_ == pa.int64()},
             # the least and greatest word of a row group rules out next to no search
             write_statistics=[path for path, type_ in leaves if type_ == pa.int64()],
+            store_schema=False,
         )
+        # what Arrow reads a file by, in its own words: here words are text
+        self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
     def add(self, batch: Batch) -> None:
         """Take in the records of a batch; write row groups that are full."""
@@ -59,7 +64,8 @@ class ParquetTable:
 
     def _write(self) -> None:
         table = pa.Table.from_batches(self._waiting, self._schema)
-        self._writer.write_table(table.slice(0, GROUP_ROWS))
+        # columns of words are written by their places as long as all parts have the same dictionary
+        self._writer.write_table(table.slice(0, GROUP_ROWS).unify_dictionaries())
         self._waiting, self._waiting_rows, self._waiting_octets = [], 0, 0
         for rows in table.slice(GROUP_ROWS).to_batches():
             self._wait(rows)
