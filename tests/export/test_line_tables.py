@@ -6,15 +6,18 @@ import csv
 import io
 import json
 import pathlib
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.export.test_arrow import batches
+from tests.export.test_json_lines import OPTIONS
 from tests.readings import CAPTURES
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.line_tables import FORMULA, CsvTable, JsonLinesTable, json_cell, text_cell
@@ -62,6 +65,43 @@ def test_csv_holds_what_json_lines_do(record: str, tmp_path: pathlib.Path) -> No
     header, *rows = csv.reader(io.StringIO(octets.decode(), newline=""))
     assert header == list(objects[0])
     assert rows == [[cell_of(value) for value in each.values()] for each in objects]
+
+
+class Held:
+    """Takes the place of a file."""
+
+    def __init__(self) -> None:
+        self.octets = b""
+
+    def write(self, octets: bytes) -> None:
+        self.octets += octets
+
+
+def odd(batch: Batch) -> Batch:
+    """The batch with texts that look like the JSON around them, and some that would be formulas."""
+    names = ['","file":"a","packet":1', '{"offset":1,"length":', "=1+1", "", None]
+    types = ['","bodies_kept":"none', "PUB", "@a", ',"version":"\\', None]
+    runs = [
+        replace(run, version=types[-place], peer_socket_type=types[place % len(types)])
+        for place, run in enumerate(batch.runs)
+    ]
+    return Batch([names[len(runs)], names[-len(runs)]], runs=runs)
+
+
+@given(batches().map(odd), st.sampled_from(OPTIONS))
+def test_csv_holds_what_json_lines_do_of_any_messages(batch: Batch, options: Options) -> None:
+    held = Held()
+    table = CsvTable(cast(OutputFile, held), "message", names("message"), options)
+    table.add(batch)
+    _, *rows = csv.reader(io.StringIO(held.octets.decode(), newline=""))
+    objects = [json.loads(line) for line in lines(batch, options)]
+    assert table.rows == len(rows) == len(objects)
+    for row, values in zip(rows, objects, strict=True):
+        for cell, value in zip(row, values.values(), strict=True):
+            if isinstance(value, str):
+                assert cell.removeprefix("'") == safe_text(value)
+            else:
+                assert cell == cell_of(value) or json.loads(cell) == value
 
 
 def test_csv_ends_lines_as_the_standard_has_it(tmp_path: pathlib.Path) -> None:

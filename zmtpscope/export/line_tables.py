@@ -8,17 +8,18 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import orjson
 
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.export.files import OutputFile
-from zmtpscope.export.json_lines import escaped, lines
+from zmtpscope.export.json_lines import escaped, text_of
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import RECORDS
+
+T = TypeVar("T", str, bytes)
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """Characters that make a spreadsheet take text for a formula; the last four are their full-width forms."""
@@ -26,10 +27,10 @@ FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 APOSTROPHE = "'"
 """Stands in front of text that would be a formula, and of text that begins with one: a first one is never data."""
 
-LINE_END = "\r\n"
+LINE_END = b"\r\n"
 
-
-LINES_AT_ONCE = 1000
+LONGEST, MOST = 1000, 1000
+"""Octets of a text whose translation is remembered, and how many of them."""
 
 
 class LineTable:
@@ -45,41 +46,111 @@ class LineTable:
 
     def add(self, batch: Batch) -> None:
         """Write the records of a batch."""
-        written = self._lines(lines(batch, self._options))
-        while some := list(islice(written, LINES_AT_ONCE)):
-            self._file.write(b"".join(some))
-            self.rows += len(some)
+        for text in text_of(batch, self._options):
+            self._file.write(self._translated(text))
+        rows = sum(len(run.orders) for run in batch.runs) + sum(len(run.orders) for run in batch.frame_runs)
+        self.rows += rows + len(batch.records)
 
     def close(self) -> None:
         """Every line is written already."""
 
-    def _lines(self, json_lines: Iterator[bytes]) -> Iterator[bytes]:
+    def _translated(self, json_lines: bytes) -> bytes:
         raise NotImplementedError
+
+    def _wanted(self, line: bytes) -> dict[str, Any]:
+        """The wanted members of a JSON line."""
+        values = orjson.loads(line)
+        return values if self._whole else {name: values[name] for name in self._names}
 
 
 class JsonLinesTable(LineTable):
     """One record type as JSON lines: the lines of `read --json`, or the wanted members of them."""
 
-    def _lines(self, json_lines: Iterator[bytes]) -> Iterator[bytes]:
-        return json_lines if self._whole else map(self._part, json_lines)
+    def _translated(self, json_lines: bytes) -> bytes:
+        return json_lines if self._whole else b"".join(map(self._part, json_lines.splitlines()))
 
     def _part(self, line: bytes) -> bytes:
-        values = orjson.loads(line)
-        return orjson.dumps({name: values[name] for name in self._names}, option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(self._wanted(line), option=orjson.OPT_APPEND_NEWLINE)
 
 
 class CsvTable(LineTable):
-    """One record type as CSV: a header line, then a line for each record."""
+    """One record type as CSV: a header line, then a line for each record.
+
+    Most of a message is as it was in the row above. So the JSON line of a message is cut in front of and behind what
+    differs, first by message and then by packet, and what is left is made into cells once for all rows that share it.
+    """
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         super().__init__(file, record, columns, options)
-        types = {**self._types, "time": "text"}
-        self._cells = [(name, CELLS.get(types[name], json_cell)) for name in self._names]
-        file.write(_line(self._names))
+        texts = Memory(text_cell)
+        self._cell_of: dict[str, Callable[[Any], str]] = {
+            name: texts.__getitem__ if type_ == "text" else CELLS.get(type_, json_cell)
+            for name, type_ in self._types.items()
+        }
+        self._cell_of["time"] = str
+        self._fronts = Memory(self._front)
+        self._backs = Memory(self._back)
+        self._members = Memory(lambda members: self._cells(orjson.loads(b"{%b}" % members)))
+        self._line = self._message if self._whole and record == "message" else self._record
+        file.write(",".join(self._names).encode() + LINE_END)
 
-    def _lines(self, json_lines: Iterator[bytes]) -> Iterator[bytes]:
-        for values in map(orjson.loads, json_lines):
-            yield _line(["" if (value := values[name]) is None else cell(value) for name, cell in self._cells])
+    def _translated(self, json_lines: bytes) -> bytes:
+        return b"".join(map(self._line, json_lines.splitlines()))
+
+    def _record(self, line: bytes) -> bytes:
+        return self._cells(self._wanted(line)) + LINE_END
+
+    def _cells(self, values: dict[str, Any]) -> bytes:
+        cell_of = self._cell_of
+        return ",".join(["" if value is None else cell_of[name](value) for name, value in values.items()]).encode()
+
+    # No text holds what lines are cut at here: a quotation mark in a text has a backslash in front of it.
+
+    def _message(self, line: bytes) -> bytes:
+        front, _, line = line.partition(b',"offset":')
+        offset, _, line = line.partition(b',"length":')
+        sizes, _, line = line.partition(b',"bodies":')
+        bodies, _, back = line.partition(b',"bodies_kept":')
+        return b"%b,%b,%b,%b,%b\r\n" % (
+            self._fronts[front],
+            offset,
+            self._members[b'"length":' + sizes],
+            b"" if bodies == b"null" else b'"%b"' % bodies.replace(b'"', b'""'),
+            self._backs[back],
+        )
+
+    def _front(self, front: bytes) -> bytes:
+        stream, _, front = front.partition(b',"ts_ns":')
+        nanoseconds, _, front = front.partition(b',"time":"')
+        time, _, front = front.partition(b'","file":')
+        file, _, front = front.partition(b',"packet":')
+        packet, _, ends = front.partition(b',"src_ip":')
+        cells = self._members
+        file, ends = cells[b'"file":' + file], cells[b'"src_ip":' + ends]
+        return b"%b,%b,%b,%b,%b,%b" % (cells[stream[1:]], nanoseconds, time, file, packet, ends)
+
+    def _back(self, back: bytes) -> bytes:
+        kept, _, back = back.partition(b',"packet_end":')
+        packet, _, back = back.partition(b',"ts_end_ns":')
+        nanoseconds, _, rest = back.partition(b',"version":')
+        cells = self._members
+        kept, rest = cells[b'"bodies_kept":' + kept], cells[b'"version":' + rest[:-1]]
+        return b"%b,%b,%b,%b" % (kept, packet, nanoseconds, rest)
+
+
+class Memory(dict[T, T]):
+    """Translations of texts, as many as are worth remembering."""
+
+    def __init__(self, translate: Callable[[T], T]) -> None:
+        self._translate: Callable[[T], T] = translate
+
+    def __missing__(self, text: T) -> T:
+        translated: T = self._translate(text)
+        if len(text) <= LONGEST:
+            if len(self) == MOST:
+                self.clear()
+            self[text] = translated
+        return translated
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,7 +186,3 @@ CELLS: dict[str, Callable[[Any], str]] = {
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _line(cells: Iterable[str]) -> bytes:
-    return (",".join(cells) + LINE_END).encode()
