@@ -16,6 +16,7 @@ from tests.dissect.talks import connections, disturbed, hello, message, packets_
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, SYN
 from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
 from zmtpscope.dissect.reassembly import TcpSide
 
@@ -242,9 +243,50 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 
 def kept_octets(side: TcpSide) -> int:
-    """How many octets are held for a side."""
+    """How many octets are held for a side, what is known of frames of the message under way included."""
     dialogue = side.connection.dialogue
-    return 0 if dialogue is None else sum(map(len, dialogue.streams[side.number].kept))
+    if dialogue is None:
+        return 0
+    stream = dialogue.streams[side.number]
+    return sum(map(len, stream.kept)) + FRAME_WEIGHT * stream.assembly.open_frames
+
+
+@pytest.mark.parametrize("options", [Options(), EVERYTHING], ids=["messages", "frames, too"])
+@pytest.mark.parametrize("frames", [99, 100, 101, 250, 300])
+def test_p1_a_message_of_too_many_frames_comes_in_the_same_parts(
+    monkeypatch: pytest.MonkeyPatch, frames: int, options: Options
+) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.assembly.MOST_FRAMES", 100)
+    octets = message(b"before") + message(*[b"%d" % number for number in range(frames)]) + message(b"behind")
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, octets, cuts=range(5, len(octets), 5))
+    talk.close()
+    found = [records(Capture(talk.packets, size), options)[0] for size in (1, 7, 1 << 30)]
+    assert found[0] == found[1] == found[2]
+    messages = [record for record in found[0] if record["record"] == "message"]
+    whole, rest = divmod(frames, 100)
+    parts = [100] * whole + [rest] * bool(rest)
+    assert [record["parts"] for record in messages] == [1, *parts, 1]
+    assert [record["complete"] for record in messages] == [True, *[len(parts) == 1] * len(parts), True]
+
+
+def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 16)
+    talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(8)]
+    for talk in talks:
+        talk.send(0, hello("PUSH"))
+        talk.send(1, hello("PULL"))
+        for _ in range(10):
+            talk.send(0, b"\1\0" * 500)
+    packets = [talk.packets[place] for place in range(len(talks[0].packets)) for talk in talks]
+    analyser = Analyser(Options())
+    for block in Capture(packets, 8):
+        for _ in analyser.take(block):
+            pass
+        held = sum(map(kept_octets, analyser.flows.sides.values()))
+        assert held == analyser.sink.held_octets <= (1 << 16) + 500 * FRAME_WEIGHT
 
 
 def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

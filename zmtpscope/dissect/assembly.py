@@ -19,7 +19,10 @@ from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Regime
 
 MOST_FRAMES = 1 << 20
-"""A message of more frames is told in parts, none of them complete."""
+"""A message of more frames is told in parts of so many, none of them complete, and without bodies."""
+
+FRAME_WEIGHT = 32
+"""Octets that a frame of a message under way takes."""
 
 KNOWN_SIZES = 64
 """How many of a side's last frame sizes count as known to it."""
@@ -89,23 +92,48 @@ class Assembly:
             return
         if before and not context.frames and self._goes_on(columns, context):
             return
-        frames = joined(self.carried, columns) if before else columns
-        self.carried = frames
-        whole = len(frames.offsets)
-        if frames.bodies[-1] + frames.sizes[-1] > context.end:
-            whole -= 1
-        if context.frames:
-            self._tell_frames(before, whole, context)
-        last = ((as_array(frames.flags)[:whole] & (MORE | ENCRYPTED)) != MORE).nonzero()[0]
-        if len(last):
-            self._take_messages(before, last, True, context)
-            self._drop(int(last[-1]) + 1)
-            before = 0
+        self.carried = joined(self.carried, columns) if before else columns
+        while self.carried.offsets:
+            told, in_parts = self._take_whole(before, context)
+            if told:
+                before = 0
+            if not in_parts:
+                break
         if self.carried.offsets:
             if not before:
                 self.message_start = context.arrivals.at(self.carried.offsets[0])
             if columns.offsets:
                 self.frame_start = context.arrivals.at(self.carried.offsets[-1])
+
+    def _take_whole(self, carried: int, context: Context) -> tuple[bool, bool]:
+        """Take the messages that are whole, up to one that is too long, and a part of that.
+
+        Whether there was any, and whether there was a part: then more may follow.
+        """
+        frames = self.carried
+        whole = len(frames.offsets)
+        if frames.bodies[-1] + frames.sizes[-1] > context.end:
+            whole -= 1
+        last = ((as_array(frames.flags)[:whole] & (MORE | ENCRYPTED)) != MORE).nonzero()[0]
+        in_parts = False
+        if whole >= MOST_FRAMES:
+            begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last of them is not over
+            too_long = (ends - begins >= MOST_FRAMES).nonzero()[0]
+            if len(too_long):
+                in_parts, last = True, last[: too_long[0]]
+                whole = int(begins[too_long[0]]) + MOST_FRAMES
+        if context.frames:
+            self._tell_frames(carried, whole, context)
+        told = bool(len(last))
+        if told:
+            self._take_messages(carried, last, True, context)
+            self._drop(int(last[-1]) + 1)
+        if in_parts:
+            self.damaged = b"", context.end  # so none of its bodies is kept, nor is what follows complete
+            self._take_messages(0 if told else carried, np.array([MOST_FRAMES - 1]), False, context)
+            self._drop(MOST_FRAMES)
+            self.damaged = b"", context.end
+        return told or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
         """Whether the message under way is not over with these frames; they are carried with it then, in place."""
@@ -114,12 +142,11 @@ class Assembly:
         ends = (as_array(columns.flags) & (MORE | ENCRYPTED)) != MORE
         if waits or (not carried.flags[-1] & MORE) or ends.any():
             return waits and not columns.offsets
+        if len(carried.offsets) + len(columns.offsets) >= MOST_FRAMES:
+            return False
         for column, more in zip(columns_of(carried), columns_of(columns), strict=True):
             column += more
         self.frame_start = context.arrivals.at(carried.offsets[-1])
-        if len(carried.offsets) > MOST_FRAMES:
-            self.give_up(context)
-            self.damage(b"", context.end)
         return True
 
     def give_up(self, context: Context) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
-from zmtpscope.dissect.assembly import Assembly, Context
+from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.dialogue import Dialogue
 
 ALL_HELD = 256 << 20
-"""What all sides together may hold; where that is reached, bodies of messages under way are let go."""
+"""What all sides together may hold; where that is reached, bodies of messages under way are let go, and messages of
+several frames told as far as they came."""
 
 HEADERS = 64
 """Octets allowed per frame for its header, where the size of a message under way is compared with the body limit."""
@@ -151,6 +152,10 @@ class SideStream:
         rest = data[base - self.kept_base :]
         self._hold([rest] if rest else [])
         self.kept_base = base
+        if self.dialogue.sink.held_octets > ALL_HELD and self.assembly.open_frames > 1:
+            self.assembly.give_up(self._context(rest))
+            self.assembly.damage(b"", self.end)
+            self._hold(self.kept)
         return b""
 
     def _tell(self, data: bytes) -> None:
@@ -180,8 +185,8 @@ class SideStream:
         return under_way <= options.body_limit + HEADERS * self.assembly.open_frames and under_way + others <= ALL_HELD
 
     def _hold(self, kept: list[bytes]) -> None:
-        """Hold these octets, from `kept_base` on, and no others."""
-        octets = sum(map(len, kept)) if kept else 0
+        """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
+        octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self.assembly.open_frames
         self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
