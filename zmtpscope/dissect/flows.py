@@ -147,7 +147,7 @@ class Flows:
                 turns.pop()[1]()
             key, length = keys[flow], stops[index] - starts[index]
             side = look_up(key)
-            if side is None or sequence != side.plain or flags & ODD:
+            if side is None or sequence != side.plain or flags & ODD or not flags & ACK:
                 self.odd(index, key, sequence, acknowledgment, flags, length)
                 continue
             side.acknowledged = acknowledgment
