@@ -148,6 +148,14 @@ def test_a_file_that_is_there_is_overwritten_by_force_only(zmtpscope: Run, out: 
     assert len((out / "messages.jsonl").read_text().splitlines()) == 19
 
 
+def test_a_directory_in_the_way_is_said_before_anything_is_written(zmtpscope: Run, out: pathlib.Path) -> None:
+    (out / "messages.jsonl").mkdir(parents=True)
+    code, _, err = zmtpscope("export", PUBSUB, "-o", out, "--force")
+    assert code == 1
+    assert "messages.jsonl: Is a directory" in err
+    assert names(out) == ["messages.jsonl"]
+
+
 USAGE = [
     (["export", PUBSUB], "'-o'"),
     (["export", "-o", "DIR"], "name a capture to read"),

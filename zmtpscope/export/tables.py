@@ -78,9 +78,11 @@ class Tables:
     def _refuse_to_overwrite(self) -> None:
         if self.directory.exists() and not self.directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory))
-        for record in () if self._force else self._selection:
+        for record in self._selection:
             path = self.path(record)
-            if os.path.lexists(path):
+            if path.is_dir():  # which no file can take the place of
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            if os.path.lexists(path) and not self._force:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
     def __enter__(self) -> Tables:
