@@ -241,7 +241,7 @@ class SideReader:
         """Keep what is known behind the unit just read, which had these octets, for sides that begin alike."""
         self._openings = None
         event = self.events[-1] if self.events else None
-        if len(octets) < self.position - start or event is None or not may_be_kept(event):
+        if len(octets) < self.position - start or event is None or event.start != start or not may_be_kept(event):
             return
         standing = {name: getattr(self, name) for name in STANDING}
         opening = Opening(octets, event, standing, (*self.regimes,), self._conduct.copy(), Openings())
