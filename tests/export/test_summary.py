@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections import Counter
 
 import pytest
 
@@ -51,6 +52,12 @@ def test_findings_are_counted_from_the_worst_to_the_most_normal() -> None:
 
 def test_a_command_without_a_name_is_counted_in_words() -> None:
     assert quiet("security/gssapi.pcap")["commands"] == "INITIATE: 2, without a name: 1"
+
+
+def test_words_of_equal_count_stand_in_the_order_of_the_alphabet() -> None:
+    summary = Summary(connections=4, versions=Counter({"3.1": 1, "2.0": 2, "1.0": 1}))
+    lines = summary_lines(summary, CaptureStatistics(), [], lambda _, text: text)
+    assert next(line for line in lines if line.startswith("versions")).split(maxsplit=1)[1] == "2.0: 2, 1.0: 1, 3.1: 1"
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _finding_lines(findings: Mapping[tuple[str, str], int], paint: Paint, chat: 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
     """Where every packet and every octet went: the two sums of "nothing lost" for the connections with records."""
-    other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **statistics.other}
+    other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield _line("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
         yield _line("fragments", f"{statistics.fragments_given_up} datagrams were never whole")
@@ -102,8 +102,8 @@ def _line(label: str, text: str) -> str:
 
 
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
-    """`3.1: 12, 2.0: 1`, the most frequent first."""
-    ordered = sorted(counts.items(), key=lambda entry: -entry[1])
+    """`3.1: 12, 2.0: 1`, the most frequent first, those of equal count by word."""
+    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 
 
