@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed, snapped
 from tests.traffic import Capture, Conversation, Packet, records
-from zmtpscope.capture.segments import ACK, SYN
+from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
@@ -119,6 +119,94 @@ def test_p1_a_version_is_settled_by_its_last_octet_however_much_came_before() ->
     assert blocks == whole
     settled = next(record for record in blocks if record.get("id") == "ZMTP-CONN-06")
     assert settled["packet"] == 6
+
+
+def singly(octets: bytes) -> range:
+    """Cuts that make a packet of every octet."""
+    return range(1, len(octets))
+
+
+def with_a_late_syn() -> list[Packet]:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"), cuts=(10, 64))
+    talk.send(1, hello("PULL"))
+    return [*talk.packets[1:6], talk.packets[0], *talk.packets[6:]]
+
+
+def with_a_frame_header_in_front_of_its_body() -> list[Packet]:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, b"\x80\x28" + bytes(40) + message(b"x"), cuts=(12, 30))
+    return talk.packets
+
+
+def with_an_unlikely_padding_and_half_a_start(padding: bytes) -> list[Packet]:
+    talk = Conversation()
+    del talk.packets[0], talk.packets[1]
+    talk.send(1, hello("PULL"))
+    talk.send(0, b"\xff" + padding + hello("PUSH")[9:] + message(b"x"))
+    return talk.packets
+
+
+def with_half_a_start_octet_by_octet() -> list[Packet]:
+    talk = Conversation()
+    del talk.packets[1]
+    talk.send(0, hello("PUSH"))
+    octets = b"\xff" + (1).to_bytes(8) + hello("PULL")[9:]
+    talk.send(1, octets, cuts=singly(octets))
+    return talk.packets
+
+
+def with_half_a_greeting_that_waits() -> list[Packet]:
+    far, second = 1_558_427_520, 1_000_000_000
+    return [
+        Packet(1, 2**32 - 19, 1001, ACK, b"\xff\0\0\0\0"),
+        Packet(1, far, 151, ACK, b"\xff"),
+        Packet(1, 2**32 - 14, 1001, ACK, b"\0\0\0\1\x7f\3\1NU"),
+        Packet(0, 151, far + 1, ACK),
+        Packet(1, far + 9, 151, ACK, b"\x7f\3\1NULL\0", second // 2),
+        Packet(0, 1001, 39, ACK, b"\xff", second // 2),
+        Packet(0, 151, far + 112, ACK, b"", 6 * second),
+        Packet(1, far + 128, 151, FIN | ACK, b"", 7 * second),
+        Packet(0, 151, far + 129, FIN | ACK, b"", 7 * second),
+    ]
+
+
+def with_times_that_run_backwards() -> list[Packet]:
+    talk = Conversation()
+    octets = hello("PUSH")[:40]
+    talk.send(0, octets[:30], cuts=singly(octets[:30]))
+    talk.wait(4_000_000_000)
+    talk.send(0, octets[30:])
+    talk.wait(-4_000_000_000)
+    talk.send(1, hello("PULL"))
+    return talk.packets
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        pytest.param(with_a_late_syn(), id="the SYN comes late"),
+        pytest.param(with_a_frame_header_in_front_of_its_body(), id="a frame comes in pieces"),
+        pytest.param(with_an_unlikely_padding_and_half_a_start(bytes([32, *bytes(6), 18])), id="unlikely padding"),
+        pytest.param(with_half_a_start_octet_by_octet(), id="a signature octet by octet"),
+        pytest.param(with_half_a_greeting_that_waits(), id="half a greeting waits"),
+        pytest.param(with_times_that_run_backwards(), id="times run backwards"),
+    ],
+)
+def test_p1_packets_one_by_one_say_the_same_as_all_at_once(packets: list[Packet]) -> None:
+    for options in (Options(), EVERYTHING):
+        whole, _ = records(Capture(packets), options)
+        blocks, _ = records(Capture(packets, 1), options)
+        assert whole
+        assert blocks == whole
+
+
+def test_a_syn_that_comes_late_begins_no_connection() -> None:
+    for size in (1, 1 << 30):
+        found, _ = records(Capture(with_a_late_syn(), size))
+        assert sum(record["record"] == "connection" for record in found) == 1
 
 
 @given(packets=connections(), data=st.data())

@@ -7,6 +7,7 @@ for the streams (architecture.md, "Outcomes of a read").
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, BlockView
@@ -52,6 +53,8 @@ class Agreement:
         self.first_octets: Arrival | None = None
         self.waited = False
         """A side has waited for the other long enough: what is there decides, if it decides anything."""
+        self.over = False
+        """No more octets will come."""
         self.weighed = [0, 0]
         """How many octets of each side there were when the version was last weighed."""
 
@@ -79,16 +82,22 @@ class Agreement:
                     break
             else:
                 return False
-            if not announces_version_3(prefix):
+            if not announces_version_3(prefix) or (tcp.initial < 0 and not begins_like_a_signature(prefix)):
                 return False
             prefixes.append(prefix)
-        first_time = min(view.times[tcp.pieces[0]] for tcp in self.dialogue.connection.tcp)
         arrival = max(settled_by)
         decision = negotiate(prefixes[0], prefixes[1])
-        if decision is None or arrival.time - first_time >= WAIT_LIMIT:
+        if decision is None or self._one_waits(view, arrival):
             return False
         self._apply(decision, arrival)
         return True
+
+    def _one_waits(self, view: BlockView, last: Arrival) -> bool:
+        """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards."""
+        pieces = [tcp.pieces for tcp in self.dialogue.connection.tcp]
+        latest = min(view.arrival(rows[0]) for rows in pieces).time + WAIT_LIMIT
+        come = (takewhile(lambda row: view.ordinals[row] <= last.ordinal, rows) for rows in pieces)
+        return any(view.times[row] >= latest for rows in come for row in rows)
 
     def _step_by_step(self, view: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""
@@ -122,6 +131,7 @@ class Agreement:
         """
         if self.settled or not (now or over or self._has_news()):
             return
+        self.over = over
         self.weighed = [stream.end for stream in self.dialogue.streams]
         prefixes = [self._prefix(side, arrival) for side in (0, 1)]
         if all(stream.mode is not Mode.NEGOTIATING for stream in self.dialogue.streams):
@@ -197,7 +207,7 @@ class Agreement:
                 continue
             stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)
             for finding in decision.findings[side] if dialogue.identified else ():
-                if finding.id != "ZMTP-CONN-03" or dialogue.connection.ended(side):  # else the file ends
+                if finding.id != "ZMTP-CONN-03" or (self.over and dialogue.connection.ended(side)):  # else it may go on
                     dialogue.note(side, finding, arrival)
 
     def _framings(self) -> tuple[Framing, ...]:
@@ -248,9 +258,8 @@ def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
 
 def begins_like_a_signature(prefix: bytes) -> bool:
     """Whether these first octets can be those of a peer newer than 1.0 (wire.md 9.2): FF, padding, 7F."""
-    if len(prefix) < SIGNATURE:
-        return prefix == b"\xff\x00\x00\x00\x00\x00\x00\x00\x00\x7f"[: len(prefix)]
-    return prefix[0] == 0xFF and prefix[9] == 0x7F and int.from_bytes(prefix[1:9]) <= 256
+    padding = int.from_bytes(prefix[1:9].ljust(8, b"\0"))
+    return prefix[:1] in (b"", b"\xff") and padding <= 256 and prefix[9:10] in (b"", b"\x7f")
 
 
 def announces_a_version(prefix: bytes) -> bool:

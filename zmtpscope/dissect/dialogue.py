@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect import outcome
@@ -19,6 +20,8 @@ from zmtpscope.zmtp.reader import Finding
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection import Connection
+
+NOTHING: Mapping[int, Arrival] = {}
 
 
 class Dialogue:
@@ -104,8 +107,9 @@ class Dialogue:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
         return self.options.records or (stream.reader is not None and stream.reader.socket_type in ROW_RULES)
 
-    def take_event(self, stream: SideStream, event: Event) -> None:
-        """Make records of something that was read, and of what is to be said about it."""
+    def take_event(self, stream: SideStream, event: Event, arrived: Mapping[int, Arrival] = NOTHING) -> None:
+        """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with
+        octets of it that the stream does not remember any more, by stream offset."""
         side = stream.side
         last = max(event.start, min(event.stop, stream.end) - 1)
         ordinal = max(stream.arrivals.ordinal_at(last), stream.settled)
@@ -118,7 +122,7 @@ class Dialogue:
                 stream.type_known = ordinal
         for finding in event.findings:
             at = event.start if finding.start is None else finding.start
-            first = stream.arrivals.at(min(at, stream.end - 1))
+            first = arrived.get(at) or stream.arrivals.at(min(at, stream.end - 1))
             self.teller.finding(side, finding, first, ordinal, unit=event.start)
             record = type(event).__name__.lower().replace("remark", "frame")
             reference = f"{stream.stream.conn_id}/{side}/0/{event.start}/{record}"

@@ -179,10 +179,10 @@ class Flows:
             if peer.next < 0 and opens:  # the first ACK tells the other side's first number; a later one may be beyond
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
-            side.initial = sequence
-            sequence = (sequence + 1) % MODULUS
-            if side.next < 0 or not side.delivered:
-                side.next, side.begun = sequence, True
+            first = (sequence + 1) % MODULUS
+            if side.next < 0 or not side.delivered:  # else it comes late, when much has been decided without it
+                side.initial, side.next, side.begun = sequence, first, True
+            sequence = first
             connection.opened_by = 0
         if side.next < 0:
             side.next = sequence
@@ -218,11 +218,11 @@ class Flows:
         side.plain = -1
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:
-        """A SYN that does not fit what is known of the flow begins a new connection on the same addresses and ports."""
+        """A SYN that does not stand in front of the side's first octet begins a new connection on the same ports."""
         if not flags & SYN or side.initial == sequence:
             return False
         if side.initial < 0:
-            return side.next >= 0 and side.next != (sequence + 1) % MODULUS
+            return side.next >= 0 and (side.next - side.delivered) % MODULUS != (sequence + 1) % MODULUS
         return True
 
     def _open(self, key: bytes, flags: int, index: int) -> TcpSide:

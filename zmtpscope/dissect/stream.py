@@ -71,8 +71,9 @@ class SideStream:
         self.arrivals = Arrivals()
         self.assembly = Assembly(stream)
         self.kept: list[bytes] = []
-        self.held: list[Remark] = []
-        """Remarks about a frame whose octets are not all there yet; they are told with its row."""
+        self.held: list[tuple[Remark, dict[int, Arrival]]] = []
+        """Remarks about a frame whose octets are not all there yet; they are told with its row. With each, by stream
+        offset, the segments with the octets of its findings that have come."""
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
 
@@ -164,7 +165,7 @@ class SideStream:
         columns, events = self.reader.take()
         for event in events:
             if isinstance(event, Remark) and event.frame and event.stop > self.end:
-                self.held.append(event)
+                self.held.append((event, {}))
             else:
                 self.dialogue.take_event(self, event)
         if columns.offsets or self.assembly.open_frames:
@@ -172,6 +173,11 @@ class SideStream:
 
     def _trim_arrivals(self, offset: int) -> None:
         """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
+        for remark, arrived in self.held:
+            for finding in remark.findings:
+                at = remark.start if finding.start is None else finding.start
+                if at < self.end and at not in arrived:
+                    arrived[at] = self.arrivals.at(at)
         if self._keeps_bodies() and self.dialogue.options.details and self.assembly.open_offset is not None:
             offset = min(offset, self.assembly.open_offset)
         self.arrivals.trim(offset)
@@ -290,8 +296,8 @@ class SideStream:
 
     def _release_remarks(self) -> None:
         held, self.held = self.held, []
-        for remark in held:
-            self.dialogue.take_event(self, remark)
+        for remark, arrived in held:
+            self.dialogue.take_event(self, remark, arrived)
 
     def _give_up_message(self) -> None:
         self._release_remarks()
