@@ -133,6 +133,15 @@ def with_a_late_syn() -> list[Packet]:
     return [*talk.packets[1:6], talk.packets[0], *talk.packets[6:]]
 
 
+def with_an_acknowledgment_in_front_of_the_answer() -> list[Packet]:
+    talk = Conversation()
+    talk.send(1, hello("PULL"), cuts=(10,))
+    talk.acknowledge(0)
+    talk.send(0, hello("PUSH"))
+    talk.close()
+    return [talk.packets[0], talk.packets[5], talk.packets[1], *talk.packets[3:5], *talk.packets[6:]]
+
+
 def with_a_frame_header_in_front_of_its_body() -> list[Packet]:
     talk = Conversation()
     talk.send(0, hello("PUSH"))
@@ -188,6 +197,7 @@ def with_times_that_run_backwards() -> list[Packet]:
     "packets",
     [
         pytest.param(with_a_late_syn(), id="the SYN comes late"),
+        pytest.param(with_an_acknowledgment_in_front_of_the_answer(), id="an acknowledgment comes early"),
         pytest.param(with_a_frame_header_in_front_of_its_body(), id="a frame comes in pieces"),
         pytest.param(with_an_unlikely_padding_and_half_a_start(bytes([32, *bytes(6), 18])), id="unlikely padding"),
         pytest.param(with_half_a_start_octet_by_octet(), id="a signature octet by octet"),

@@ -47,6 +47,8 @@ class Directions:
         self.clean: list[bool] = clean.tolist()
         self.segments: list[int] = (last - first + 1).tolist()
         self.first_row: list[int] = order[first].tolist()
+        self.second_row: list[int] = order[np.minimum(first + 1, last)].tolist()
+        """The row of its second segment, that of the first where there is one only."""
         self.first_flags: list[int] = flags[first].tolist()
         self.first_sequence: list[int] = sequences[first].tolist()
         self.octets: list[int] = np.add.reduceat(lengths, first).tolist()
@@ -63,13 +65,14 @@ class Directions:
         return self.rows[self.bounds[direction] : self.bounds[direction + 1]]
 
     def begin_a_connection(self, direction: int, other: int | None) -> bool:
-        """Whether `direction` begins with a SYN that `other` answers, if there is another one yet."""
+        """Whether `direction` begins with a SYN that `other` answers next, if there is another one yet."""
         if self.first_flags[direction] & (SYN | ACK) != SYN:
             return False
         if other is None:
             return self.segments[direction] == 1
         answered = self.first_flags[other] & (SYN | ACK) == SYN | ACK
-        return answered and self.first_row[direction] < self.first_row[other]
+        early = self.segments[direction] > 1 and self.second_row[direction] < self.first_row[other]
+        return answered and self.first_row[direction] < self.first_row[other] and not early
 
     def continues_at(self, direction: int) -> int:
         """The sequence number of the first octet of a direction that is under way, -2 where it begins anew."""
