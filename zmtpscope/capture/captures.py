@@ -56,7 +56,11 @@ class Captures:
         statistics.fragments_given_up = decoder.fragments.given_up
 
 
-def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = 1 << 20) -> Captures:
+BLOCK_SIZE = 2 << 20
+"""Octets: half as many cost a tenth more, since each side is fed more often; twice as many gain next to nothing."""
+
+
+def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
     """Open files, fifos, directories and standard input ("-") for reading, at most `packet_limit` packets in all.
 
     Octets are read about `block_size` at a time; what comes out does not depend on it. Raises `CaptureError` if one of

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 ON_REQUEST = "frame"
 
 
+BLOCK_SIZE = 1 << 20
+"""Octets of a capture at a time: a row group is held beside what a block becomes."""
+
+
 @click.command(short_help="Write captures as tables: JSON lines, CSV or Parquet.")
 @FILES
 @MORE_FILES
@@ -75,7 +79,7 @@ def export(**given: Any) -> int:
     options = analyser_options(given, frames=ON_REQUEST in selection)
     tables = _tables(given, selection, options)
     try:
-        captures = open_captures(paths, packet_limit=given["packets"])
+        captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
         analyser = Analyser(options)
         with tables, Progress(captures.statistics, paths, is_seen()):
             for batch in analyser.run(captures):
