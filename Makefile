@@ -13,7 +13,7 @@ help:
 	@echo "make test     install, lint, types, import contracts, tests"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
-	@echo "make bench    measure beside tshark and a walk in C (a quarter of an hour; QUICK=1: two minutes)"
+	@echo "make bench    measure beside tshark and a walk in C (most of an hour; QUICK=1: some minutes)"
 	@echo "make profile  write docs/performance.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
 

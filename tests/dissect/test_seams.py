@@ -370,6 +370,16 @@ def test_p1_a_message_of_too_many_frames_comes_in_the_same_parts(
     assert [record["complete"] for record in messages] == [True, *[len(parts) == 1] * len(parts), True]
 
 
+def test_p9_a_body_of_any_announced_size_counts_by_the_octets_that_came() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH") + b"\1\x0a" + bytes(10) + b"\2" + ((1 << 63) - 1).to_bytes(8, "big") + b"abc")
+    talk.send(1, hello("PULL"))
+    talk.close()
+    found, analyser = records(Capture(talk.packets))
+    assert [record["bytes_0"] for record in found if record["record"] == "connection"] == [13]
+    assert analyser.summary.body_octets == 13
+
+
 def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 16)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(8)]

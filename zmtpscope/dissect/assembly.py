@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, segments_at
 from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
@@ -114,7 +115,7 @@ class Assembly:
         whole = len(frames.offsets)
         if frames.bodies[-1] + frames.sizes[-1] > context.end:
             whole -= 1
-        last = ((as_array(frames.flags)[:whole] & (MORE | ENCRYPTED)) != MORE).nonzero()[0]
+        last = ends_message(as_array(frames.flags)[:whole]).nonzero()[0]
         in_parts = False
         if whole >= MOST_FRAMES:
             begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last of them is not over
@@ -139,8 +140,7 @@ class Assembly:
         """Whether the message under way is not over with these frames; they are carried with it then, in place."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
-        ends = (as_array(columns.flags) & (MORE | ENCRYPTED)) != MORE
-        if waits or (not carried.flags[-1] & MORE) or ends.any():
+        if waits or (not carried.flags[-1] & MORE) or ends_message(as_array(columns.flags)).any():
             return waits and not columns.offsets
         if len(carried.offsets) + len(columns.offsets) >= MOST_FRAMES:
             return False
@@ -172,8 +172,9 @@ class Assembly:
         self.message_count += len(last)
         self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]
         self.frame_count += count
-        self.body_octets += int(np.add.reduce(as_array(frames.sizes)[:count]))
-        self.body_octets -= max(0, frames.bodies[count - 1] + frames.sizes[count - 1] - context.end)
+        # all but the last body have gone by; that one may be announced and not there, and of any size
+        self.body_octets += int(np.add.reduce(as_array(frames.sizes)[: count - 1]))
+        self.body_octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])
         self.recent_sizes = [*self.recent_sizes, *frames.sizes[max(0, count - KNOWN_SIZES) : count]][-KNOWN_SIZES:]
         if context.messages:
             self._tell_messages(carried, last, complete, context)
@@ -242,8 +243,7 @@ class Assembly:
         if told < carried:  # its header was read before
             packets[0], times[0] = self.frame_start.packet, self.frame_start.time
         orders, _, _ = segments_at(table, bodies + sizes - 1)
-        all_flags = as_array(self.carried.flags)[:whole]
-        begins = np.concatenate(([True], ((all_flags & MORE) == 0)[:-1] | ((all_flags & ENCRYPTED) != 0)[:-1]))
+        begins = np.append(True, ends_message(as_array(self.carried.flags)[: whole - 1]))
         message_of = np.maximum.accumulate(np.where(begins, np.arange(whole), 0))[told:]
         messages = as_array(self.carried.offsets)[message_of]
         for regime, confidence, low, high in slices(context, offsets):
@@ -267,6 +267,12 @@ class Assembly:
                 )
             )
         self.frames_told = whole
+
+
+def ends_message(flags: Int64) -> NDArray[np.bool_]:
+    """Which frames are the last of their message."""
+    ends: NDArray[np.bool_] = (flags & (MORE | ENCRYPTED)) != MORE
+    return ends
 
 
 def as_array(column: array[int]) -> Int64:

@@ -35,6 +35,11 @@ class Connection:
         self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse(key))
         self.tcp[0].peer, self.tcp[1].peer = self.tcp[1], self.tcp[0]
 
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The ports of side 0 and side 1."""
+        return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
+
     def close(self, how: str, closed_by: int | None, arrival: Arrival) -> None:
         """Nothing more will come: "fin", "rst", "open" (the capture ended, or the ports were reused) or "evicted"."""
         self.closed = True
@@ -62,14 +67,13 @@ class Connection:
         """What the user said of this connection, if anything."""
         if not self.options.decode_as:
             return None
-        ports = int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
-        return next((rule for rule in self.options.decode_as if rule.matches(self.number, ports)), None)
+        return next((rule for rule in self.options.decode_as if rule.matches(self.number, self.ports)), None)
 
     def ends(self) -> tuple[Stream, Stream]:
         """What the records of side 0 and of side 1 have in common."""
         size = (len(self.key) - 4) // 2
         here, there = address(self.key[:size]), address(self.key[size : 2 * size])
-        port, other = int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
+        port, other = self.ports
         identity = f"{here} {port} {there} {other} {self.start.time}"
         conn_id = blake2b(identity.encode(), digest_size=8).hexdigest()
         return (

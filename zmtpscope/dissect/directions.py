@@ -7,13 +7,9 @@ nothing was cut off, and each stands where it belongs: a SYN in front, mere ackn
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
-
-MASK = (1 << 32) - 1
-
-Int64 = NDArray[np.int64]
+from zmtpscope.dissect.reassembly import MODULUS
 
 
 class Directions:
@@ -35,7 +31,7 @@ class Directions:
         taken = lengths + syn + fin
         fits = np.empty(len(order), np.bool_)
         fits[0] = True
-        fits[1:] = sequences[1:] == ((sequences[:-1] + taken[:-1]) & MASK)
+        fits[1:] = sequences[1:] == (sequences[:-1] + taken[:-1]) % MODULUS
         fits |= begins
         fits &= begins | ~syn
         fits &= (flags & (RST | CUT) == 0) & (flags & (SYN | ACK) != 0) & (flags & (SYN | FIN) != SYN | FIN)

@@ -26,6 +26,9 @@ MOST_OPEN = 65_536
 REMEMBERED_CLOSED = 16_384
 """How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
 
+Turn = tuple[int, Callable[[], None]]
+"""What is to be done when the rows of a block have come up to this one."""
+
 
 class Flows:
     """All TCP connections that are open, by the key of each direction.
@@ -46,8 +49,6 @@ class Flows:
         self.late = 0
         """Payload octets that came for closed connections."""
         self.reassembler = Reassembler()
-        self.turns: list[tuple[int, Callable[[], None]]] = []
-        """Connections of the block that are taken at once and open or end in it: the row, and what is to be done."""
         self.packet = 0
         self.time = 0
         """The last segment of all."""
@@ -59,18 +60,17 @@ class Flows:
         self.gave_way = []
         if len(block):
             self.packet, self.time = reassembler.packets[-1], reassembler.times[-1]
-            self._take_rows(block, self._take_directions(block, Directions(block)))
+            self._take_rows(block, *self._take_directions(block, Directions(block)))
         return list(reassembler.touched)
 
-    def _take_directions(self, block: SegmentBlock, directions: Directions) -> list[bool]:
-        """The plain way: connections whose directions are clean are taken at once. Which directions are left.
-
-        What opens or ends a connection waits in `turns` until the rows of the others have come up to it.
-        """
+    def _take_directions(self, block: SegmentBlock, directions: Directions) -> tuple[list[bool], list[Turn]]:
+        """The plain way: connections whose directions are clean are taken at once. Which directions are left, and what
+        opens or ends a connection: that waits until the rows of the others have come up to it."""
         keys, sides = block.keys, self.sides
         left = [True] * len(keys)
+        turns: list[Turn] = []
         if len(sides) + 2 * len(keys) > 2 * self.most_open:  # some connection may have to give way in between
-            return left
+            return left, turns
         numbers = dict(zip(keys, range(len(keys)), strict=True))
         for number, key in enumerate(keys):
             if not left[number] or not directions.clean[number]:
@@ -83,7 +83,7 @@ class Flows:
                 if not directions.begin_a_connection(number, other):
                     continue
                 opening = partial(self._open_clean, key, directions, number, other)
-                self.turns.append((directions.first_row[number], opening))
+                turns.append((directions.first_row[number], opening))
             else:
                 ways = [(side, number)] if other is None else [(side, number), (side.peer, other)]
                 if not all(each.plain == directions.continues_at(way) for each, way in ways):
@@ -97,8 +97,8 @@ class Flows:
                 left[other] = False
                 ends.append(directions.fin_row[other])
             if min(ends) >= 0 and (other is not None or (side is not None and side.peer.ended)):
-                self.turns.append((max(ends), partial(self._close_clean, key, max(ends))))
-        return left
+                turns.append((max(ends), partial(self._close_clean, key, max(ends))))
+        return left, turns
 
     def _open_clean(self, key: bytes, directions: Directions, number: int, other: int | None) -> None:
         """Open the connection that direction `number` begins, and take all that the block has of it."""
@@ -133,9 +133,9 @@ class Flows:
         connection = self.sides[key].connection
         self._close(connection, row, "fin", connection.closed_by)
 
-    def _take_rows(self, block: SegmentBlock, left: list[bool]) -> None:
+    def _take_rows(self, block: SegmentBlock, left: list[bool], turns: list[Turn]) -> None:
         """One by one: the segments of the directions that are left, and the turns between them."""
-        turns, self.turns = sorted(self.turns, key=_row_of, reverse=True), []
+        turns.sort(key=_row_of, reverse=True)
         rows = np.array(left)[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
@@ -282,5 +282,5 @@ class Flows:
         return still_open
 
 
-def _row_of(turn: tuple[int, Callable[[], None]]) -> int:
+def _row_of(turn: Turn) -> int:
     return turn[0]

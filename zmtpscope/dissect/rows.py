@@ -11,6 +11,7 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE
 
+REQUESTERS = frozenset({"REQ", "REP"})
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 KINDS = {ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
 
@@ -20,10 +21,14 @@ def kind_of(run: MessageRun, index: int) -> str:
     return KINDS.get(int(run.flags[run.first[index]]) & SPECIAL, "data")
 
 
+def is_enveloped(run: MessageRun) -> bool:
+    """Whether the socket types tell that what stands in front of an empty frame is an envelope (wire.md 10.1)."""
+    return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
+
+
 def envelope_length(run: MessageRun, first: int, last: int) -> int | None:
     """How many frames of a message are envelope, delimiter included; None where nothing tells (wire.md 10.1)."""
-    types = (run.socket_type, run.peer_socket_type)
-    if "REQ" not in types and "REP" not in types:
+    if not is_enveloped(run):
         return None
     for frame in range(first, last):
         if run.sizes[frame] == 0:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import KINDS, PUBLISHERS
+from zmtpscope.dissect.rows import KINDS, PUBLISHERS, is_enveloped
 from zmtpscope.export.values import LARGEST_INT, file_name
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
@@ -224,7 +224,7 @@ class MessageRows(Rows[MessageRun]):
 
     def envelope(self) -> pa.Array:
         """The frames in front of the first empty one, where the socket types tell of an envelope."""
-        enveloped = np.array([bool({"REQ", "REP"} & {run.socket_type, run.peer_socket_type}) for run in self.runs])
+        enveloped = np.array(list(map(is_enveloped, self.runs)))
         type_ = pa.list_(pa.string())
         if not enveloped.any():
             return pa.nulls(self.count, type_)

@@ -20,7 +20,7 @@ from pybase64 import b64encode
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.dissect.rows import PUBLISHERS
+from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
 from zmtpscope.export.values import file_name
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
@@ -88,7 +88,7 @@ class MessageRows:
         self.stop = np.array([run.base + len(run.data) for run in runs])
         self.confidence = np.array([CONFIDENCES.index(run.confidence) for run in runs])
         self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
-        self.enveloped = np.array([bool({"REQ", "REP"} & {run.socket_type, run.peer_socket_type}) for run in runs])
+        self.enveloped = np.array(list(map(is_enveloped, runs)))
         # of each frame
         self.offsets = np.concatenate([run.offsets for run in runs])
         self.bodies = np.concatenate([run.bodies for run in runs])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import PUBLISHERS, kind_of
+from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
@@ -43,7 +43,7 @@ class RunWords:
             self.first: list[int] = run.first.tolist()
             self.last: list[int] = run.last.tolist()
             self.complete: list[bool] = run.complete.tolist()
-            self.enveloped = bool({"REQ", "REP"} & {run.socket_type, run.peer_socket_type})
+            self.enveloped = is_enveloped(run)
             self.simple = not self.enveloped and run.socket_type not in GROUPED
 
     def describe(self, index: int, used: int) -> str:

@@ -42,10 +42,9 @@ class Conduct:
 
     def copy(self) -> Conduct:
         """The same state, to go on from alone."""
-        other = Conduct(self.mechanism, done=self.done)
-        other.role, other.error, other.traffic = self.role, self.error, self.traffic
-        other._step, other._premature = self._step, self._premature
-        other._after_error, other._forgiving = self._after_error, self._forgiving
+        other = Conduct.__new__(Conduct)
+        for name in Conduct.__slots__:
+            setattr(other, name, getattr(self, name))
         return other
 
     def forgive(self) -> None:
