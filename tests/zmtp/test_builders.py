@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.zmtp.sides import feed, trees
 from tests.zmtp.test_vectors import TCP, Vector, side_for
-from zmtpscope.zmtp.commands import COMMANDS, build_command
+from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.framing import LONG, build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
@@ -78,7 +79,7 @@ def test_p4_commands(data: st.DataObject, which: tuple[str, str]) -> None:
 
 def test_every_command_is_tried() -> None:
     """The strategies know every command of the table."""
-    named = {(mechanism, name) for mechanism, commands in COMMANDS.items() if mechanism for name in commands}
+    named = {(row.name, name) for row in MECHANISMS.values() for name in row.commands}
     assert named == set(strategies.COMMAND_FIELDS)
 
 
@@ -150,7 +151,7 @@ def is_canonical(vector: Vector) -> bool:
     """One command with nothing to remark but notes about what it says."""
     expect = vector["expect"]
     names = [field["value"] for field in expect["fields"] if field["name"] == "zmtp.command.name"]
-    known = any(names[:1] == [name] for commands in COMMANDS.values() for name in commands)
+    known = any(names[:1] == [name] for row in MECHANISMS.values() for name in row.commands)
     return known and all(error["severity"] in ("note", "chat") for error in expect["errors"])
 
 

@@ -13,8 +13,6 @@ from zmtpscope.records import RECORDS
 
 SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
-MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
-
 
 LAST_PORT = 65535
 
@@ -72,9 +70,15 @@ def _parse_forced(value: str) -> Forced:
         raise click.BadParameter(f"{selector}=={number}: connections are counted from 1")
     if version is not None and version not in VERSIONS:
         raise click.BadParameter(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
-    if mechanism is not None and mechanism not in MECHANISMS:
-        raise click.BadParameter(f"the mechanism {mechanism!r} is not known; {', '.join(MECHANISMS)} are")
+    if mechanism is not None and mechanism not in (known := _mechanisms()):
+        raise click.BadParameter(f"the mechanism {mechanism!r} is not known; {', '.join(known)} are")
     return Forced(selector, int(number), version, mechanism)
+
+
+def _mechanisms() -> list[str]:
+    from zmtpscope.zmtp.mechanisms import MECHANISMS  # imported where it is asked for: the core takes its time
+
+    return list(MECHANISMS)
 
 
 def parse_select(

@@ -6,18 +6,9 @@ Nothing here looks at the other side; what compares both sides is judged where b
 from __future__ import annotations
 
 from zmtpscope.zmtp.layout import Layout
+from zmtpscope.zmtp.mechanisms import UNSEEN, mechanism_named
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Phase
-
-STEPS: dict[tuple[str, str | None], tuple[str, ...]] = {
-    ("NULL", None): ("READY",),
-    ("PLAIN", "client"): ("HELLO", "INITIATE"),
-    ("PLAIN", "server"): ("WELCOME", "READY"),
-    ("CURVE", "client"): ("HELLO", "INITIATE"),
-    ("CURVE", "server"): ("WELCOME", "READY"),
-    ("GSSAPI", None): ("INITIATE", "READY"),
-}
-"""The handshake commands of each mechanism and role, in order. GSSAPI repeats INITIATE."""
 
 
 class Conduct:
@@ -30,7 +21,7 @@ class Conduct:
     __slots__ = ("_after_error", "_forgiving", "_premature", "_step", "done", "error", "mechanism", "role", "traffic")
 
     def __init__(self, mechanism: str | None, *, done: bool = False) -> None:
-        self.mechanism = mechanism
+        self.mechanism = mechanism_named(mechanism) or UNSEEN
         self.role: str | None = None
         self.done = done
         self.error = False
@@ -72,17 +63,17 @@ class Conduct:
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
-        """A MESSAGE was read. With GSSAPI the first one behind INITIATE wraps READY (wire.md 8.4)."""
+        """A MESSAGE was read. Where it may wrap READY, the first one behind INITIATE does (wire.md 8.4)."""
         if self.error:
             self._judge_after_error(reader)
         self.traffic = True
         if self.done:
             return
-        wraps_ready = self.mechanism == "GSSAPI" and self._step > 0
-        if not wraps_ready and not self._forgiving and not self._premature:
+        wraps_ready = self.mechanism.wraps_ready
+        if not (wraps_ready and self._step > 0) and not self._forgiving and not self._premature:
             self._premature = True
             reader.finding("ZMTP3X-CMD-13", reader.body + 1, 7)
-        self.done = self._forgiving or self.mechanism == "GSSAPI"
+        self.done = self._forgiving or wraps_ready
 
     def _judge_after_error(self, reader: Reader) -> None:
         if not self._after_error:
@@ -92,8 +83,8 @@ class Conduct:
     def _judge_traffic(self, reader: Reader, premature: str) -> None:
         self.traffic = True
         if self.done:
-            if self.mechanism == "CURVE":
-                reader.finding("CURVE-09", reader.unit, _unit_length(reader))
+            if self.mechanism.clear_traffic is not None:
+                reader.finding(self.mechanism.clear_traffic, reader.unit, _unit_length(reader))
         elif self._forgiving:
             self.done = True
         elif not self._premature:
@@ -104,11 +95,12 @@ class Conduct:
         if self.role is None:
             self.role = layout.sender
         if layout.sender != self.role:
-            mine = self.mechanism == "CURVE" and layout.name == "ERROR"
-            reader.finding("CURVE-16" if mine else "ZMTP3X-CMD-12", *reader.name_span)
+            error = layout.name == "ERROR"
+            reader.finding(self.mechanism.error_of_client if error else "ZMTP3X-CMD-12", *reader.name_span)
             return
         if self.done and not self._forgiving:
-            again = self.mechanism == "NULL" and layout.name == "READY" and not self.traffic
+            only_step = self.mechanism.steps.get(self.role) == (layout.name,)
+            again = only_step and not self.traffic
             reader.finding("NULL-01" if again else "ZMTP3X-CMD-07", *reader.name_span)
         elif layout.name != "ERROR":
             self._take_step(reader, layout)
@@ -116,11 +108,11 @@ class Conduct:
         self.done = self.done or layout.last
 
     def _take_step(self, reader: Reader, layout: Layout) -> None:
-        steps = STEPS.get((self.mechanism or "", self.role), ())
+        steps = self.mechanism.steps.get(self.role, ())
         if layout.name not in steps:
             return
         step = steps.index(layout.name)
-        repeated = self.mechanism == "GSSAPI" and step == 0 and self._step == 1
+        repeated = layout.name == self.mechanism.repeated and step + 1 == self._step
         if step != self._step and not repeated and not self._forgiving:
             reader.finding("ZMTP3X-CMD-13", *reader.name_span)
         self._step = step + 1

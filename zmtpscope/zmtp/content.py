@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from zmtpscope.zmtp.commands import COMMANDS
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import COMMAND, MORE
+from zmtpscope.zmtp.mechanisms import mechanism_named
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 
 MESSAGE_NAME = b"\x07MESSAGE"
-ENCRYPTING = ("CURVE", "GSSAPI")
 
 LARGEST_AWAITED_TOPIC = 1 << 16
 """A subscription message of more octets than this is not waited for: its topic is not remembered."""
@@ -28,27 +27,34 @@ MESSAGE_HEAD = 16
 Kind = Literal["data", "command", "encrypted", "subscription", "group"]
 """How a frame body is read.
 
-encrypted: MESSAGE of CURVE or GSSAPI, in a message or command frame (D2); subscription: `01` or `00` and the topic,
-from SUB or XSUB (wire.md 10.2); group: the first frame of a RADIO message (wire.md 10.4).
+encrypted: MESSAGE of a mechanism that seals messages, in a message or command frame (D2); subscription: `01` or `00`
+and the topic, from SUB or XSUB (wire.md 10.2); group: the first frame of a RADIO message (wire.md 10.4).
 """
 
 
 def head_size(regime: Regime) -> int:
     """How many octets of a message frame's body `kind_of` wants to see, where it has them."""
-    if regime.shakes_hands or regime.mechanism in ENCRYPTING:
+    if regime.shakes_hands or seals(regime):
         return MESSAGE_HEAD
     return 1 if regime.socket_type in SUBSCRIBERS else 0
 
 
+def seals(regime: Regime) -> bool:
+    """Whether messages travel inside MESSAGE."""
+    mechanism = mechanism_named(regime.mechanism)
+    return mechanism is not None and mechanism.seals
+
+
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
     """How to read a body of `size` octets that begins with `head`; `inside`: an earlier frame had MORE."""
-    if regime.mechanism in ENCRYPTING and head.startswith(MESSAGE_NAME):
+    sealing = seals(regime)
+    if sealing and head.startswith(MESSAGE_NAME):
         return "encrypted"
     if flags & COMMAND and regime.has_commands:
         return "command"
     if regime.shakes_hands:
         return "command" if _is_handshake_command(regime, head) else "data"
-    if inside or regime.mechanism in ENCRYPTING:
+    if inside or sealing:
         return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):
         return "subscription"
@@ -59,10 +65,10 @@ def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) ->
 
 def _is_handshake_command(regime: Regime, head: bytes) -> bool:
     """Whether a message frame carries what belongs into a command frame (D30)."""
-    commands = COMMANDS.get(regime.mechanism)
-    if not commands or not head:
+    mechanism = mechanism_named(regime.mechanism)
+    if mechanism is None or not head:
         return False
-    layout = commands.get(head[1 : 1 + head[0]].decode("latin-1"))
+    layout = mechanism.commands.get(head[1 : 1 + head[0]].decode("latin-1"))
     return layout is not None and layout.phase is Phase.HANDSHAKE
 
 

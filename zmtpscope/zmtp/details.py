@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from zmtpscope.zmtp import content
-from zmtpscope.zmtp.commands import COMMANDS, read_command
+from zmtpscope.zmtp.commands import read_command
 from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import read_header_1, read_header_2
 from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Cut, FieldNode, Reader, Recorder
 from zmtpscope.zmtp.regime import Phase, Regime
 
@@ -48,7 +49,7 @@ def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
         read_command(reader, regime, fields, whole)
     elif kind == "encrypted":
         fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
-        COMMANDS[regime.mechanism]["MESSAGE"].read(reader, regime, fields)
+        MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
     elif kind == "subscription":
         content.read_subscription(reader, regime, fields)
     elif kind == "group":

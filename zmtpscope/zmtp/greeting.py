@@ -7,11 +7,11 @@ from collections.abc import Callable
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LARGEST_SIZE, LONG, build_frame, read_header_1
+from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, name_of_code
 
-MECHANISMS = frozenset({b"NULL", b"PLAIN", b"CURVE", b"GSSAPI"})
 MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 SIGNATURE_SIZE = 10
 GREETING_3_SIZE = 64
@@ -140,11 +140,12 @@ def _read_mechanism(reader: Reader) -> bytes:
     start = reader.offset - 20
     if not name:
         reader.finding("ZMTP3X-GREETING-10", start, 20)
-    if name not in MECHANISMS and name.strip(MECHANISM_CHARACTERS):
+    known = to_text(name) in MECHANISMS
+    if not known and name.strip(MECHANISM_CHARACTERS):
         reader.finding("ZMTP3X-GREETING-03", start, 20)
     elif behind.strip(b"\0"):
         reader.finding("ZMTP3X-GREETING-04", start, 20)
-    elif name and name not in MECHANISMS:
+    elif name and not known:
         reader.finding("ZMTP3X-GREETING-11", start, 20)
     return name
 

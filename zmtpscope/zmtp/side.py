@@ -11,7 +11,7 @@ import re
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
-from zmtpscope.zmtp.commands import COMMAND_HEAD, COMMANDS, LARGEST_AWAITED_COMMAND, read_command, starts_padded
+from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, RULED, Kind
 from zmtpscope.zmtp.events import (
@@ -36,7 +36,7 @@ from zmtpscope.zmtp.framing import (
     read_header_2,
 )
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
-from zmtpscope.zmtp.mechanisms import curve
+from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
 from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
 from zmtpscope.zmtp.openings import Opening, Openings, may_be_kept
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
@@ -299,7 +299,7 @@ class SideReader:
             self.opaque = True
         elif self.regime.form is Form.GREETING_3:
             self._padding = int.from_bytes(reader.data[start - reader.base + 1 : start - reader.base + 9], "big")
-            known = self.mechanism in ("NULL", "PLAIN", "CURVE", "GSSAPI")
+            known = self.mechanism in MECHANISMS
             self._conduct = Conduct(self.mechanism, done=not known)
             self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
         else:
@@ -425,7 +425,7 @@ class SideReader:
         elif name in MEMBERSHIP_COMMANDS:
             self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
         elif "nonce" in fields:
-            self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT[name])
+            self._judge_nonce(reader, name, fields["nonce"])
         elif "metadata" in fields and self.socket_type is None and self.identity is None:
             self._learn(reader, fields)
 
@@ -445,12 +445,14 @@ class SideReader:
             if flags & MORE:
                 reader.finding("CURVE-18", reader.unit, 1)
         fields: Fields = {"name": "MESSAGE"}
-        layout = COMMANDS[self.regime.mechanism]["MESSAGE"]
         reader.position += len(MESSAGE_NAME)
-        layout.read(reader, self.regime, fields)
+        self._conduct.mechanism.commands["MESSAGE"].read(reader, self.regime, fields)
         if "nonce" in fields:
-            self._nonces.judge(reader, fields["nonce"], reader.body + curve.NONCE_AT["MESSAGE"])
+            self._judge_nonce(reader, "MESSAGE", fields["nonce"])
         self._conduct.encrypted(reader)
+
+    def _judge_nonce(self, reader: Reader, name: str, nonce: int) -> None:
+        self._nonces.judge(reader, nonce, reader.body + self._conduct.mechanism.nonce_at[name])
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
         """The first message frame of a side without a greeting tells whether its traffic is encrypted (wire.md 9.5)."""

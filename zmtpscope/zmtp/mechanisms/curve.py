@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, read_opaque
+from zmtpscope.zmtp.mechanism import Mechanism
 from zmtpscope.zmtp.mechanisms.null import build_error, read_error
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Phase, Regime
@@ -17,9 +18,6 @@ SMALLEST_MESSAGE = 33
 
 PADDING_SIZE = 72
 LARGEST_NONCE = 2**64 - 1
-
-NONCE_AT = {"HELLO": 112, "INITIATE": 105, "READY": 6, "MESSAGE": 8}
-"""Where the short nonce stands, counted from the first octet of the body."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -154,11 +152,19 @@ def _build_nonce_and_box(fields: Fields) -> bytes:
     return nonce.to_bytes(8, "big") + box
 
 
-LAYOUTS = (
-    Layout("HELLO", read_hello, build_hello, sender="client"),
-    Layout("WELCOME", read_welcome, build_welcome, sender="server"),
-    Layout("INITIATE", read_initiate, build_initiate, sender="client", last=True),
-    Layout("READY", read_ready, _build_nonce_and_box, sender="server", last=True),
-    Layout("ERROR", read_error, build_error, sender="server"),
-    Layout("MESSAGE", read_message, _build_nonce_and_box, Phase.TRAFFIC),
+CURVE = Mechanism(
+    "CURVE",
+    (
+        Layout("HELLO", read_hello, build_hello, sender="client"),
+        Layout("WELCOME", read_welcome, build_welcome, sender="server"),
+        Layout("INITIATE", read_initiate, build_initiate, sender="client", last=True),
+        Layout("READY", read_ready, _build_nonce_and_box, sender="server", last=True),
+        Layout("ERROR", read_error, build_error, sender="server"),
+        Layout("MESSAGE", read_message, _build_nonce_and_box, Phase.TRAFFIC),
+    ),
+    steps={"client": ("HELLO", "INITIATE"), "server": ("WELCOME", "READY")},
+    seals=True,
+    nonce_at={"HELLO": 112, "INITIATE": 105, "READY": 6, "MESSAGE": 8},
+    clear_traffic="CURVE-09",
+    error_of_client="CURVE-16",
 )

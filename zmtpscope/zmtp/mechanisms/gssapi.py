@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout
+from zmtpscope.zmtp.mechanism import Mechanism
 from zmtpscope.zmtp.mechanisms.null import build_error, read_error
 from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
@@ -30,9 +31,17 @@ def build_token(fields: Fields) -> bytes:
     return len(token).to_bytes(4, "big") + token
 
 
-LAYOUTS = (
-    Layout("INITIATE", read_token, build_token),
-    Layout("READY", read_metadata, build_metadata, last=True),
-    Layout("ERROR", read_error, build_error),
-    Layout("MESSAGE", read_token, build_token, Phase.TRAFFIC),
+GSSAPI = Mechanism(
+    "GSSAPI",
+    (
+        Layout("INITIATE", read_token, build_token),
+        Layout("READY", read_metadata, build_metadata, last=True),
+        Layout("ERROR", read_error, build_error),
+        Layout("MESSAGE", read_token, build_token, Phase.TRAFFIC),
+    ),
+    steps={None: ("INITIATE", "READY")},
+    seals=True,
+    repeated="INITIATE",
+    wraps_ready=True,
+    may_send_nothing=True,
 )

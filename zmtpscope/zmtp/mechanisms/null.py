@@ -5,6 +5,7 @@ from __future__ import annotations
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout
+from zmtpscope.zmtp.mechanism import Mechanism
 from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
@@ -42,7 +43,11 @@ def build_error(fields: Fields) -> bytes:
     return bytes([len(reason)]) + reason
 
 
-LAYOUTS = (
-    Layout("READY", read_metadata, build_metadata, last=True),
-    Layout("ERROR", read_error, build_error),
+NULL = Mechanism(
+    "NULL",
+    (
+        Layout("READY", read_metadata, build_metadata, last=True),
+        Layout("ERROR", read_error, build_error),
+    ),
+    steps={None: ("READY",)},
 )

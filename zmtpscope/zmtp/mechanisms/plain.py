@@ -5,16 +5,17 @@ from __future__ import annotations
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, build_nothing, read_nothing
+from zmtpscope.zmtp.mechanism import Mechanism, Misspelling
 from zmtpscope.zmtp.mechanisms.null import build_error, read_error
 from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
-MANGLED_ERROR = b"\x5eRROR"
-"""ERROR of PLAIN in libzmq 4.3.0 to 4.3.6: name length and E lost to a hex escape (D23)."""
+MISSPELT_ERROR = Misspelling(b"\x5eRROR", "ERROR", "PLAIN-06")
+"""Of libzmq 4.3.0 to 4.3.6: name length and E lost to a hex escape (D23)."""
 
-MANGLED_HELLO = b"\x05WELCOME"
-"""HELLO of PLAIN in libzmq 4.3.0 and 4.3.1 (D39)."""
+MISSPELT_HELLO = Misspelling(b"\x05WELCOME", "HELLO", "PLAIN-07")
+"""Of libzmq 4.3.0 and 4.3.1 (D39)."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -57,10 +58,16 @@ def build_hello(fields: Fields) -> bytes:
     return bytes([len(username)]) + username + bytes([len(password)]) + password
 
 
-LAYOUTS = (
-    Layout("HELLO", read_hello, build_hello, sender="client"),
-    Layout("WELCOME", read_welcome, build_nothing, sender="server"),
-    Layout("INITIATE", read_metadata, build_metadata, sender="client", last=True),
-    Layout("READY", read_metadata, build_metadata, sender="server", last=True),
-    Layout("ERROR", read_error, build_error, sender="server"),
+PLAIN = Mechanism(
+    "PLAIN",
+    (
+        Layout("HELLO", read_hello, build_hello, sender="client"),
+        Layout("WELCOME", read_welcome, build_nothing, sender="server"),
+        Layout("INITIATE", read_metadata, build_metadata, sender="client", last=True),
+        Layout("READY", read_metadata, build_metadata, sender="server", last=True),
+        Layout("ERROR", read_error, build_error, sender="server"),
+    ),
+    steps={"client": ("HELLO", "INITIATE"), "server": ("WELCOME", "READY")},
+    misspellings=(MISSPELT_ERROR, MISSPELT_HELLO),
+    read_unknown=read_unknown,
 )
