@@ -65,6 +65,7 @@ class Regime:
     role: str | None = None
     socket_type: str | None = None
     early: bool = False
+    opened: bool = False
 
     is_old: bool = field(init=False, compare=False, repr=False)
     """Frames are those of 1.0."""
@@ -91,11 +92,13 @@ def regime(
     role: str | None = None,
     socket_type: str | None = None,
     early: bool = False,
+    opened: bool = False,
 ) -> Regime:
     """The regime with these values, the same object for the same values.
 
     `version` is the version in force ("1.0", "2.0", "3.0", "3.1") or None; `mechanism` the sender's as announced, None
     where it was never seen; `form` is for phase GREETING; `role` "client" or "server" of the security handshake;
-    `socket_type` the sender's, one of the names in wire.md 10.6; `early` means padded command names (wire.md 7.4).
+    `socket_type` the sender's, one of the names in wire.md 10.6; `early` means padded command names (wire.md 7.4);
+    `opened` that the units stand in source 1, the stream with its boxes opened (`zmtpscope.zmtp.opened`).
     """
-    return Regime(framing, version, mechanism, phase, form, role, socket_type, early)
+    return Regime(framing, version, mechanism, phase, form, role, socket_type, early, opened)

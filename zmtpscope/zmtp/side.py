@@ -15,16 +15,10 @@ from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_
 from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, RULED, Kind
 from zmtpscope.zmtp.events import (
-    CANCEL,
     ENCRYPTED,
-    NO_FRAMES,
-    SUBSCRIBE,
     Command,
-    Event,
     Fields,
-    FrameColumns,
     Greeting,
-    Remark,
 )
 from zmtpscope.zmtp.framing import (
     COMMAND,
@@ -37,13 +31,12 @@ from zmtpscope.zmtp.framing import (
 )
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
-from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
 from zmtpscope.zmtp.openings import Opening, Openings, may_be_kept
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS
-from zmtpscope.zmtp.tally import Tally
+from zmtpscope.zmtp.units import UnitReader
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
 """Findings of sizes behind which there is no next frame."""
@@ -66,7 +59,7 @@ def _first_regime(form: Form, version: str | None) -> Regime:
     return regime(_FRAMINGS.get(form, Framing.V2), version, None, Phase.GREETING, form)
 
 
-class SideReader:
+class SideReader(UnitReader):
     """Reads the units of one side whose greeting form is decided.
 
     Give it octets with `read`; take rows and events with `take`. Octets from `position` on have to be given again with
@@ -78,20 +71,15 @@ class SideReader:
 
     It may lie beyond the octets given: bodies that nobody has to look into are counted, never awaited.
     """
-    regime: Regime
     broken: int | None = None
     """The stream offset behind which the framing is lost: a size above 2^63-1."""
     opaque = False
     """No version is in force, or the greeting is cut: nothing behind `position` will be read."""
     unreliable_from: int | None = None
     """Where the first 1.0 frame of length 0 stands, behind which boundaries are uncertain (wire.md 3.1)."""
-    message_open = False
-    """The last message frame had MORE."""
     version_announced: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
-    socket_type: str | None = None
-    identity: str | None = None
 
     _padding = 0
     _partial = b""
@@ -127,14 +115,9 @@ class SideReader:
         return side
 
     def _enter(self, first: Regime, offset: int) -> None:
+        super()._enter(first, offset)
         self.position = offset
-        self.regime = first
-        self.regimes = [(offset, first)]
-        self.frames = FrameColumns()
-        self.events: list[Event] = []
-        self._tally = Tally()
         self._nonces = curve.Nonces()
-        self._memberships = Memberships()
 
     def _begin_amid_traffic(self) -> None:
         """What came before was not captured: its order proves nothing."""
@@ -149,11 +132,6 @@ class SideReader:
         now = self.regime
         fixed = now.phase is Phase.GREETING and now.form is Form.GREETING_3
         return self.position + GREETING_3_SIZE if fixed else None
-
-    @property
-    def repeats(self) -> dict[str, tuple[int, int | None]]:
-        """For findings raised in more than `STORED` remarks: how often beyond that, and the last stream offset."""
-        return self._tally.repeats
 
     @property
     def handshake_done(self) -> bool:
@@ -186,15 +164,6 @@ class SideReader:
                 return
             if openings is not None:
                 self._keep_opening(openings, data[start - base : self.position - base], start)
-
-    def take(self) -> tuple[FrameColumns, list[Event]]:
-        """The rows and events since the last call."""
-        frames, events = self.frames, self.events
-        self.events = []
-        if not frames.offsets:
-            return NO_FRAMES, events
-        self.frames = FrameColumns()
-        return frames, events
 
     def resume(self, offset: int) -> None:
         """Octets were lost; the next unit begins at `offset`. An open message is given up."""
@@ -366,23 +335,13 @@ class SideReader:
             habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
         inside, self.message_open = self.message_open, bool(flags & MORE)
-        row_flags = flags
-        fields: Fields = {}
         if kind == "encrypted":
-            row_flags |= ENCRYPTED
+            told = ENCRYPTED
             self._judge_encrypted(reader, flags)
         else:
             self._conduct.message(reader)
-            if kind == "subscription":
-                content.read_subscription(reader, self.regime, fields)
-                row_flags |= SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
-                if size <= content.LARGEST_AWAITED_TOPIC:
-                    self._memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
-            elif kind == "group":
-                content.read_group_frame(reader, self.regime, fields)
-            if self.regime.socket_type in RULED:
-                content.judge_ruled(reader, self.regime, flags, size, inside)
-        self.frames.append(reader.unit, reader.body, size, row_flags)
+            told = self._read_content(reader, flags, size, kind, inside)
+        self.frames.append(reader.unit, reader.body, size, flags | told)
         self.position = reader.body + size
         if reader.findings:
             self._remark(reader.unit, self.position, reader.findings, frame=True)
@@ -419,12 +378,8 @@ class SideReader:
 
     def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
         """What a command means to the state of the side, beyond its place in the handshake."""
-        if name in ("PING", "PONG"):
-            if self.regime.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
-                reader.finding("ZMTP31-PING-05", *reader.name_span)
-        elif name in MEMBERSHIP_COMMANDS:
-            self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
-        elif "nonce" in fields:
+        self._judge_traffic(reader, name, fields)
+        if "nonce" in fields:
             self._judge_nonce(reader, name, fields["nonce"])
         elif "metadata" in fields and self.socket_type is None and self.identity is None:
             self._learn(reader, fields)
@@ -516,8 +471,3 @@ class SideReader:
         now = self.regime
         plain = now.mechanism != "GSSAPI" and now.socket_type not in RULED
         self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._conduct.error
-
-    def _remark(self, start: int, stop: int, findings: list[Finding], frame: bool = False) -> None:
-        kept = self._tally.keep(findings)
-        if kept:
-            self.events.append(Remark(start, stop, self.regime, kept, frame))

@@ -1,0 +1,72 @@
+"""What the readers of a side share: frames as columns, events, and what is judged frame by frame."""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp import content
+from zmtpscope.zmtp.content import RULED, Kind
+from zmtpscope.zmtp.events import CANCEL, NO_FRAMES, SUBSCRIBE, Event, Fields, FrameColumns, Remark
+from zmtpscope.zmtp.memberships import MEMBERSHIP_COMMANDS, Memberships
+from zmtpscope.zmtp.reader import Finding, Reader
+from zmtpscope.zmtp.regime import Regime
+from zmtpscope.zmtp.tally import Tally
+
+
+class UnitReader:
+    """Reads the units of one side under a `regime` that it keeps; take rows and events with `take`."""
+
+    regime: Regime
+    message_open = False
+    """The last message frame had MORE."""
+    socket_type: str | None = None
+    identity: str | None = None
+
+    def _enter(self, first: Regime, offset: int) -> None:
+        self.regime = first
+        self.regimes = [(offset, first)]
+        """How to read what stands from each of these stream offsets on."""
+        self.frames = FrameColumns()
+        self.events: list[Event] = []
+        self._tally = Tally()
+        self._memberships = Memberships()
+
+    def take(self) -> tuple[FrameColumns, list[Event]]:
+        """The rows and events since the last call."""
+        frames, events = self.frames, self.events
+        self.events = []
+        if not frames.offsets:
+            return NO_FRAMES, events
+        self.frames = FrameColumns()
+        return frames, events
+
+    @property
+    def repeats(self) -> dict[str, tuple[int, int | None]]:
+        """For findings raised in more than `STORED` remarks: how often beyond that, and the last stream offset."""
+        return self._tally.repeats
+
+    def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
+        """Read what has a form in the body of a message frame; the flag that says so in `FrameColumns.flags`, or 0."""
+        told = 0
+        fields: Fields = {}
+        if kind == "subscription":
+            content.read_subscription(reader, self.regime, fields)
+            told = SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
+            if size <= content.LARGEST_AWAITED_TOPIC:
+                self._memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
+        elif kind == "group":
+            content.read_group_frame(reader, self.regime, fields)
+        if self.regime.socket_type in RULED:
+            content.judge_ruled(reader, self.regime, flags, size, inside)
+        return told
+
+    def _judge_traffic(self, reader: Reader, name: str, fields: Fields) -> None:
+        """What a command of traffic means to the state of the side."""
+        if name in ("PING", "PONG"):
+            if self.regime.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
+                reader.finding("ZMTP31-PING-05", *reader.name_span)
+        elif name in MEMBERSHIP_COMMANDS:
+            self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
+
+    def _remark(self, start: int, stop: int, findings: list[Finding], frame: bool = False) -> None:
+        kept = self._tally.keep(findings)
+        if kept:
+            self.events.append(Remark(start, stop, self.regime, kept, frame))
