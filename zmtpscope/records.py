@@ -130,9 +130,15 @@ _COMMAND = (
     Field("password", "text", "PLAIN password; masked unless --show-secrets is given", None, ("zmtp.password",)),
     Field("version", "text", "Version of CurveZMQ in a CURVE HELLO"),
     Field("client_key", "octets", "Short-term public key of the client in a CURVE HELLO"),
+    Field("server_key", "octets", "Short-term public key of the server, from a CURVE WELCOME that was opened"),
+    Field("client_longterm_key", "text", "Public key of the client in Z85, from a CURVE INITIATE that was opened"),
+    Field("server_longterm_key", "text", "Public key (Z85) of the server that a CURVE HELLO was made for, if proven"),
+    Field("metadata_size", "int", "Size of the properties in a closed box of a CURVE INITIATE or READY", "octets"),
+    Field("socket_type_guess", "list<text>", "Socket types that this size suggests, the likelier first: a guess"),
     Field("nonce", "int", "Short nonce of a CURVE command"),
     Field("data", "octets", "Data of a command that is not known, its first 256 octets", None, ("zmtp.command-data",)),
     Field("mangled", "bool", "The name on the wire is a known misspelling of libzmq"),
+    Field("decrypted", "bool", "The command was sealed and is shown as what its box holds"),
 )
 
 _MESSAGE = (

@@ -6,7 +6,7 @@ from typing import Literal
 
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import COMMAND, MORE
-from zmtpscope.zmtp.mechanisms import mechanism_named
+from zmtpscope.zmtp.mechanisms import MECHANISMS, curve, mechanism_named
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
@@ -54,7 +54,14 @@ def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) ->
         return "command"
     if regime.shakes_hands:
         return "command" if _is_handshake_command(regime, head) else "data"
-    if inside or sealing:
+    if sealing:
+        return "data"
+    return kind_of_message(regime, flags, size, head, inside)
+
+
+def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
+    """The same for what is known to be a message frame of traffic in clear, or behind its seal."""
+    if inside:
         return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):
         return "subscription"
@@ -70,6 +77,22 @@ def _is_handshake_command(regime: Regime, head: bytes) -> bool:
         return False
     layout = mechanism.commands.get(head[1 : 1 + head[0]].decode("latin-1"))
     return layout is not None and layout.phase is Phase.HANDSHAKE
+
+
+def read_sealed(reader: Reader, regime: Regime, fields: Fields) -> None:
+    """A MESSAGE: its name, and what the layout of the mechanism makes of the rest. The rest need not be there."""
+    fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
+    MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
+
+
+def read_opened(reader: Reader, regime: Regime, inside: bool) -> tuple[int, Kind]:
+    """A MESSAGE whose box is open, up to the body of the frame inside: the flags of that, and how to read it."""
+    read_sealed(reader, regime, {})
+    flags = curve.read_flags(reader)
+    if flags & curve.COMMAND:
+        return flags, "command"
+    head = reader.data[reader.position : min(reader.position + 1, reader.stop)]
+    return flags, kind_of_message(regime, flags, reader.left, head, inside)
 
 
 def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:

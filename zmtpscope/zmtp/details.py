@@ -8,7 +8,6 @@ from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import read_header_1, read_header_2
 from zmtpscope.zmtp.greeting import READERS
-from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Cut, FieldNode, Reader, Recorder
 from zmtpscope.zmtp.regime import Phase, Regime
 
@@ -44,12 +43,13 @@ def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
     reader.stop = reader.position + min(size, reader.left)
     head = reader.data[reader.position : min(reader.position + MESSAGE_HEAD, reader.stop)]
     kind = content.kind_of(regime, flags, size, head, inside)
+    if kind == "encrypted" and regime.opened:
+        _, kind = content.read_opened(reader, regime, inside)
     fields: Fields = {}
     if kind == "command":
         read_command(reader, regime, fields, whole)
     elif kind == "encrypted":
-        fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
-        MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
+        content.read_sealed(reader, regime, fields)
     elif kind == "subscription":
         content.read_subscription(reader, regime, fields)
     elif kind == "group":

@@ -1,13 +1,23 @@
-"""CURVE (wire.md 8.3, curve.md): the clear-text layout. Boxes stay closed here."""
+"""CURVE (wire.md 8.3, curve.md): layouts, nonces, and what is to be seen of a box that stays closed.
+
+Where a regime says that boxes are `opened`, the octets of a box are its authenticator and what it holds, each octet of
+that where its ciphertext stood (curve.md 2).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, read_opaque
 from zmtpscope.zmtp.mechanism import Mechanism
 from zmtpscope.zmtp.mechanisms.null import build_error, read_error
+from zmtpscope.zmtp.metadata import read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Phase, Regime
+from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
 
 # Sizes of whole command bodies, name included.
 HELLO_SIZE = 200
@@ -18,6 +28,49 @@ SMALLEST_MESSAGE = 33
 
 PADDING_SIZE = 72
 LARGEST_NONCE = 2**64 - 1
+
+KEY_SIZE = 32
+AUTHENTICATOR_SIZE = 16
+"""So many octets longer than what it holds is a box."""
+
+HEAD_OF_MESSAGE = SMALLEST_MESSAGE - 1
+"""Octets of a MESSAGE in front of what its box holds: name, nonce, authenticator."""
+
+MORE, COMMAND = 0x01, 0x02
+"""Flags inside the box of a MESSAGE; libzmq marks commands like that (D3)."""
+
+FLAG_BITS = (
+    ("curve.message.flags.more", MORE),
+    ("curve.message.flags.command", COMMAND),
+    ("curve.message.flags.reserved", 0xFC),
+)
+
+
+class Box(NamedTuple):
+    """Where a command keeps its box: `nonce` and `start` are counted from the first octet of the body.
+
+    The whole nonce is `prefix` and the octets `nonce`; the box goes to the end of the body.
+    """
+
+    prefix: bytes
+    nonce: slice
+    start: int
+
+
+BOXES = {
+    "HELLO": Box(b"CurveZMQHELLO---", slice(112, 120), 120),
+    "WELCOME": Box(b"WELCOME-", slice(8, 24), 24),
+    "INITIATE": Box(b"CurveZMQINITIATE", slice(105, 113), 113),
+    "READY": Box(b"CurveZMQREADY---", slice(6, 14), 14),
+}
+MESSAGE_PREFIX = {"client": b"CurveZMQMESSAGEC", "server": b"CurveZMQMESSAGES"}
+COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
+"""Nonces of the two boxes inside: 16 octets in front of each follow (curve.md 2)."""
+
+COOKIE_AT = slice(9, 105)
+"""Where the cookie stands in the body of INITIATE: its nonce and its box."""
+
+VOUCH_SIZE = 80
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -34,7 +87,12 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
         reader.finding("CURVE-03", start + 2, PADDING_SIZE)
     fields["client_key"] = reader.take("curve.client_transient", 32)
     fields["nonce"] = reader.u64("curve.nonce.short")
-    reader.rest("curve.hello.box")
+    _read_box(reader, regime, fields, "curve.hello.box", _read_signature)
+
+
+def _read_signature(reader: Reader, regime: Regime, fields: Fields) -> None:
+    """64 zeros, which prove that the client knows the server's key."""
+    reader.rest("curve.hello.signature")
 
 
 def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -42,17 +100,37 @@ def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
     if _body_size(reader) != WELCOME_SIZE:
         return _refuse(reader, regime, fields, "CURVE-04")
     reader.take("curve.nonce.long", 16)
-    reader.rest("curve.welcome.box")
+    _read_box(reader, regime, fields, "curve.welcome.box", _read_server_transient)
+
+
+def _read_server_transient(reader: Reader, regime: Regime, fields: Fields) -> None:
+    fields["server_key"] = reader.take("curve.server_transient", KEY_SIZE)
+    _read_cookie(reader)
+
+
+def _read_cookie(reader: Reader) -> None:
+    reader.take("curve.cookie.nonce", 16)
+    reader.take("curve.cookie.box", 80)
 
 
 def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
     """INITIATE: cookie, short nonce, box."""
     if _body_size(reader) < SMALLEST_INITIATE:
         return _refuse(reader, regime, fields, "CURVE-05")
-    reader.take("curve.cookie.nonce", 16)
-    reader.take("curve.cookie.box", 80)
+    _read_cookie(reader)
     fields["nonce"] = reader.u64("curve.nonce.short")
-    reader.rest("curve.initiate.box")
+    if not regime.opened:
+        _guess(fields, _body_size(reader) - SMALLEST_INITIATE)
+    _read_box(reader, regime, fields, "curve.initiate.box", _read_client)
+
+
+def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
+    """The client's long-term key, the vouch for its short-term key, metadata."""
+    key = reader.take("curve.client_longterm", KEY_SIZE)
+    fields["client_longterm_key"] = z85.encode(key)
+    reader.take("curve.vouch.nonce", 16)
+    reader.take("curve.vouch.box", VOUCH_SIZE)
+    read_metadata(reader, regime, fields)
 
 
 def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -60,7 +138,37 @@ def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
     if _body_size(reader) < SMALLEST_READY:
         return _refuse(reader, regime, fields, "CURVE-05")
     fields["nonce"] = reader.u64("curve.nonce.short")
-    reader.rest("curve.ready.box")
+    if not regime.opened:
+        _guess(fields, _body_size(reader) - SMALLEST_READY)
+    _read_box(reader, regime, fields, "curve.ready.box", read_metadata)
+
+
+def _read_box(
+    reader: Reader, regime: Regime, fields: Fields, name: str, read: Callable[[Reader, Regime, Fields], None]
+) -> None:
+    """A box that goes to the end of the body; `read` takes what it holds, where it is open."""
+    if not regime.opened:
+        reader.rest(name)
+        return
+    with reader.group(name):
+        reader.take("curve.box.authenticator", AUTHENTICATOR_SIZE)
+        read(reader, regime, fields)
+
+
+def _guess(fields: Fields, size: int) -> None:
+    """What `size` octets of metadata in a closed box suggest: socket type, identity where there may be one, and nothing
+    more (curve.md 5)."""
+    fields["metadata_size"] = size
+    exactly = [name for name in PEERS if _metadata_size(name) == size]
+    identified = [name for name in PEERS if name in IDENTIFIED and _metadata_size(name) < size]
+    fitting = [*exactly, *identified]
+    fields["socket_type_guess"] = [name for name in fitting if name not in DRAFT] or fitting
+
+
+def _metadata_size(socket_type: str) -> int:
+    """Octets of metadata of a peer with this socket type and, where it announces one, an empty identity."""
+    identity = len("Identity") + 5 if socket_type in IDENTIFIED else 0
+    return len("Socket-Type") + 5 + len(socket_type) + identity
 
 
 def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -71,7 +179,21 @@ def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
         fields["nonce"] = reader.u64("curve.nonce.short")
     except Cut:
         return
-    reader.skip("curve.message.box", reader.left)
+    if regime.opened:
+        reader.take("curve.box.authenticator", AUTHENTICATOR_SIZE)
+    else:
+        reader.skip("curve.message.box", reader.left)
+
+
+def read_flags(reader: Reader) -> int:
+    """The first octet inside the box of a MESSAGE; what follows to the end of the box is the body of a frame."""
+    start = reader.offset
+    flags = reader.u8("curve.message.flags")
+    reader.bits(FLAG_BITS)
+    if flags & ~(MORE | COMMAND):
+        reader.finding("CURVE-17", start, 1)
+    reader.body = reader.offset
+    return flags
 
 
 def _body_size(reader: Reader) -> int:

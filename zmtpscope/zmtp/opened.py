@@ -1,0 +1,103 @@
+"""One side of a CURVE connection with its boxes opened: source 1.
+
+A box is 16 octets longer than what it holds, and opening it changes each octet in its place. So the stream with its
+boxes opened has the octets of the sealed one at the same offsets, and everything that is known of an offset (its
+packet, its time) holds for both. Frames begin and end where they did; inside a MESSAGE stand flags and the body of a
+frame, which is a message frame or a command as any other (curve.md 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zmtpscope.zmtp import content
+from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND, read_command
+from zmtpscope.zmtp.content import RULED
+from zmtpscope.zmtp.events import Command, Fields
+from zmtpscope.zmtp.framing import read_header_2
+from zmtpscope.zmtp.mechanisms import curve
+from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.regime import Framing, Phase, Regime, regime
+from zmtpscope.zmtp.socket_types import PEERS
+from zmtpscope.zmtp.units import UnitReader
+
+
+class OpenedReader(UnitReader):
+    """Reads the units of one side whose boxes were opened, each of them whole.
+
+    What stands outside of the boxes was read and judged when the side itself was read.
+    """
+
+    def __init__(self, version: str | None) -> None:
+        self._enter(_traffic(version, None), 0)
+        self._plain = True
+
+    def read_handshake(self, event: Command, octets: bytes) -> Command:
+        """The command `event` with what its box holds; `octets` are those of its frame, the box opened."""
+        now = event.regime
+        opened = regime(now.framing, now.version, now.mechanism, now.phase, None, now.role, None, now.early, True)
+        reader = Reader(octets, 0, len(octets), event.start)
+        _, size = read_header_2(reader, True)
+        reader.body = reader.offset
+        fields: Fields = {"size": size}
+        read_command(reader, opened, fields)
+        if "metadata" in fields and self.socket_type is None and self.identity is None:
+            self._learn(fields, event.stop)
+        findings = (*event.findings, *[finding for finding in reader.findings if finding not in event.findings])
+        return event._replace(regime=opened, fields=fields, findings=findings)
+
+    def _learn(self, fields: Fields, offset: int) -> None:
+        """Keep what the metadata of the side says, for what stands from stream offset `offset` on."""
+        self.socket_type = fields.get("socket_type")
+        self.identity = fields.get("identity")
+        self.regime = _traffic(self.regime.version, self.socket_type)
+        self.regimes.append((offset, self.regime))
+        self._plain = self.regime.socket_type not in RULED
+
+    def read_messages(self, data: bytes | bytearray, base: int, rows: Iterable[tuple[int, int, int]]) -> None:
+        """Read MESSAGEs by (offset, body, size) of their frames, all in `data`, whose first octet has the stream offset
+        `base`."""
+        frames, head = self.frames, curve.HEAD_OF_MESSAGE
+        for offset, body, size in rows:
+            flags = data[body + head - base]
+            if flags <= curve.MORE and self._plain:
+                frames.append(offset, body + head + 1, size - head - 1, flags)
+                self.message_open = flags == curve.MORE
+            else:
+                self._read_with_care(data[offset - base : body + size - base], offset, body - offset)
+
+    def lose(self) -> None:
+        """Something of the side was lost, or a box of it did not open: what was under way is given up."""
+        self.message_open = False
+        self._memberships.forgive()
+
+    def _read_with_care(self, octets: bytes | bytearray, offset: int, header: int) -> None:
+        reader = Reader(bytes(octets), header, len(octets), offset)
+        reader.unit = offset
+        flags, kind = content.read_opened(reader, self.regime, self.message_open)
+        if kind == "command":
+            self._read_command(reader)
+            return
+        body, size = reader.body, reader.left
+        inside, self.message_open = self.message_open, bool(flags & curve.MORE)
+        told = self._read_content(reader, flags, size, kind, inside)
+        self.frames.append(offset, body, size, flags | told)
+        if reader.findings:
+            self._remark(offset, offset + len(octets), reader.findings, frame=True)
+
+    def _read_command(self, reader: Reader) -> None:
+        if self._tally.first_time("CURVE-11"):
+            reader.finding("CURVE-11", reader.body - 1, 1)
+        if self.message_open:
+            reader.finding("ZMTP3X-FRAME-07", reader.unit, 1)
+        stop = reader.base + reader.stop
+        fields: Fields = {"size": reader.left}
+        layout = read_command(reader, self.regime, fields, whole=reader.left <= LARGEST_AWAITED_COMMAND)
+        if layout is not None:
+            self._judge_traffic(reader, layout.name, fields)
+        self.events.append(Command(reader.unit, stop, self.regime, fields, tuple(reader.findings)))
+
+
+def _traffic(version: str | None, socket_type: str | None) -> Regime:
+    known = socket_type if socket_type in PEERS else None
+    return regime(Framing.V2, version, "CURVE", Phase.TRAFFIC, socket_type=known, opened=True)
