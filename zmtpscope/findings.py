@@ -419,6 +419,11 @@ CURVE-18 warn 37 Wire Analysis
   > send MESSAGE with outer flags 00 or 02 to a libzmq peer
 CURVE-19 note 26 WELCOME
   The nonce of WELCOME was used before by this server
+CURVE-20 error 26 MESSAGE
+  A box does not open with the key of its connection: it was changed on its way, or somebody else made it
+CURVE-25 note curve.md 6
+  This message is not opened: it is larger than what is waited for
+  > give a larger limit: --body full:1G
 GSSAPI-01 error wire.md 8.4
   The announced length of the token is not what follows
 

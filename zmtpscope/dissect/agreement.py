@@ -6,7 +6,7 @@ for the streams (architecture.md, "Outcomes of a read").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -101,28 +101,26 @@ class Agreement:
 
     def _step_by_step(self, view: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""
-        pieces, holes = [0, 0], [0, 0]
-        for ordinal, side, entry in in_order(self.dialogue.connection.tcp, view):
+
+        def take(side: int, entry: int | Hole) -> bool:
             stream = self.dialogue.streams[side]
-            arrival = Arrival(ordinal, entry.packet, entry.time) if isinstance(entry, Hole) else view.arrival(entry)
+            if isinstance(entry, Hole):
+                arrival = Arrival(entry.ordinal, entry.packet, entry.time)
+            else:
+                arrival = view.arrival(entry)
             if self.first_octets is None:
                 self.first_octets = arrival
             elif not self.waited and arrival.time - self.first_octets.time >= WAIT_LIMIT:
                 self.waited = True
                 self.settle(arrival, now=True)
             if isinstance(entry, Hole):
-                holes[side] += 1
                 stream.lose(entry)
             else:
-                pieces[side] += 1
                 stream.extend(view, [entry])
             self.settle(arrival)
-            if self.settled:
-                break
-        for side, tcp in enumerate(self.dialogue.connection.tcp):
-            del tcp.pieces[: pieces[side]], tcp.holes[: holes[side]]
-            for hole in tcp.holes:
-                hole.at -= pieces[side]
+            return self.settled
+
+        deliver(self.dialogue.connection.tcp, view, take)
 
     def settle(self, arrival: Arrival, *, now: bool = False, over: bool = False) -> None:
         """Settle the version if the octets that are there allow it.
@@ -237,6 +235,24 @@ class Agreement:
             else:
                 reader = SideReader.midstream(framing, offset=0, version=self.version, mechanism=rule.mechanism)
             stream.begin(reader, arrival.ordinal, "likely")
+
+
+def deliver(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView, take: Callable[[int, int | Hole], bool]) -> None:
+    """Hand the pieces and holes of both sides to `take` (side, piece or hole), one by one, as they were delivered.
+
+    When it says that the order does not matter any more, what is left stays where it is.
+    """
+    pieces, holes = [0, 0], [0, 0]
+    for _, side, entry in in_order(tcp_sides, view):
+        over = take(side, entry)
+        counts = holes if isinstance(entry, Hole) else pieces
+        counts[side] += 1
+        if over:
+            break
+    for side, tcp in enumerate(tcp_sides):
+        del tcp.pieces[: pieces[side]], tcp.holes[: holes[side]]
+        for hole in tcp.holes:
+            hole.at -= pieces[side]
 
 
 def in_order(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 from zmtpscope.zmtp.regime import Regime
 
 Int64 = NDArray[np.int64]
@@ -72,8 +73,8 @@ class Unit:
     slices: list[PacketSlice]
 
 
-Order = tuple[int, int, int, int, int]
-"""(ordinal, conn, side, offset, rank): the order of records (architecture.md, "Records")."""
+Order = tuple[int, int, int, int, int, int]
+"""(ordinal, conn, side, source, offset, rank): the order of records (architecture.md, "Records")."""
 
 RANKS = {"greeting": 0, "command": 1, "frame": 2, "message": 3, "gap": 4, "finding": 5, "connection": 6}
 """Ties at one place of one stream: what was read first, then what is said about it."""
@@ -109,6 +110,16 @@ class Run:
     flags: Int64
     pieces: Pieces | None
     """Only where details were asked for."""
+
+    @property
+    def sealing(self) -> int:
+        """Octets that the seal of a frame takes between its header and its body."""
+        return SMALLEST_MESSAGE if self.regime.opened else 0
+
+    @property
+    def source(self) -> int:
+        """0 for the stream as it was sent, 1 for the one with its boxes opened."""
+        return int(self.regime.opened)
 
     def head(self, frame: int, limit: int | None = None) -> bytes | None:
         """The octets of the body of `frame` from its first on, at most `limit`; None where that is not kept."""
@@ -250,7 +261,7 @@ class Batch:
         if self.frame_runs:
             offsets = np.concatenate([_row_offsets(run) for run in runs])
             places = np.array([_place_of_run(run) for run in runs])[run_of]
-            by_order = np.lexsort((places[:, 2], offsets, places[:, 1], places[:, 0], orders))
+            by_order = np.lexsort((places[:, 3], offsets, places[:, 2], places[:, 1], places[:, 0], orders))
         else:
             by_order = np.argsort(orders, kind="stable")
         return run_of[by_order], row_of[by_order], orders[by_order]
@@ -260,10 +271,10 @@ def _order_of_record(record: Record) -> Order:
     return record.order
 
 
-def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int]:
-    """(conn, side, rank)."""
+def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int, int]:
+    """(conn, side, source, rank)."""
     rank = RANKS["message" if isinstance(run, MessageRun) else "frame"]
-    return run.stream.conn, run.stream.side or 0, rank
+    return run.stream.conn, run.stream.side or 0, run.source, rank
 
 
 def _row_offsets(run: MessageRun | FrameRun) -> Int64:
@@ -271,6 +282,6 @@ def _row_offsets(run: MessageRun | FrameRun) -> Int64:
 
 
 def _order_of_row(run: MessageRun | FrameRun, row: int, ordinal: int) -> Order:
-    conn, side, rank = _place_of_run(run)
+    conn, side, source, rank = _place_of_run(run)
     frame = int(run.first[row]) if isinstance(run, MessageRun) else row
-    return ordinal, conn, side, int(run.offsets[frame]), rank
+    return ordinal, conn, side, source, int(run.offsets[frame]), rank

@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect import outcome
-from zmtpscope.dissect.agreement import Agreement
+from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import MessageRun, Unit
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
-from zmtpscope.dissect.stream import SideStream
+from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.units import UnitReader
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection import Connection
+    from zmtpscope.dissect.session import Session
 
 NOTHING: Mapping[int, Arrival] = {}
 
@@ -37,7 +39,17 @@ class Dialogue:
         self.identified = forced is not None
         """A side speaks ZMTP, began like it, or is forced to: the connection has records."""
         ends = connection.ends()
-        self.streams = SideStream(self, 0, ends[0]), SideStream(self, 1, ends[1])
+        self.session: Session | None = None
+        """What is known about the keys of the connection, where keys were given."""
+        if self.options.keys is None:
+            self.streams = SideStream(self, 0, ends[0]), SideStream(self, 1, ends[1])
+        else:
+            from zmtpscope.dissect.session import Session
+            from zmtpscope.dissect.unsealing import Unsealing  # PyNaCl takes its time to load
+
+            session = self.session = Session(self.options.keys)
+            one, other = Unsealing(session, ends[0]), Unsealing(session, ends[1])
+            self.streams = SideStream(self, 0, ends[0], one), SideStream(self, 1, ends[1], other)
         self.agreement = Agreement(self, forced)
         self.relations = Relations(self)
         self.teller = Teller(self.sink, ends, self.options.records)
@@ -51,6 +63,8 @@ class Dialogue:
         """Read what the block brought."""
         if not self.agreement.settled:
             self.agreement.advance(view)
+        if self.session is not None:
+            self._advance_in_order(self.session, view)
         for tcp, stream in zip(self.connection.tcp, self.streams, strict=True):
             if not (tcp.pieces or tcp.holes):
                 continue
@@ -64,6 +78,31 @@ class Dialogue:
         self.relations.weigh()
         self._tell_rows()
 
+    def _advance_in_order(self, session: Session, view: BlockView) -> None:
+        """Read what the block brought in the order of its packets, as long as one side may bring what opens the boxes
+        of the other."""
+
+        def is_over() -> bool:
+            opaque = all(stream.mode is Mode.OPAQUE for stream in self.streams)
+            return session.settled or opaque or not self.agreement.settled or self._has_no_boxes()
+
+        def take(side: int, entry: int | Hole) -> bool:
+            stream = self.streams[side]
+            if isinstance(entry, Hole):
+                stream.lose(entry)
+            else:
+                stream.extend(view, [entry])
+            return is_over()
+
+        session.look_again()
+        if not is_over():
+            deliver(self.connection.tcp, view, take)
+
+    def _has_no_boxes(self) -> bool:
+        """Whether a side has said that the mechanism is another than CURVE."""
+        mechanisms = {stream.reader.mechanism for stream in self.streams if stream.reader is not None}
+        return self.version in ("1.0", "2.0") or not mechanisms <= {None, "CURVE"}
+
     def finish(self) -> None:
         """Nothing more will come: tell what is left, and the connection itself."""
         connection = self.connection
@@ -72,6 +111,9 @@ class Dialogue:
             self.agreement.settle(arrival, over=True)
         for side, stream in enumerate(self.streams):
             stream.finish(arrival, connection.ended(side))
+        if self.session is not None:
+            self.session.give_up()
+            self.note_unfit_keys(arrival)
         self._tell_rows()
         if not self.identified:
             self.sink.summary.other_tcp += 1
@@ -105,14 +147,13 @@ class Dialogue:
 
     def wants_messages(self, stream: SideStream) -> bool:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
-        return self.options.records or (stream.reader is not None and stream.reader.socket_type in ROW_RULES)
+        return self.options.records or (stream.socket_type in ROW_RULES)
 
     def take_event(self, stream: SideStream, event: Event, arrived: Mapping[int, Arrival] = NOTHING) -> None:
         """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with
         octets of it that the stream does not remember any more, by stream offset."""
         side = stream.side
-        last = max(event.start, min(event.stop, stream.end) - 1)
-        ordinal = max(stream.arrivals.ordinal_at(last), stream.settled)
+        ordinal = stream.arrival(event.start, event.stop).ordinal
         if not isinstance(event, Remark):
             first = stream.arrivals.at(event.start)
             unit = self._unit(stream, event) if self.options.details else None
@@ -123,24 +164,30 @@ class Dialogue:
         for finding in event.findings:
             at = event.start if finding.start is None else finding.start
             first = arrived.get(at) or stream.arrivals.at(min(at, stream.end - 1))
-            self.teller.finding(side, finding, first, ordinal, unit=event.start)
+            self.teller.finding(side, finding, first, ordinal, unit=event.start, source=int(event.regime.opened))
             record = type(event).__name__.lower().replace("remark", "frame")
-            reference = f"{stream.stream.conn_id}/{side}/0/{event.start}/{record}"
+            reference = f"{stream.stream.conn_id}/{side}/{int(event.regime.opened)}/{event.start}/{record}"
             self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
 
     def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
         octets = stream.octets(event.start, event.stop)
         return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.stop))
 
-    def count_repeats(self, stream: SideStream) -> None:
-        """Take over what the reader of a side only counted since it was asked last."""
-        assert stream.reader is not None
-        for id_, (count, offset) in stream.reader.repeats.items():
-            more = count - stream.repeats.get(id_, 0)
+    def count_repeats(self, stream: SideStream, reader: UnitReader, told: dict[str, int]) -> None:
+        """Take over what a reader of a side only counted since it was asked last; `told` is how much that was then."""
+        for id_, (count, offset) in reader.repeats.items():
+            more = count - told.get(id_, 0)
             if more:
                 arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
                 self.teller.repeated(stream.side, Finding(id_, offset), arrival, more)
-                stream.repeats[id_] = count
+                told[id_] = count
+
+    def note_unfit_keys(self, arrival: Arrival) -> None:
+        """Say once that the key files name this connection in vain, if so; `arrival` is what proved it."""
+        if self.session is not None and self.session.unfit:
+            self.session.unfit = False
+            client = self.session.roles.index("client") if "client" in self.session.roles else None
+            self.note(client, Finding("CURVE-12"), arrival)
 
     def note(self, side: int | None, finding: Finding, arrival: Arrival, refs: tuple[str, ...] = ()) -> None:
         """A finding that becomes decidable with the segment `arrival`."""
@@ -172,22 +219,23 @@ class Dialogue:
     def _tell_rows(self) -> None:
         batch = self.sink.batch
         for side, stream in enumerate(self.streams):
-            runs, stream.assembly.message_runs = stream.assembly.message_runs, []
-            for run in runs:
-                for part in self._with_peer_type(side, run):
-                    for finding_id, index in broken_rows(part):
-                        self._note_row(side, finding_id, part, index)
-                    if self.options.records:
-                        batch.runs.append(part)
-            batch.frame_runs += stream.assembly.frame_runs
-            stream.assembly.frame_runs = []
+            for assembly in stream.assemblies():
+                runs, assembly.message_runs = assembly.message_runs, []
+                for run in runs:
+                    for part in self._with_peer_type(side, run):
+                        for finding_id, index in broken_rows(part):
+                            self._note_row(side, finding_id, part, index)
+                        if self.options.records:
+                            batch.runs.append(part)
+                batch.frame_runs += assembly.frame_runs
+                assembly.frame_runs = []
 
     def _note_row(self, side: int, finding_id: str, run: MessageRun, index: int) -> None:
         first, last = int(run.first[index]), int(run.last[index])
         start = int(run.offsets[first])
         length = int(run.bodies[last] + run.sizes[last]) - start
         arrival = Arrival(int(run.orders[index]), int(run.packets[index]), int(run.times[index]))
-        self.note(side, Finding(finding_id, start, length), arrival)
+        self.teller.finding(side, Finding(finding_id, start, length), arrival, arrival.ordinal, source=run.source)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
         """The run with the other side's socket type, from the message on at which that was known."""
@@ -195,8 +243,7 @@ class Dialogue:
         known = peer.type_known
         if known is None or run.orders[-1] < known:
             return [run]
-        assert peer.reader is not None
         cut = int(run.orders.searchsorted(known))
         after = run.part(cut, len(run.first)) if cut else run
-        after.peer_socket_type = peer.reader.socket_type
+        after.peer_socket_type = peer.socket_type
         return [run.part(0, cut), after] if cut else [run]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import Keys
 
 DEFAULT_BODY_LIMIT = 16 << 20
 
@@ -41,3 +45,5 @@ class Options:
     details: bool = False
     decode_as: tuple[DecodeAs, ...] = field(default_factory=tuple)
     show_secrets: bool = False
+    keys: Keys | None = None
+    """Open the boxes of CURVE with these."""

@@ -43,10 +43,10 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "gap_bytes": sum(stream.lost_octets for stream in streams),
         "undissected_bytes": sum(stream.undissected for stream in streams),
         "confidence": "likely" if "likely" in confidences else confidences[0] if confidences else "guess",
-        **{f"socket_type_{side}": reader and reader.socket_type for side, reader in enumerate(readers)},
-        **{f"identity_{side}": reader and reader.identity for side, reader in enumerate(readers)},
-        **{f"messages_{stream.side}": stream.assembly.message_count for stream in streams},
-        **{f"bytes_{stream.side}": stream.assembly.body_octets for stream in streams},
+        **{f"socket_type_{side}": stream.socket_type for side, stream in enumerate(streams)},
+        **{f"identity_{side}": stream.identity for side, stream in enumerate(streams)},
+        **{f"messages_{stream.side}": stream.message_count for stream in streams},
+        **{f"bytes_{stream.side}": stream.body_octets for stream in streams},
     }
 
 
@@ -85,11 +85,10 @@ def count(dialogue: Dialogue) -> None:
     summary.closes[dialogue.connection.close_how] += 1
     sums = summary.sums
     for stream, tcp in zip(dialogue.streams, dialogue.connection.tcp, strict=True):
-        known = None if stream.reader is None else stream.reader.socket_type
-        count_word(summary.socket_types, known or "unknown")
-        summary.messages += stream.assembly.message_count
-        summary.frames += stream.assembly.frame_count
-        summary.body_octets += stream.assembly.body_octets
+        count_word(summary.socket_types, stream.socket_type or "unknown")
+        summary.messages += stream.message_count
+        summary.frames += stream.frame_count
+        summary.body_octets += stream.body_octets
         sums.stream += stream.end
         sums.gaps += stream.lost_octets
         sums.undissected += stream.undissected

@@ -177,10 +177,10 @@ class Relations:
             told = self.sides[number].type_told
             if told is None or told.event.fields["socket_type"] != "REQ":
                 continue
-            requests = stream.assembly.message_count
-            replies = self.dialogue.streams[1 - number].assembly.message_count
+            requests = stream.message_count
+            replies = self.dialogue.streams[1 - number].message_count
             if requests > replies and self.sides[1 - number].type_told is not None:
-                start = stream.assembly.last_message
+                start = max(assembly.last_message for assembly in stream.assemblies())
                 detail = f"{requests} requests, {replies} replies"
                 finding = Finding("REQREP-06", start, stream.end - start, None, detail)
                 last = stream.arrivals.at(start)

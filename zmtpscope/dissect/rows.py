@@ -62,7 +62,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
         "envelope": None if envelope is None else [to_text(run.head(first + i) or b"") for i in range(envelope - 1)],
         "topic": None if topic is None else to_text(topic),
         "kind": kind,
-        "decrypted": False,
+        "decrypted": run.regime.opened,
         "payload": None,
         "complete": complete,
         "confidence": run.confidence,
@@ -100,7 +100,7 @@ def frame_values(run: FrameRun, index: int) -> dict[str, Any]:
     return {
         "flags": flags,
         "more": bool(flags & MORE),
-        "long": int(run.bodies[index] - run.offsets[index]) > 2,
+        "long": int(run.bodies[index] - run.offsets[index]) - run.sealing > 2,
         "size": int(run.sizes[index]),
         "message": int(run.messages[index]),
     }

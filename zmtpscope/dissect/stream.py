@@ -11,12 +11,13 @@ from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
-from zmtpscope.zmtp.events import Remark
+from zmtpscope.zmtp.events import Command, Remark
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.dialogue import Dialogue
+    from zmtpscope.dissect.unsealing import Unsealing
 
 ALL_HELD = 256 << 20
 """What all sides together may hold; where that is reached, bodies of messages under way are let go, and messages of
@@ -61,10 +62,12 @@ class SideStream:
     lost_octets = 0
     undissected = 0
 
-    def __init__(self, dialogue: Dialogue, side: int, stream: Stream) -> None:
+    def __init__(self, dialogue: Dialogue, side: int, stream: Stream, unsealing: Unsealing | None = None) -> None:
         self.dialogue = dialogue
         self.side = side
         self.stream = stream
+        self.unsealing = unsealing
+        """Where keys were given."""
         self.queue: list[bytes | Hole] = []
         """Octets and holes that wait for the version."""
         self.searches: list[FrameSearch] = []
@@ -76,6 +79,41 @@ class SideStream:
         offset, the segments with the octets of its findings that have come."""
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
+
+    @property
+    def socket_type(self) -> str | None:
+        """The socket type of the side, once it has told it, in clear or in a box that was opened."""
+        return self._told("socket_type")
+
+    @property
+    def identity(self) -> str | None:
+        """Its identity, likewise."""
+        return self._told("identity")
+
+    def _told(self, name: str) -> str | None:
+        told: str | None = None if self.reader is None else getattr(self.reader, name)
+        if told is None and self.unsealing is not None and self.unsealing.reader is not None:
+            told = getattr(self.unsealing.reader, name)
+        return told
+
+    def assemblies(self) -> tuple[Assembly, ...]:
+        """Of what stands in clear, and of what was inside boxes."""
+        return (self.assembly,) if self.unsealing is None else (self.assembly, self.unsealing.assembly)
+
+    @property
+    def message_count(self) -> int:
+        """Messages so far."""
+        return sum(assembly.message_count for assembly in self.assemblies())
+
+    @property
+    def frame_count(self) -> int:
+        """Message frames so far."""
+        return sum(assembly.frame_count for assembly in self.assemblies())
+
+    @property
+    def body_octets(self) -> int:
+        """Octets of message bodies so far."""
+        return sum(assembly.body_octets for assembly in self.assemblies())
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
@@ -110,10 +148,14 @@ class SideStream:
         """All of these pieces are body of a frame whose header was read."""
         if not self.kept:
             self.kept_base = self.end - sum([view.stops[row] - view.starts[row] for row in rows])
-        if self._keeps_bodies():
+        base = self._first_held()
+        if base == self.end:
+            self._hold([])
+        elif base == self.kept_base:
             self._hold([*self.kept, view.octets(rows)])
         else:
-            self._hold([])
+            self._hold([b"".join([*self.kept, view.octets(rows)])[base - self.kept_base :]])
+            self.kept_base = base
         self._trim_arrivals(self.end)
         self._read_end_of_body()
 
@@ -132,10 +174,10 @@ class SideStream:
         if self.held and reader.position <= self.end:
             self._release_remarks()
         reader.read(data, self.kept_base)
-        self._tell(data)
+        self._tell()
         if reader.repeats:
-            self.dialogue.count_repeats(self)
-        self.reading = b""
+            self.dialogue.count_repeats(self, reader, self.repeats)
+        data, self.reading = self.reading, b""
         if reader.broken is not None:
             rest = data[max(0, reader.broken - self.kept_base) :]
             self._give_up_message()
@@ -146,30 +188,45 @@ class SideStream:
             self._hold([])
             self.mode = Mode.OPAQUE
             return b""
-        base = min(reader.position, self.end)
-        self._trim_arrivals(base)
-        if self.assembly.open_offset is not None and self._keeps_bodies():
-            base = max(min(base, self.assembly.open_offset), self.kept_base)
+        self._trim_arrivals(min(reader.position, self.end))
+        base = self._first_held()
         rest = data[base - self.kept_base :]
         self._hold([rest] if rest else [])
         self.kept_base = base
-        if self.dialogue.sink.held_octets > ALL_HELD and self.assembly.open_frames > 1:
-            self.assembly.give_up(self._context(rest))
-            self.assembly.damage(b"", self.end)
-            self._hold(self.kept)
+        if self.dialogue.sink.held_octets > ALL_HELD:
+            self._give_way()
         return b""
 
-    def _tell(self, data: bytes) -> None:
-        """Hand on what the reader has read; `data` are the octets from `kept_base` on."""
+    def _give_way(self) -> None:
+        """All sides hold too much: tell messages of several frames as far as they came."""
+        data = b"".join(self.kept)
+        if self.assembly.open_frames > 1:
+            self.assembly.give_up(self.context(data))
+            self.assembly.damage(b"", self.end)
+        if self.unsealing is not None:
+            self.unsealing.give_way(self, data)
+        self._hold(self.kept)
+
+    def _tell(self) -> None:
+        """Hand on what the reader has read of the octets in `reading`."""
         assert self.reader is not None
         columns, events = self.reader.take()
         for event in events:
             if isinstance(event, Remark) and event.frame and event.stop > self.end:
                 self.held.append((event, {}))
+            elif self.unsealing is not None and isinstance(event, Command):
+                self.dialogue.take_event(self, self.unsealing.open_command(self, event))
             else:
                 self.dialogue.take_event(self, event)
+        if self.unsealing is not None:
+            columns = self.unsealing.take(self, columns)
         if columns.offsets or self.assembly.open_frames:
-            self.assembly.take(columns, self._context(data))
+            self.assembly.take(columns, self.context(self.reading))
+
+    def patch(self, offset: int, octets: bytes) -> None:
+        """Put what a box holds in its place among the octets that are being read."""
+        start = offset - self.kept_base
+        self.reading = b"".join((self.reading[:start], octets, self.reading[start + len(octets) :]))
 
     def _trim_arrivals(self, offset: int) -> None:
         """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
@@ -178,26 +235,51 @@ class SideStream:
                 at = remark.start if finding.start is None else finding.start
                 if at < self.end and at not in arrived:
                     arrived[at] = self.arrivals.at(at)
-        if self._keeps_bodies() and self.dialogue.options.details and self.assembly.open_offset is not None:
-            offset = min(offset, self.assembly.open_offset)
+        if self.dialogue.options.details and (begin := self._kept_message()) is not None:
+            offset = min(offset, begin)
+        if self.unsealing is not None and self.unsealing.waits_from is not None:
+            offset = min(offset, self.unsealing.waits_from)
         self.arrivals.trim(offset)
 
-    def _keeps_bodies(self) -> bool:
-        options, begin = self.dialogue.options, self.assembly.open_offset
+    def _first_held(self) -> int:
+        """Stream offset from which on octets are held: what is not read yet, a MESSAGE that is not whole, and the
+        message that is under way, where its bodies are kept."""
+        assert self.reader is not None
+        offset = min(self.reader.position, self.end)
+        others = self.dialogue.sink.held_octets - self.held_octets
+        if (begin := self._kept_message()) is not None:
+            offset = min(offset, begin)
+        waits_from = None if self.unsealing is None else self.unsealing.waits_from
+        if waits_from is not None and self.end - waits_from + others <= ALL_HELD:
+            offset = min(offset, waits_from)
+        return max(offset, self.kept_base)
+
+    def _kept_message(self) -> int | None:
+        """Stream offset of the message under way whose bodies are kept; None where there is none."""
+        options = self.dialogue.options
+        begin = self.assembly.open_offset
+        if self.unsealing is not None and (inside := self.unsealing.assembly.open_offset) is not None:
+            begin = inside if begin is None else min(begin, inside)
         if begin is None or not options.records or options.bodies == "none":
-            return False
+            return None
         under_way = self.end - begin
         others = self.dialogue.sink.held_octets - self.held_octets
-        return under_way <= options.body_limit + HEADERS * self.assembly.open_frames and under_way + others <= ALL_HELD
+        limit = options.body_limit + HEADERS * self._open_frames()
+        return begin if under_way <= limit and under_way + others <= ALL_HELD else None
+
+    def _open_frames(self) -> int:
+        inside = 0 if self.unsealing is None else self.unsealing.assembly.open_frames
+        return self.assembly.open_frames + inside
 
     def _hold(self, kept: list[bytes]) -> None:
         """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
-        octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self.assembly.open_frames
+        octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self._open_frames()
         self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
 
-    def _context(self, data: bytes) -> Context:
+    def context(self, data: bytes) -> Context:
+        """What rows made now have in common; `data` are the octets from `kept_base` on."""
         reader = self.reader
         assert reader is not None
         return Context(
@@ -235,6 +317,12 @@ class SideStream:
         self.settled, self.framings = settled, framings
         self.begin_search(0)
         self._replay()
+
+    def arrival(self, start: int, stop: int) -> Arrival:
+        """The segment with the octet at `start`, and the ordinal of the one that completed `start..stop`."""
+        first = self.arrivals.at(start)
+        ordinal = max(self.arrivals.ordinal_at(max(start, min(stop, self.end) - 1)), self.settled)
+        return Arrival(ordinal, first.packet, first.time)
 
     def octets(self, start: int, stop: int) -> bytes:
         """The octets `start..stop` of a unit that is being read, as far as they are held."""
@@ -283,6 +371,7 @@ class SideStream:
             reader = self.reader
             assert reader is not None
             if reader.position > start and reader.position >= self.end:  # all of it is body
+                self._let_go_of_boxes(told.ordinal)
                 self.assembly.damage(b"".join(self.kept), self.kept_base)
                 self._hold([])
                 self.dialogue.note_gap(self, hole, start, told, reader.position)
@@ -301,10 +390,21 @@ class SideStream:
 
     def _give_up_message(self) -> None:
         self._release_remarks()
+        self._let_go_of_boxes(self.settled)
         if self.assembly.open_frames:
-            self.assembly.give_up(self._context(b"".join(self.kept)))
+            self.assembly.give_up(self.context(b"".join(self.kept)))
         self.assembly.damaged = None
         self._hold([])
+
+    def _let_go_of_boxes(self, ordinal: int) -> None:
+        """What waited to be opened goes on as it is: the segment `ordinal` told that octets were lost, or the end."""
+        if self.unsealing is None:
+            return
+        self.reading = b"".join(self.kept)
+        frames = self.unsealing.let_go(self, ordinal)
+        if frames.offsets:
+            self.assembly.take(frames, self.context(self.reading))
+        self.reading = b""
 
     def _greeting_end(self) -> int | None:
         """Where the greeting ends of which octets were lost, if that is known and still to come."""
@@ -386,7 +486,9 @@ class SideStream:
             if ended and not self.lost_octets:
                 reader.finish(self.end)
                 if reader.events:
-                    self._tell(b"".join(self.kept))
+                    self.reading = b"".join(self.kept)
+                    self._tell()
+                    self.reading = b""
             self.undissected += max(0, self.end - reader.position)
             self._give_up_message()
         self.mode = Mode.OPAQUE

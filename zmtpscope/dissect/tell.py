@@ -35,7 +35,7 @@ class Teller:
         self.streams = streams
         self.whole = streams[0]._replace(side=None)
         self.told: Counter[tuple[int | None, str]] = Counter()
-        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival]] = {}
+        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival, int]] = {}
 
     def _values(self, type_: str, stream: Stream, arrival: Arrival) -> dict[str, Any]:
         values = empty(type_)
@@ -57,7 +57,7 @@ class Teller:
 
     def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
         side = NEITHER if stream.side is None else stream.side
-        order = (ordinal, stream.conn, side, offset, RANKS[values["record"]])
+        order = (ordinal, stream.conn, side, values.get("source") or 0, offset, RANKS[values["record"]])
         self.sink.put(Record(values["record"], order, values, unit))
 
     def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
@@ -70,8 +70,10 @@ class Teller:
             return
         stream = self.streams[side]
         values = self._values(type_, stream, first)
-        values.update(source=0, offset=event.start, length=event.stop - event.start)
+        values.update(source=int(event.regime.opened), offset=event.start, length=event.stop - event.start)
         values.update(event.fields)
+        if isinstance(event, Command):
+            values["decrypted"] = event.regime.opened
         if isinstance(event, Greeting) and event.regime.form is not None:
             values["form"] = event.regime.form.value
         self._put(values, stream, ordinal, event.start, unit)
@@ -84,8 +86,9 @@ class Teller:
         ordinal: int,
         refs: tuple[str, ...] = (),
         unit: int = 0,
+        source: int = 0,
     ) -> None:
-        """A finding on `side` (None: the connection), about a unit at stream offset `unit`.
+        """A finding on `side` (None: the connection), about a unit at offset `unit` of `source`.
 
         From the eleventh of a kind on findings are only counted.
         """
@@ -93,16 +96,16 @@ class Teller:
         key = (side, finding.id)
         self.told[key] += 1
         if self.told[key] > TOLD:
-            self.last[key] = (finding, first)
+            self.last[key] = (finding, first, source)
         elif self.telling:
-            self._put_finding(side, finding, first, ordinal, refs, unit, 1)
+            self._put_finding(side, finding, first, ordinal, refs, unit, 1, source)
 
     def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
         self.sink.summary.findings[_severity(finding), finding.id] += count
         key = (side, finding.id)
         self.told[key] = max(self.told[key], TOLD) + count
-        self.last[key] = (finding, last)
+        self.last[key] = (finding, last, 0)
 
     def _put_finding(
         self,
@@ -113,13 +116,14 @@ class Teller:
         refs: tuple[str, ...],
         unit: int,
         count: int,
+        source: int = 0,
     ) -> None:
         stream = self.whole if side is None else self.streams[side]
         kind = FINDINGS[finding.id]
         values = self._values("finding", stream, first)
         located = finding.start is not None
         values.update(
-            source=0 if located else None,
+            source=source if located else None,
             offset=finding.start,
             length=finding.length if located else None,
             id=finding.id,
@@ -135,8 +139,8 @@ class Teller:
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
-        for key, (finding, last) in self.last.items() if self.telling else ():
-            self._put_finding(key[0], finding, last, ordinal, (), AT_THE_END, self.told[key] - TOLD)
+        for key, (finding, last, source) in self.last.items() if self.telling else ():
+            self._put_finding(key[0], finding, last, ordinal, (), AT_THE_END, self.told[key] - TOLD, source)
 
     def gap(self, side: int, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
         """Octets that the capture lost."""

@@ -47,10 +47,10 @@ class Rows(Generic[R]):
     order of the schema: row i of the table is row `order[i]` of the joined columns."""
 
     def __init__(self, runs: Sequence[R], files: Sequence[str | None]) -> None:
-        self.runs: list[R] = sorted(runs, key=lambda run: (run.stream.conn, run.stream.side or 0))
+        self.runs: list[R] = sorted(runs, key=lambda run: (run.stream.conn, run.stream.side or 0, run.source))
         self.files = files
         self.count = sum(len(run.orders) for run in self.runs)
-        # runs are sorted by connection and side, and rows of a run by offset: what is left is the packet
+        # runs are sorted by connection, side and source, and rows of a run by offset: what is left is the packet
         self.order = np.argsort(self.joined("orders"), kind="stable")
         self.run_of = np.repeat(np.arange(len(self.runs)), [len(run.orders) for run in self.runs])[self.order]
 
@@ -264,6 +264,12 @@ class MessageRows(Rows[MessageRun]):
 class FrameRows(Rows[FrameRun]):
     """The rows of frame runs: each is one frame."""
 
+    def long(self) -> pa.Array:
+        """`long`: what stands between the header and the body is no part of the header."""
+        sealing = np.array([run.sealing for run in self.runs])[self.run_of]
+        frames = self.frames
+        return pa.array((frames.bodies - frames.offsets)[self.order] - sealing > 2)
+
 
 KIND_CODES = {kind: code for code, kind in enumerate(["data", *KINDS.values()])}
 
@@ -314,7 +320,7 @@ def _common(record: str) -> dict[str, Callable[[Any], pa.Array]]:
         "src_port": _number_of_stream("src_port"),
         "dst_ip": _word_of_stream("dst_ip"),
         "dst_port": _number_of_stream("dst_port"),
-        "source": lambda rows: rows.same(0, pa.int64()),
+        "source": lambda rows: rows.of_run(lambda run: run.source),
         "offset": lambda rows: rows.ints(rows.frames.offsets[rows.first]),
         "length": Rows.length,
     }
@@ -334,7 +340,7 @@ MESSAGE_COLUMNS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "envelope": MessageRows.envelope,
     "topic": MessageRows.topic,
     "kind": MessageRows.kind,
-    "decrypted": lambda rows: rows.same(False, pa.bool_()),
+    "decrypted": lambda rows: pa.array(np.array([run.regime.opened for run in rows.runs])[rows.run_of]),
     "payload": lambda rows: pa.nulls(rows.count, PAYLOAD),
     "complete": lambda rows: pa.array(rows.joined("complete")[rows.order]),
     "confidence": _word_of_run("confidence"),
@@ -344,7 +350,7 @@ FRAME_COLUMNS: dict[str, Callable[[FrameRows], pa.Array]] = {
     **_common("frame"),
     "flags": lambda rows: rows.ints(rows.frames.flags[rows.order] & 0xFF),
     "more": lambda rows: pa.array((rows.frames.flags[rows.order] & MORE) != 0),
-    "long": lambda rows: pa.array((rows.frames.bodies - rows.frames.offsets)[rows.order] > 2),
+    "long": FrameRows.long,
     "size": lambda rows: rows.ints(rows.frames.sizes[rows.order]),
     "message": lambda rows: rows.ints(rows.joined("messages")[rows.order]),
 }

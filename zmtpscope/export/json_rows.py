@@ -50,11 +50,12 @@ KEPT = (b'"],"bodies_kept":"full"', b'"],"bodies_kept":"head"', b',"bodies_kept"
 
 CONFIDENCES = ("proven", "likely", "guess")
 CLOSINGS = [
-    b',"decrypted":false,"payload":null,"complete":%b,"confidence":"%b"}\n' % (complete, confidence.encode())
+    b',"decrypted":%b,"payload":null,"complete":%b,"confidence":"%b"}\n' % (decrypted, complete, confidence.encode())
+    for decrypted in (b"false", b"true")
     for confidence in CONFIDENCES
     for complete in (b"false", b"true")
 ]
-"""How a line ends, by confidence (times 2) and whether the message is complete."""
+"""How a line ends, by whether it was opened (times 6), confidence (times 2) and whether the message is complete."""
 
 PLAIN, DELIMITED, SEALED, OPEN = range(4)
 MEANINGS = (
@@ -81,12 +82,12 @@ class MessageRows:
         self.runs, self.run_of, self.row_of = runs, run_of, order.row_of
         self.files = [orjson.dumps(file_name(name)) for name in files]
         # of each run
-        self.shared = [_shared(run.stream) for run in runs]
+        self.shared = [_shared(run.stream, run.source) for run in runs]
         self.types = [_types(run.version, run.socket_type, run.peer_socket_type) for run in runs]
         self.data = [run.data for run in runs]
         self.base = np.array([run.base for run in runs])
         self.stop = np.array([run.base + len(run.data) for run in runs])
-        self.confidence = np.array([CONFIDENCES.index(run.confidence) for run in runs])
+        self.closing = np.array([6 * run.source + 2 * CONFIDENCES.index(run.confidence) for run in runs])
         self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
         self.enveloped = np.array(list(map(is_enveloped, runs)))
         # of each frame
@@ -127,7 +128,7 @@ class MessageRows:
             cut = np.append(0, np.cumsum(sizes > self.options.head))
             kept = np.where(cut[behind] > cut[behind - parts], HEAD, FULL)
         kept[sealed] = NONE
-        closing = self.confidence[self.run_of[rows]] * 2 + self.complete[rows]
+        closing = self.closing[self.run_of[rows]] + self.complete[rows]
         meaning = self._meanings(rows, usual)
         bounds = None if (parts == 1).all() else [0, *behind.tolist()]
         pieces = [b""] * (PIECES * (high - low))
@@ -321,11 +322,12 @@ def _digits(numbers: Int64) -> list[bytes]:
     return orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
 
 
-def _shared(stream: Stream) -> tuple[bytes, bytes]:
+def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
     """What all lines of a stream have in front of the value of `ts_ns`, and between those of `packet` and `offset`."""
     front = {"schema": SCHEMA, "record": "message", "conn": stream.conn, "conn_id": stream.conn_id, "side": stream.side}
     ends = {key: getattr(stream, key) for key in ("src_ip", "src_port", "dst_ip", "dst_port")}
-    return orjson.dumps(front)[:-1] + b',"ts_ns":', b"," + orjson.dumps(ends)[1:-1] + b',"source":0,"offset":'
+    behind = b',%b,"source":%d,"offset":' % (orjson.dumps(ends)[1:-1], source)
+    return orjson.dumps(front)[:-1] + b',"ts_ns":', behind
 
 
 @lru_cache(maxsize=256)

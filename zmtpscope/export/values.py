@@ -51,7 +51,7 @@ def record_values(
         "src_port": stream.src_port,
         "dst_ip": stream.dst_ip,
         "dst_port": stream.dst_port,
-        "source": 0,
+        "source": item.source,
         "offset": offset,
         "length": length if length <= LARGEST_INT else None,
         **own,

@@ -1,0 +1,231 @@
+"""The keys of one CURVE connection: what the key files say about it, and what that has opened so far (curve.md 5, 6).
+
+Nothing is believed before a box has opened: that takes 16 octets which nobody makes without the key. A connection is
+known by C', which the HELLO has in clear. Where that was not captured the shared keys of all connections are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.curve_crypto import open_box, shared_key
+from zmtpscope.curve_keys import ConnectionSecrets, Keys
+from zmtpscope.zmtp.mechanisms.curve import (
+    BOXES,
+    COOKIE_AT,
+    COOKIE_PREFIX,
+    KEY_SIZE,
+    MESSAGE_PREFIX,
+    VOUCH_PREFIX,
+    VOUCH_SIZE,
+)
+
+TRIES = 3
+"""MESSAGEs of each side on which keys are tried."""
+
+MOST_KEYS = 1000
+"""Shared keys of other connections, and keys of servers, that are tried on a box."""
+
+NONCE_OF_MESSAGE = slice(8, 16)
+BOX_OF_MESSAGE = 16
+
+
+class _ServerPair(NamedTuple):
+    """The key of HELLO and WELCOME, made from S and c' or from s and C'."""
+
+    key: bytes
+    server: bytes
+    """S"""
+    said: bool
+    """The key files name this connection for it."""
+
+
+class Session:
+    """What is known about the keys of one connection.
+
+    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `roles` the role
+    of each side, "client" or "server", once known; `closed`: no more boxes will open, for want of a key.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self.key: bytes | None = None
+        self.server: bytes | None = None
+        self.roles: list[str | None] = [None, None]
+        self.closed = False
+        self.unfit = False
+        """The key files name this connection, and nothing that they say of it opens a box."""
+        self.cookie: bytes | None = None
+        """The cookie that the WELCOME brought, where that was opened."""
+        self._client_transient: bytes | None = None
+        """C'"""
+        self._secrets: ConnectionSecrets | None = None
+        self._server_transient: bytes | None = None
+        """S', from the WELCOME."""
+        self._returned_cookie: bytes | None = None
+        """The cookie in the INITIATE."""
+        self._pair: _ServerPair | None = None
+        self._tried = [0, 0]
+        self._generation = keys.generation
+
+    @property
+    def settled(self) -> bool:
+        """Whether what one side sends from now on has no influence any more on what opens of the other."""
+        return self.closed or self.key is not None
+
+    @property
+    def knows_servers(self) -> list[bytes]:
+        """S of every server whose s is known."""
+        return [server.public for server in self.keys.server_keys[:MOST_KEYS] if server.secret is not None]
+
+    def close(self) -> None:
+        """This connection has no boxes."""
+        self.closed = True
+
+    def look_again(self) -> None:
+        """The key files may say more than before."""
+        if self._generation != self.keys.generation:
+            self._generation = self.keys.generation
+            if self.key is None:
+                self.closed = self.unfit = False
+                self._tried = [0, 0]
+                self._find_secrets()
+
+    def meet(self, client_transient: bytes) -> None:
+        """C' has come, in a HELLO."""
+        if self._client_transient is None:
+            self._client_transient = client_transient
+            self._find_secrets()
+
+    def _find_secrets(self) -> None:
+        if self._client_transient is not None:
+            self._secrets = self.keys.secrets_for(self._client_transient)
+            self.closed = self._secrets is None
+
+    # -- boxes -------------------------------------------------------------------------------------------------------
+
+    def open_handshake(self, name: str, body: bytes) -> bytes | None:
+        """What the box of a handshake command holds, by its name and body; None where no key is known that opens it."""
+        box = BOXES[name]
+        nonce, sealed = box.prefix + body[box.nonce], body[box.start :]
+        if name in ("HELLO", "WELCOME"):
+            return self._open_with_server(name, nonce, sealed)
+        if name == "INITIATE":
+            self._returned_cookie = body[COOKIE_AT]
+        return self._open(nonce, sealed)
+
+    def _open_with_server(self, name: str, nonce: bytes, sealed: bytes) -> bytes | None:
+        for pair in self._server_pairs():
+            content = open_box(sealed, nonce, pair.key)
+            if content is not None:
+                self._pair, self.server = pair, pair.server
+                if name == "WELCOME":
+                    self._server_transient, self.cookie = content[:KEY_SIZE], content[KEY_SIZE:]
+                return content
+        return None
+
+    def _open(self, nonce: bytes, sealed: bytes) -> bytes | None:
+        for key in self._candidates():
+            content = open_box(sealed, nonce, key)
+            if content is not None:
+                self.key = key
+                return content
+        return None
+
+    def try_message(self, side: int, body: bytes) -> bool:
+        """Look for k with a MESSAGE of `side`; True if it was found."""
+        role, other = self.roles[side], self.roles[1 - side]
+        if role is None and other is not None:
+            role = "client" if other == "server" else "server"
+        for each in ("client", "server") if role is None else (role,):
+            if self._open(MESSAGE_PREFIX[each] + body[NONCE_OF_MESSAGE], body[BOX_OF_MESSAGE:]) is not None:
+                self.roles[side], self.roles[1 - side] = each, "client" if each == "server" else "server"
+                return True
+        self._tried[side] += 1
+        if self._client_transient is not None or min(self._tried) >= TRIES:
+            self.give_up()
+        return False
+
+    def may_open_messages_of(self, side: int) -> bool:
+        """Whether it makes sense to look at MESSAGEs of a side at all."""
+        return self.key is not None or (not self.closed and self._tried[side] < TRIES)
+
+    def give_up(self) -> None:
+        """No key that is known opens what follows."""
+        if not self.settled:
+            self.closed = True
+            self.unfit = self._secrets is not None and not (self._pair is not None and self._pair.said)
+
+    def vouch_is_wrong(self, content: bytes) -> bool:
+        """Whether the vouch in the box of an INITIATE names another client or server than those that shake hands.
+
+        It takes s' to tell; False where that is not known.
+        """
+        client, nonce, vouch = content[:KEY_SIZE], content[KEY_SIZE : KEY_SIZE + 16], content[KEY_SIZE + 16 :]
+        transient = self._client_transient
+        for secret in self._server_secrets():
+            if transient is None or shared_key(transient, secret) != self.key:
+                continue  # not the one of this connection
+            key = shared_key(client, secret)
+            named = None if key is None else open_box(vouch[:VOUCH_SIZE], VOUCH_PREFIX + nonce, key)
+            if named is None or named[:KEY_SIZE] != transient:
+                return True
+            return self.server is not None and named[KEY_SIZE:] != self.server
+        return False
+
+    # -- keys that may be the ones -----------------------------------------------------------------------------------
+
+    def _server_pairs(self) -> Iterator[_ServerPair]:
+        if self._pair is not None:
+            yield self._pair
+        elif self._client_transient is not None:
+            servers = self.keys.server_keys[:MOST_KEYS]
+            for server in servers:
+                made = None if server.secret is None else shared_key(self._client_transient, server.secret)
+                if made is not None:
+                    yield _ServerPair(made, server.public, False)
+            for transient in () if self._secrets is None else self._secrets.client_transients:
+                for public in [each.public for each in servers] if transient.server is None else [transient.server]:
+                    made = shared_key(public, transient.secret)
+                    if made is not None:
+                        yield _ServerPair(made, public, True)
+
+    def _candidates(self) -> Iterator[bytes]:
+        """k: known, said, or made from what is known."""
+        if self.key is not None:
+            yield self.key
+        elif self._client_transient is None:
+            for _, key in self.keys.shared_keys(MOST_KEYS):
+                yield key
+        elif self._secrets is not None:
+            yield from self._secrets.shared
+            for public, secret in self._transient_pairs():
+                made = shared_key(public, secret)
+                if made is not None:
+                    yield made
+
+    def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        """(C', s') and (S', c'), either of which makes k."""
+        if self._secrets is None or self._client_transient is None:
+            return
+        for secret in self._server_secrets():
+            yield self._client_transient, secret
+        publics = self._secrets.server_public_transients
+        if self._server_transient is not None:
+            publics = (self._server_transient, *publics)
+        for transient in self._secrets.client_transients:
+            for public in publics:
+                yield public, transient.secret
+
+    def _server_secrets(self) -> Iterator[bytes]:
+        """s': said, or in a cookie whose key was said."""
+        if self._secrets is None:
+            return
+        yield from self._secrets.server_transients
+        cookies = [cookie for cookie in (self.cookie, self._returned_cookie) if cookie is not None]
+        for cookie in cookies:
+            for cookie_key in self._secrets.cookie_keys:
+                content = open_box(cookie[16:], COOKIE_PREFIX + cookie[:16], cookie_key)
+                if content is not None and content[:KEY_SIZE] == self._client_transient:
+                    yield content[KEY_SIZE:]

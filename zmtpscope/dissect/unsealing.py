@@ -1,0 +1,223 @@
+"""The boxes of one side of a CURVE connection: opened where a key is known, and what was inside told in their place.
+
+A MESSAGE waits until it is whole, since its box opens as a whole. What opens is read once more, box open, and told
+from source 1 (`zmtpscope.zmtp.opened`); everything else goes the way of a connection without keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zmtpscope.curve_crypto import open_box
+from zmtpscope.dissect.assembly import Assembly, Context, behind, joined
+from zmtpscope.dissect.batch import Stream
+from zmtpscope.dissect.session import Session
+from zmtpscope.zmtp import z85
+from zmtpscope.zmtp.content import MESSAGE_HEAD
+from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, FrameColumns
+from zmtpscope.zmtp.framing import LONG
+from zmtpscope.zmtp.mechanisms.curve import (
+    AUTHENTICATOR_SIZE,
+    BOXES,
+    COOKIE_AT,
+    HEAD_OF_MESSAGE,
+    MESSAGE_PREFIX,
+    SMALLEST_INITIATE,
+    SMALLEST_MESSAGE,
+    WELCOME_SIZE,
+)
+from zmtpscope.zmtp.opened import OpenedReader
+from zmtpscope.zmtp.reader import Finding
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.stream import SideStream
+
+LARGEST_BOX = 16 << 20
+"""Octets of a MESSAGE that are waited for whatever the body limit."""
+
+Row = tuple[int, int, int, int]
+"""Offset, body, size, flags of a frame."""
+
+
+class Unsealing:
+    """Opens the boxes of one side.
+
+    `opened` counts the MESSAGEs that were opened, `waiting` has the one that is not whole yet, if any.
+    """
+
+    def __init__(self, session: Session, stream: Stream) -> None:
+        self.session = session
+        self.assembly = Assembly(stream)
+        """Of what was inside."""
+        self.reader: OpenedReader | None = None
+        self.waiting = NO_FRAMES
+        self.opened = 0
+        self.repeats: dict[str, int] = {}
+        """How many of the findings that the reader only counts have been told."""
+
+    @property
+    def waits_from(self) -> int | None:
+        """Stream offset of the frame that is not whole yet."""
+        return self.waiting.offsets[0] if self.waiting.offsets else None
+
+    # -- the handshake -----------------------------------------------------------------------------------------------
+
+    def open_command(self, stream: SideStream, event: Command) -> Command:
+        """A command with what its box holds, where it has one that opens; else as it was."""
+        name = str(event.fields.get("name"))
+        octets = stream.octets(event.start, event.stop)
+        header = 9 if octets[0] & LONG else 2
+        body = octets[header:]
+        if not self._is_sealed(stream, event, body):
+            return event
+        if name == "HELLO":
+            self.session.meet(event.fields["client_key"])
+        content = self.session.open_handshake(name, body)
+        if content is not None:
+            stream.patch(event.start + header + BOXES[name].start + AUTHENTICATOR_SIZE, content)
+            event = self._reader(stream).read_handshake(event, stream.octets(event.start, event.stop))
+            if self.session.server is not None and name == "HELLO":
+                event.fields["server_longterm_key"] = z85.encode(self.session.server)
+        if name == "INITIATE":
+            event = self._judge_initiate(event, body, event.start + header, content)
+        return event
+
+    def _is_sealed(self, stream: SideStream, event: Command, body: bytes) -> bool:
+        """Whether a command is a step of the handshake of CURVE, from the right side, in its form and all there."""
+        name, fields = event.fields.get("name"), event.fields
+        if event.regime.mechanism != "CURVE" or stream.reader is None or len(body) != fields["size"]:
+            return False
+        side, role = stream.side, stream.reader.role
+        self.session.roles[side] = role
+        if name == "HELLO" or name == "INITIATE":
+            return role == "client" and "nonce" in fields
+        if name == "WELCOME":
+            return role == "server" and len(body) == WELCOME_SIZE
+        return name == "READY" and role == "server" and "nonce" in fields
+
+    def _judge_initiate(self, event: Command, body: bytes, start: int, content: bytes | None) -> Command:
+        findings = list(event.findings)
+        if self.session.cookie is not None and body[COOKIE_AT] != self.session.cookie:
+            findings.append(Finding("CURVE-14", start + COOKIE_AT.start, COOKIE_AT.stop - COOKIE_AT.start))
+        if content is not None and self.session.vouch_is_wrong(content):
+            vouch = BOXES["INITIATE"].start + AUTHENTICATOR_SIZE + 32
+            findings.append(Finding("CURVE-13", start + vouch, SMALLEST_INITIATE - vouch))
+        return event._replace(findings=tuple(findings))
+
+    # -- MESSAGEs ----------------------------------------------------------------------------------------------------
+
+    def take(self, stream: SideStream, columns: FrameColumns) -> FrameColumns:
+        """Open the MESSAGEs among `columns`, the last of which may not be whole, and tell what is inside.
+
+        Gives the frames that stay as they are.
+        """
+        frames = joined(self.waiting, columns) if self.waiting.offsets else columns
+        self.waiting = NO_FRAMES
+        if not frames.offsets or not self.session.may_open_messages_of(stream.side):
+            return frames
+        whole = len(frames.offsets)
+        if frames.bodies[-1] + frames.sizes[-1] > stream.end and self._is_worth_waiting(stream, frames):
+            whole -= 1
+            self.waiting = behind(frames, whole)
+        return self._open(stream, frames.rows()[:whole])
+
+    def _is_worth_waiting(self, stream: SideStream, frames: FrameColumns) -> bool:
+        if not frames.flags[-1] & ENCRYPTED:
+            return False
+        return frames.sizes[-1] <= max(LARGEST_BOX, stream.dialogue.options.body_limit)
+
+    def _open(self, stream: SideStream, rows: list[Row]) -> FrameColumns:
+        data, base = stream.reading, stream.kept_base
+        session, reader = self.session, self._reader(stream)
+        closed, stretch = FrameColumns(), list[tuple[int, int, int]]()
+        stretches: list[tuple[list[tuple[int, int, int]], Row | None]] = []
+        """MESSAGEs that opened, and the frame behind them that did not."""
+        parts: list[bytes] = []
+        done = 0
+        for row in rows:
+            offset, body, size, flags = row
+            start = body - base
+            content = None
+            if flags & ENCRYPTED and size >= SMALLEST_MESSAGE and 0 <= start <= len(data) - size:
+                if session.key is None:
+                    session.try_message(stream.side, data[start : start + size])
+                if session.key is not None:
+                    prefix = MESSAGE_PREFIX[session.roles[stream.side] or "client"]
+                    nonce = prefix + data[start + 8 : start + 16]
+                    content = open_box(data[start + 16 : start + size], nonce, session.key)
+            if content:
+                parts += data[done : start + HEAD_OF_MESSAGE], content
+                done = start + size
+                stretch.append((offset, body, size))
+            else:
+                closed.append(offset, body, size, flags)
+                stretches.append((stretch, row))
+                stretch = []
+        stretches.append((stretch, None))
+        if parts:
+            data = stream.reading = b"".join((*parts, data[done:]))
+        for opened, row_behind in stretches:
+            self.opened += len(opened)
+            reader.read_messages(data, base, opened)
+            self._tell(stream, reader)
+            if row_behind is not None:
+                self._fail(stream, row_behind)
+        return closed
+
+    def _tell(self, stream: SideStream, reader: OpenedReader) -> None:
+        """Hand on what was read inside of boxes."""
+        columns, events = reader.take()
+        for event in events:
+            stream.dialogue.take_event(stream, event)
+        if columns.offsets:
+            self.assembly.take(columns, self._context(stream, reader))
+        if reader.repeats:
+            stream.dialogue.count_repeats(stream, reader, self.repeats)
+
+    def _fail(self, stream: SideStream, row: Row) -> None:
+        """A frame stays as it was."""
+        offset, body, size, flags = row
+        if not flags & ENCRYPTED:
+            return
+        whole = body + size <= stream.end
+        arrival = stream.arrival(offset, body + size if whole else body + MESSAGE_HEAD)
+        if self.session.key is None:
+            stream.dialogue.note_unfit_keys(arrival)
+        elif size >= SMALLEST_MESSAGE:
+            is_there = whole and body >= stream.kept_base
+            finding = Finding("CURVE-20" if is_there else "CURVE-25", offset, body + size - offset)
+            stream.dialogue.note(stream.side, finding, arrival)
+        self.lose(stream, arrival.ordinal)
+
+    def let_go(self, stream: SideStream, ordinal: int) -> FrameColumns:
+        """Octets were lost, as told by the segment `ordinal`, or no more will come.
+
+        Gives the frame that waited: it will never be whole.
+        """
+        self.lose(stream, ordinal)
+        waiting, self.waiting = self.waiting, NO_FRAMES
+        return waiting
+
+    def lose(self, stream: SideStream, ordinal: int) -> None:
+        """What was inside of boxes has a gap."""
+        if self.reader is None:
+            return
+        self.reader.lose()
+        if self.assembly.open_frames:
+            context = self._context(stream, self.reader)
+            self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
+
+    def give_way(self, stream: SideStream, data: bytes) -> None:
+        """All sides hold too much: tell a message of several frames as far as it came; `data` is what is held."""
+        if self.reader is not None and self.assembly.open_frames > 1:
+            self.assembly.give_up(replace(stream.context(data), regimes=self.reader.regimes, doubtful=None))
+            self.assembly.damage(b"", stream.end)
+
+    def _reader(self, stream: SideStream) -> OpenedReader:
+        if self.reader is None:
+            self.reader = OpenedReader(stream.dialogue.version)
+        return self.reader
+
+    def _context(self, stream: SideStream, reader: OpenedReader) -> Context:
+        return replace(stream.context(stream.reading), regimes=reader.regimes, doubtful=None)
