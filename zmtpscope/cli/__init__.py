@@ -55,7 +55,8 @@ zmtpscope.add_command(fields)
 def main() -> None:
     """The entry point of the `zmtpscope` command."""
     # numpy's linear algebra is never used here; its threads would be started all the same
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which programs that are run from here inherit
     # next to nothing that a run makes has cycles, so looking for them as often as usual is a quarter of the time
     gc.set_threshold(100_000, 20, 50)
     sys.exit(run())

@@ -1,0 +1,264 @@
+"""A program of one's own, run so that the keys of its CURVE connections are written to a key log.
+
+A small library (`key_recorder.c`) is compiled on first use and preloaded into the program, and into those that it runs
+in turn. It stands in front of two functions of libsodium, calls the real ones and appends the line `CURVE_SHARED` of
+curve.md, section 6, for each connection: its transient client key C' and the key k that both sides share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+SOURCE = Path(__file__).with_name("key_recorder.c")
+KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
+"""Where the library finds the path of the key log; the same name stands in its source."""
+LIBRARY = "zmtpscope-key-recorder-"
+"""How the name of the compiled library begins."""
+HEADER = b"# CURVE keys, written by zmtpscope: they open recorded traffic for ever; delete them when you are done\n"
+LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
+LONGEST_LINE = 200
+COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
+COMPILER_SECONDS = 60
+OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+Handler = Callable[[int, FrameType | None], None]
+
+
+class KeyRecordingError(Exception):
+    """Why keys cannot be recorded: what, where and what to do, in one line."""
+
+
+class KeyRecording:
+    """A program about to be run with its keys recorded; whatever can be refused was looked at when this is made.
+
+    `command` is the program, looked for as a shell does, and its arguments. `key_log` is made when missing (mode 0600),
+    else appended to. Raises `KeyRecordingError` where the system is not Linux, where there is no such program or it
+    runs with other rights than those of its caller, where the library cannot be compiled or kept in a place that only
+    the user writes, and where the key log is not a file that only the user reads.
+    """
+
+    def __init__(self, command: Sequence[str], key_log: Path) -> None:
+        if sys.platform != "linux":
+            raise KeyRecordingError(f"keys are recorded on Linux only: this is {sys.platform}, without its LD_PRELOAD")
+        self._command = [*command]
+        self._program = _program(command[0])
+        self._library = _library()
+        self._key_log = key_log.absolute()
+        self._start = _start_of_lines(key_log)
+
+    def run(self) -> int:
+        """Run the program to its end: its exit code, or 128 + N where signal N ended it, as a shell has it.
+
+        The terminal sends its interrupts to the program as well, so here they are passed over; SIGTERM and SIGHUP are
+        handed on. Only the main thread may call this: signals are handled there.
+        """
+        process: subprocess.Popen[bytes] | None = None
+        early: list[int] = []
+
+        def pass_over(number: int, frame: FrameType | None) -> None:
+            pass
+
+        def hand_on(number: int, frame: FrameType | None) -> None:
+            if process is None:
+                early.append(number)
+            else:
+                process.send_signal(number)
+
+        with _handled(pass_over, signal.SIGINT, signal.SIGQUIT), _handled(hand_on, signal.SIGTERM, signal.SIGHUP):
+            try:
+                process = subprocess.Popen(
+                    self._command, executable=self._program, env=self._environment(), close_fds=False
+                )
+            except OSError as error:
+                raise KeyRecordingError(f"{self._program}: it cannot be run: {error.strerror}") from None
+            for number in early:
+                process.send_signal(number)
+            code = process.wait()
+        return 128 - code if code < 0 else code
+
+    def _environment(self) -> dict[str, str]:
+        """The environment as it is, with our library in front of those that are preloaded already.
+
+        A recorder of another version among them is left out: two would call each other without end.
+        """
+        others = re.split("[ :]+", os.environ.get("LD_PRELOAD", ""))
+        preloaded = [str(self._library), *(each for each in others if each and LIBRARY not in each)]
+        return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
+
+    def connections(self) -> int:
+        """How many connections have keys among the lines that were added to the key log since this was made."""
+        try:
+            with open(self._key_log, "rb") as file:
+                file.seek(self._start)
+                lines = map(LINE.fullmatch, iter(lambda: file.readline(LONGEST_LINE), b""))
+                return len({line[1] for line in lines if line})  # both ends of a connection may have been recorded
+        except OSError:  # the program took the file away
+            return 0
+
+
+@contextmanager
+def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
+    """Handle signals, but for those that were ignored (`nohup`): programs inherit that, and no handlers."""
+    before = {number: signal.getsignal(number) for number in numbers}
+    caught = [number for number in numbers if before[number] is not signal.SIG_IGN]
+    for number in caught:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, before[number])
+
+
+def _program(name: str) -> str:
+    """The file of the program, where the loader of the system will take a preloaded library."""
+    program = shutil.which(name)
+    if program is None:
+        raise KeyRecordingError(f"{name}: there is no such program, or no permission to run it")
+    loaded = _interpreter(program) or program
+    mode = os.stat(loaded).st_mode
+    rights = [
+        *(["is set-uid"] if mode & stat.S_ISUID else []),
+        *(["is set-gid"] if mode & stat.S_ISGID else []),
+        *(["has file capabilities"] if "security.capability" in _attributes(loaded) else []),
+    ]
+    if rights:
+        raise KeyRecordingError(
+            f"{loaded}: it {' and '.join(rights)}; the loader of the system ignores LD_PRELOAD for programs with other "
+            "rights than their caller's -> run zmtpscope itself as the user that needs them, and the program directly"
+        )
+    return program
+
+
+def _interpreter(program: str) -> str | None:
+    """The interpreter that the `#!` line of a script names, if it can be looked at; rights of scripts do not count."""
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(4096)
+    except OSError:  # a program may be run without permission to read it
+        return None
+    words = first[2:].split(maxsplit=1) if first.startswith(b"#!") else []
+    return os.fsdecode(words[0]) if words and os.path.exists(words[0]) else None
+
+
+def _attributes(path: str) -> list[str]:
+    """The extended attributes of a file; none on file systems that have none."""
+    try:
+        return os.listxattr(path)
+    except OSError:
+        return []
+
+
+def _library() -> Path:
+    """The compiled library in the user's cache. It runs inside of programs, so nobody else may have put it there."""
+    folder = _cache_folder()
+    try:
+        compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    except ValueError as error:
+        raise KeyRecordingError(f"the environment variable CC is no command: {error}") from None
+    source = SOURCE.read_bytes()
+    command = [*compiler, *COMPILER_OPTIONS]
+    made_of = "\0".join([platform.machine(), *command]).encode(errors="surrogateescape") + b"\0" + source
+    library = folder / f"{LIBRARY}{hashlib.sha256(made_of).hexdigest()[:32]}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as building:
+            built = Path(building, library.name)
+            _compile([*command, "-o", str(built), "-x", "c", "-", "-ldl"], source)
+            built.chmod(0o700)
+            built.replace(library)
+    return library
+
+
+def _cache_folder() -> Path:
+    """The folder `zmtpscope` of the user's cache, where no other user can put a file or a folder in its place."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        cache = Path(home) if os.path.isabs(home) else Path.home() / ".cache"
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (cache / "zmtpscope").mkdir(mode=0o700, exist_ok=True)
+        folder = (cache / "zmtpscope").resolve(strict=True)
+        for each in (folder, *folder.parents):
+            _refuse_what_others_may_change(each, each.stat(), below=each != folder)
+    except RuntimeError:
+        raise KeyRecordingError("there is no home folder to keep the compiled library in; set XDG_CACHE_HOME") from None
+    except OSError as error:
+        raise KeyRecordingError(
+            f"{error.filename}: {error.strerror}; to keep the compiled library elsewhere, set XDG_CACHE_HOME"
+        ) from None
+    if re.search(r"[\s:$]", str(folder)):
+        raise KeyRecordingError(f"{folder}: LD_PRELOAD takes no path with blanks, colons or $; set XDG_CACHE_HOME")
+    return folder
+
+
+def _refuse_what_others_may_change(folder: Path, status: os.stat_result, *, below: bool) -> None:
+    """`below` is for the folders that the one for the library lies below: they may be root's, or sticky like /tmp."""
+    if status.st_uid != os.geteuid() and not (below and status.st_uid == 0):
+        raise KeyRecordingError(
+            f"{folder}: it belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
+        )
+    if status.st_mode & WRITTEN_BY_OTHERS and not (below and status.st_mode & stat.S_ISVTX):
+        raise KeyRecordingError(
+            f"{folder}: others than you may write there and change the compiled library; "
+            f"chmod go-w {shlex.quote(str(folder))}, or set XDG_CACHE_HOME"
+        )
+
+
+def _compile(command: list[str], source: bytes) -> None:
+    """Run the compiler, the source on its standard input: what was hashed is what is compiled."""
+    try:
+        done = subprocess.run(command, input=source, capture_output=True, timeout=COMPILER_SECONDS)
+    except FileNotFoundError:
+        raise KeyRecordingError(
+            f"there is no C compiler {command[0]}, and the library that records is compiled on first use; "
+            "install one (on Debian: apt install gcc libc6-dev), or name yours: CC=clang"
+        ) from None
+    except OSError as error:
+        raise KeyRecordingError(f"the C compiler {command[0]} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise KeyRecordingError(f"the C compiler {command[0]} took over {COMPILER_SECONDS} seconds") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        told = next((line for line in said if "error" in line), said[0])
+        raise KeyRecordingError(
+            f"the C compiler {command[0]} failed: {told} (are the headers of the C library installed?)"
+        )
+
+
+def _start_of_lines(key_log: Path) -> int:
+    """Make the key log ready to be appended to; the octet where new lines begin."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
+    try:
+        descriptor = os.open(key_log, flags, 0o600)
+    except OSError as error:
+        why = "it is a symbolic link; name the file itself" if key_log.is_symlink() else error.strerror
+        raise KeyRecordingError(f"{key_log}: {why}") from None
+    with open(descriptor, "r+b", buffering=0) as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyRecordingError(f"{key_log}: keys are written to plain files only")
+        if status.st_uid != os.geteuid():
+            raise KeyRecordingError(f"{key_log}: it belongs to another user; name a file of your own with -o")
+        if status.st_mode & OF_OTHERS:
+            raise KeyRecordingError(
+                f"{key_log}: others may read it, and the keys in it open traffic; chmod 600 {shlex.quote(str(key_log))}"
+            )
+        if not status.st_size:
+            file.write(HEADER)
+        elif os.pread(descriptor, 1, status.st_size - 1) != b"\n":
+            file.write(b"\n")
+        return os.fstat(descriptor).st_size
