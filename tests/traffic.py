@@ -138,7 +138,7 @@ def record_of(item: Record | MessageRun | FrameRun, index: int, options: Options
     """One record as a dict: its own fields, and where it was found."""
     if isinstance(item, Record):
         return item.values
-    where: dict[str, Any] = {"conn": item.stream.conn, "side": item.stream.side, "source": 0}
+    where: dict[str, Any] = {"conn": item.stream.conn, "side": item.stream.side, "source": item.source}
     where["packet"], where["ts_ns"] = int(item.packets[index]), int(item.times[index])
     if isinstance(item, MessageRun):
         where["record"] = "message"
