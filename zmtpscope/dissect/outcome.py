@@ -83,12 +83,16 @@ def count(dialogue: Dialogue) -> None:
     count_word(summary.mechanisms, mechanism([stream.reader for stream in dialogue.streams]) or without)
     summary.handshakes[handshake(dialogue)] += 1
     summary.closes[dialogue.connection.close_how] += 1
+    if dialogue.session is not None and mechanism([stream.reader for stream in dialogue.streams]) == "CURVE":
+        summary.curve_connections += 1
+        summary.opened_connections += dialogue.session.key is not None
     sums = summary.sums
     for stream, tcp in zip(dialogue.streams, dialogue.connection.tcp, strict=True):
         count_word(summary.socket_types, stream.socket_type or "unknown")
         summary.messages += stream.message_count
         summary.frames += stream.frame_count
         summary.body_octets += stream.body_octets
+        summary.opened_boxes += 0 if stream.unsealing is None else stream.unsealing.opened
         sums.stream += stream.end
         sums.gaps += stream.lost_octets
         sums.undissected += stream.undissected

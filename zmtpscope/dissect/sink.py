@@ -62,6 +62,12 @@ class Summary:
     messages: int = 0
     frames: int = 0
     body_octets: int = 0
+    curve_connections: int = 0
+    """Connections with CURVE, where keys were given."""
+    opened_connections: int = 0
+    """Those of them whose MESSAGEs opened, or would have."""
+    opened_boxes: int = 0
+    """MESSAGEs that opened."""
     gaps: int = 0
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By severity and id."""

@@ -49,6 +49,9 @@ def summary_lines(
         yield _line("ended by", _counted({ENDS.get(how, how): count for how, count in summary.closes.items()}))
         yield _line("commands", _counted(summary.commands))
         yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets)")
+    if summary.curve_connections:
+        connections = f"{summary.opened_connections} of {summary.curve_connections} connections with CURVE"
+        yield _line("decrypted", f"{connections}, {summary.opened_boxes} messages and commands")
     damage = [str(problem) for problem in problems]
     if summary.gaps:
         damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")
