@@ -13,7 +13,7 @@ import pytest
 from tests.readings import CAPTURES
 
 ROOT = CAPTURES.parent
-PAGES = ["README.md", "docs/cookbook.md", "docs/records.md"]
+PAGES = ["README.md", "docs/cookbook.md", "docs/keys.md", "docs/records.md"]
 EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -16,24 +17,38 @@ import pytest
 import zmtpscope
 from zmtpscope import zmtp
 
+PACKAGE = pathlib.Path(zmtpscope.__file__).parent
 CAPTURE = pathlib.Path(__file__).parent.parent / "captures" / "patterns" / "pubsub.pcap"
 CORE = ["zmtpscope", "zmtpscope.records", "zmtpscope.findings", "zmtpscope.zmtp"] + [
     module.name for module in pkgutil.walk_packages(zmtp.__path__, "zmtpscope.zmtp.")
 ]
 HEAVY = {"dpkt", "lark", "nacl", "pandas", "pyarrow", "pyspark", "scapy", "textual"}
-"""What `read` never loads: each costs more than the whole of reading a small capture, or needs an extra."""
+"""What `read` does not load: each costs more than the whole of reading a small capture, or needs an extra.
+
+nacl is loaded where keys are given.
+"""
 
 
 def loaded_by(code: str) -> set[str]:
     """The third-party top-level modules in `sys.modules` after `code` ran in a fresh interpreter."""
     # -I leaves out the working directory and the user's site; the package itself is put in front by hand.
-    root = str(pathlib.Path(zmtpscope.__file__).parent.parent)
+    root = str(PACKAGE.parent)
     program = (
         f"import sys; before = set(sys.modules); sys.path.insert(0, {root!r})\n{code}\n"
         "print('\\nLOADED', *{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split()[1:]) - sys.stdlib_module_names - {"zmtpscope"}
+
+
+def reading(arguments: list[str]) -> str:
+    """Code that reads a capture."""
+    return (
+        f"sys.argv = {['zmtpscope', 'read', *arguments, str(CAPTURE)]!r}\n"
+        "from zmtpscope.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code"
+    )
 
 
 @pytest.mark.parametrize("module", CORE)
@@ -53,11 +68,16 @@ def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
 
 @pytest.mark.parametrize("arguments", [["--json"], [], ["-V", "-x"], ["-q"]])
 def test_reading_a_capture_loads_no_heavy_library(arguments: list[str]) -> None:
-    code = (
-        f"sys.argv = {['zmtpscope', 'read', *arguments, str(CAPTURE)]!r}\n"
-        "from zmtpscope.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as end: assert not end.code, end.code"
-    )
     # rich is for terminals only, and standard output is a pipe here
-    assert loaded_by(code) & (HEAVY | {"rich"}) == set()
+    assert loaded_by(reading(arguments)) & (HEAVY | {"rich"}) == set()
+
+
+def test_reading_with_keys_loads_libsodium_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.touch()
+    assert loaded_by(reading(["--keys", str(path)])) & HEAVY == {"nacl"}
+
+
+def test_one_module_imports_libsodium() -> None:
+    importers = [path.name for path in PACKAGE.rglob("*.py") if re.search(r"(?:import|from) nacl\b", path.read_text())]
+    assert importers == ["curve_crypto.py"]

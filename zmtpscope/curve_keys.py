@@ -464,7 +464,7 @@ class _KeyFile:
         try:
             self._read_all(unfinished=True)
         except OSError as error:
-            raise KeyFileError(f"{str(path) or repr('')}: {_reason(error)}") from None
+            raise KeyFileError(f"{path}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
         """The lines about the connection of this C'. One whose c' is that of another key is dropped and told."""

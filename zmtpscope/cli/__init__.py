@@ -17,6 +17,7 @@ import click
 from zmtpscope import __version__
 from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
+from zmtpscope.cli.keys import keys
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.read import read
 
@@ -50,6 +51,7 @@ def zmtpscope() -> None:
 zmtpscope.add_command(read)
 zmtpscope.add_command(export)
 zmtpscope.add_command(fields)
+zmtpscope.add_command(keys)
 
 
 def main() -> None:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures, say_if_nothing_was_found
+from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
 from zmtpscope.cli.parameters import (
     BODY,
     FILES,
     FORCED,
     FRAMES,
+    KEYS,
     MORE_FILES,
     PACKETS,
     SHOW_SECRETS,
@@ -63,6 +65,7 @@ BLOCK_SIZE = 1 << 20
 @BODY
 @PACKETS
 @FORCED
+@KEYS
 @SHOW_SECRETS
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 def export(**given: Any) -> int:
@@ -76,7 +79,9 @@ def export(**given: Any) -> int:
     from zmtpscope.dissect import Analyser
 
     selection = _selection(given)
-    options = analyser_options(given, frames=ON_REQUEST in selection)
+    keys = given_keys(given)
+    said = say_problems(keys)
+    options = analyser_options(given, keys=keys, frames=ON_REQUEST in selection)
     tables = _tables(given, selection, options)
     try:
         captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
@@ -89,6 +94,7 @@ def export(**given: Any) -> int:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
     say(_told(given["directory"], written))
+    say_problems(keys, said)
     return exit_code(captures)
 
 

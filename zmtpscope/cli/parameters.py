@@ -128,4 +128,15 @@ FORCED = click.option(
     metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]]",
     help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp.",
 )
+KEYLOG_VARIABLE = "ZMTPSCOPE_KEYLOG"
+KEYS = click.option(
+    "--keys",
+    "key_files",
+    multiple=True,
+    type=click.Path(),  # what splits the variable
+    envvar=KEYLOG_VARIABLE,
+    metavar="FILE",
+    help="CURVE keys that open encrypted traffic: a key log or a certificate; may be given several times. Without it "
+    f"the files that {KEYLOG_VARIABLE} names, as in PATH.",
+)
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")

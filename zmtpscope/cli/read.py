@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures, say_if_nothing_was_found
+from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
-from zmtpscope.cli.parameters import BODY, FILES, FORCED, FRAMES, MORE_FILES, PACKETS, SHOW_SECRETS
+from zmtpscope.cli.parameters import BODY, FILES, FORCED, FRAMES, KEYS, MORE_FILES, PACKETS, SHOW_SECRETS
 from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ LINES_AT_ONCE = 100
 )
 @click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
 @FORCED
+@KEYS
 @click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
 @SHOW_SECRETS
@@ -67,8 +69,10 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
 
+    keys = given_keys(given)
+    said = say_problems(keys)
     options = analyser_options(
-        given, records=not given["quiet"], frames=given["frames"], details=given["tree"] or given["hex_dump"]
+        given, keys=keys, records=not given["quiet"], frames=given["frames"], details=given["tree"] or given["hex_dump"]
     )
     try:
         captures = open_captures(paths, packet_limit=given["packets"])
@@ -84,6 +88,7 @@ def _read(paths: list[str], given: dict[str, Any]) -> int:
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     sys.stdout.flush()
+    say_problems(keys, said)
     return exit_code(captures)
 
 

@@ -1,0 +1,55 @@
+"""Key files as commands get them: opened, and what is wrong with them said."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.parameters import KEYLOG_VARIABLE
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import Keys
+
+
+def given_keys(given: dict[str, Any]) -> Keys | None:
+    """The keys of `--keys`, or of the environment; None where there are none of either, and nothing is loaded then."""
+    names: Sequence[str] = given["key_files"]
+    source = ""
+    if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
+        names = [name for name in names if name]  # "one:$TWO", where there is no two
+        source = f", named by {KEYLOG_VARIABLE}"
+    return open_keys([Path(name) for name in names], source) if names else None
+
+
+def open_keys(paths: Sequence[Path], source: str = "") -> Keys:
+    """Read key files, and warn of those whose secrets others can read.
+
+    A file that cannot be read is a usage error; `source` is what to add about where it was named.
+    """
+    # imported here, since it loads libsodium
+    from zmtpscope.curve_keys import KeyFileError, Keys
+
+    try:
+        keys = Keys(paths)
+    except KeyFileError as error:
+        raise click.UsageError(f"{error}{source}") from None
+    for path in keys.readable_by_others:
+        say(f"zmtpscope: {path}: others can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
+    return keys
+
+
+def say_problems(keys: Keys | None, said: Sequence[str] = ()) -> Sequence[str]:
+    """Say what could not be used of key files, but for what was `said` before; returns all that has been said now."""
+    if keys is None:
+        return said
+    problems = keys.problems
+    for problem in problems:
+        if problem not in said:
+            say(f"zmtpscope: {problem}")
+    return problems

@@ -1,0 +1,87 @@
+"""`zmtpscope keys`: files with CURVE keys."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.key_files import open_keys, say_problems
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.secrets import MASK
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import KeyLine
+
+
+@click.group(short_help="Look at files with CURVE keys.")
+def keys() -> None:
+    """Look at files with CURVE keys, which open encrypted traffic: `zmtpscope read --keys FILE`."""
+
+
+@keys.command("list", short_help="Say what key files hold, secrets masked.")
+@click.argument("key_files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a key.")
+def list_keys(key_files: tuple[Path, ...], as_json: bool) -> None:
+    """Say what key logs and certificates hold: a line for each key with its file and line, counts at the end. Secrets
+    are masked. Long-term keys are spelt in Z85, as in the configuration of a peer, keys of one connection in hex.
+
+    Each secret that stands beside its own public key was checked: "belongs to it". Lines that cannot be used, and
+    secrets that belong to another key, are told on standard error."""
+    keys = open_keys(key_files)
+    counts: Counter[str] = Counter()
+    for path, line in keys.lines():
+        counts[line.label] += 1
+        told = _told(line)
+        if as_json:
+            sys.stdout.write(json.dumps({"file": str(path), "line": line.number, **told}) + "\n")
+        else:
+            sys.stdout.write(f"{safe_text(str(path))}:{line.number}: {_text(told)}\n")
+    if not as_json:
+        sys.stdout.write(_total(counts, len(key_files)))
+    say_problems(keys)
+
+
+def _told(line: KeyLine) -> dict[str, Any]:
+    """What may be shown of a line; null is nothing, or nothing that could be checked."""
+    from zmtpscope.curve_keys import (
+        CLIENT_TRANSIENT,
+        SERVER_LONGTERM,
+        SERVER_PUBLIC,
+        SERVER_PUBLIC_TRANSIENT,
+        z85_text,
+    )
+
+    of_server = line.label in (SERVER_LONGTERM, SERVER_PUBLIC)
+    is_public = line.label == SERVER_PUBLIC_TRANSIENT
+    return {
+        "label": line.label,
+        "key": z85_text(line.public) if of_server else line.public.hex(),
+        "value": None if line.value is None else line.value.hex() if is_public else MASK,
+        "belongs": True if line.label in (SERVER_LONGTERM, CLIENT_TRANSIENT) else None,
+        "server": None if line.server is None else z85_text(line.server),
+    }
+
+
+def _text(told: dict[str, Any]) -> str:
+    words = [f"{told['label']:<29}", told["key"]]
+    if told["value"] is not None:
+        words.append(told["value"])
+    if told["belongs"]:
+        words.append("belongs to it")
+    if told["server"] is not None:
+        words.append(f"server {told['server']}")
+    return " ".join(words)
+
+
+def _total(counts: Counter[str], files: int) -> str:
+    """`3 keys in 1 file: 2 CURVE_SHARED, 1 CURVE_SERVER_PUBLIC`."""
+    keys = counts.total()
+    each = ", ".join(f"{count} {label}" for label, count in counts.items())
+    return (
+        f"{keys} key{'' if keys == 1 else 's'} in {files} file{'' if files == 1 else 's'}{': ' if each else ''}{each}\n"
+    )
