@@ -8,11 +8,9 @@ the caller to prove, by opening a box. Nothing here prints a secret: not a probl
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import stat
-import struct
 from binascii import unhexlify
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from zmtpscope.curve_crypto import public_key
+from zmtpscope.zmtp import z85
 
 LARGEST_FILE = 64 << 20
 """Octets; 470,000 lines in hex (1.3 s, 170 MB of memory) or 700,000 in Z85."""
@@ -64,37 +63,16 @@ _TAIL = 64
 
 _PROPERTY = re.compile(rb"""\s+(public-key|secret-key)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S*))\s*(?:#.*)?""")
 
-_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_B85_TO_Z85 = bytes.maketrans(_B85, _Z85)
-_NO_DIGIT = 255
-_DIGITS = bytes(_Z85.index(octet) if octet in _Z85 else _NO_DIGIT for octet in range(256))
-_WORDS = struct.Struct(">8I")
-
-
-def z85_text(key: bytes) -> str:
-    """The 40 characters of a key in Z85 (ZeroMQ RFC 32), as configurations spell it."""
-    return base64.b85encode(key).translate(_B85_TO_Z85).decode()
-
 
 def key_from_text(text: bytes) -> bytes | None:
     """The key that 64 hex digits of either case or 40 Z85 characters spell; None for everything else."""
-    if len(text) == 64:
-        try:
+    try:
+        if len(text) == 64:
             return unhexlify(text)
-        except ValueError:
-            return None
-    if len(text) == 40:
-        digits = text.translate(_DIGITS)
-        if _NO_DIGIT in digits:
-            return None
-        five = [iter(digits)] * 5
-        try:
-            return _WORDS.pack(
-                *[(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in zip(*five, strict=False)]
-            )
-        except struct.error:  # five characters can spell more than 32 bits
-            return None
+        if len(text) == 40:
+            return z85.decode(text)
+    except ValueError:
+        pass
     return None
 
 
@@ -125,7 +103,7 @@ class ServerKey(NamedTuple):
     secret: bytes | None
 
     def __repr__(self) -> str:
-        return f"ServerKey({z85_text(self.public)})"
+        return f"ServerKey({z85.encode(self.public)})"
 
 
 class ClientTransient(NamedTuple):

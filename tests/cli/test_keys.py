@@ -11,7 +11,7 @@ import pytest
 
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
 from zmtpscope.cli import run
-from zmtpscope.curve_keys import z85_text
+from zmtpscope.zmtp import z85
 
 SECURITY = pathlib.Path(__file__).parent.parent.parent / "captures" / "security"
 CAPTURE = str(SECURITY / "curve-with-key-log.pcap")
@@ -122,7 +122,7 @@ class TestList:
     def test_a_line_for_each_key_and_counts(self, zmtpscope: Run, key_file: KeyFile) -> None:
         path = key_file(KEY_LOG)
         code, out, err = zmtpscope("keys", "list", path)
-        connection, server = CLIENT_TRANSIENT.public.hex(), z85_text(SERVER.public)
+        connection, server = CLIENT_TRANSIENT.public.hex(), z85.encode(SERVER.public)
         assert (code, err) == (0, "")
         assert out.replace(f"{path}:", "").splitlines() == [
             f"2: CURVE_SHARED                  {connection} ***",
@@ -131,19 +131,19 @@ class TestList:
             f"5: CURVE_SERVER_PUBLIC_TRANSIENT {connection} {SERVER_TRANSIENT.public.hex()}",
             f"6: CURVE_COOKIE_KEY              {connection} ***",
             f"7: CURVE_SERVER_LONGTERM         {server} *** belongs to it",
-            f"8: CURVE_SERVER_PUBLIC           {z85_text(CLIENT.public)}",
+            f"8: CURVE_SERVER_PUBLIC           {z85.encode(CLIENT.public)}",
             "7 keys in 1 file: 1 CURVE_SHARED, 1 CURVE_CLIENT_TRANSIENT, 1 CURVE_SERVER_TRANSIENT, "
             "1 CURVE_SERVER_PUBLIC_TRANSIENT, 1 CURVE_COOKIE_KEY, 1 CURVE_SERVER_LONGTERM, 1 CURVE_SERVER_PUBLIC",
         ]
 
     def test_certificates_are_listed_in_the_words_of_key_logs(self, zmtpscope: Run, key_file: KeyFile) -> None:
-        public = f'    public-key = "{z85_text(SERVER.public)}"\n'
-        secret = f'    secret-key = "{z85_text(SERVER.secret)}"\n'
+        public = f'    public-key = "{z85.encode(SERVER.public)}"\n'
+        secret = f'    secret-key = "{z85.encode(SERVER.secret)}"\n'
         one, two = key_file(f"curve\n{public}", "server.key"), key_file(f"curve\n{public}{secret}", "server.key_secret")
         _, out, _ = zmtpscope("keys", "list", one, two)
         assert out.splitlines() == [
-            f"{one}:2: CURVE_SERVER_PUBLIC           {z85_text(SERVER.public)}",
-            f"{two}:3: CURVE_SERVER_LONGTERM         {z85_text(SERVER.public)} *** belongs to it",
+            f"{one}:2: CURVE_SERVER_PUBLIC           {z85.encode(SERVER.public)}",
+            f"{two}:3: CURVE_SERVER_LONGTERM         {z85.encode(SERVER.public)} *** belongs to it",
             "2 keys in 2 files: 1 CURVE_SERVER_PUBLIC, 1 CURVE_SERVER_LONGTERM",
         ]
 
@@ -166,7 +166,7 @@ class TestList:
             "key": CLIENT_TRANSIENT.public.hex(),
             "value": "***",
             "belongs": True,
-            "server": z85_text(SERVER.public),
+            "server": z85.encode(SERVER.public),
         }
 
     @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -174,7 +174,7 @@ class TestList:
         _, out, err = zmtpscope("keys", "list", *form, key_file(KEY_LOG))
         for secret in SECRETS:
             assert secret.hex() not in out + err
-            assert z85_text(secret) not in out + err
+            assert z85.encode(secret) not in out + err
 
     def test_a_file_name_is_harmless(self, zmtpscope: Run, key_file: KeyFile) -> None:
         path = key_file(KEY_LOG, "a\n\x1b[31mb\u202ec\udcff.txt")

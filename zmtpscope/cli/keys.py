@@ -12,7 +12,6 @@ import click
 
 from zmtpscope.cli.key_files import open_keys, say_problems
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.secrets import MASK
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
@@ -48,22 +47,18 @@ def list_keys(key_files: tuple[Path, ...], as_json: bool) -> None:
 
 def _told(line: KeyLine) -> dict[str, Any]:
     """What may be shown of a line; null is nothing, or nothing that could be checked."""
-    from zmtpscope.curve_keys import (
-        CLIENT_TRANSIENT,
-        SERVER_LONGTERM,
-        SERVER_PUBLIC,
-        SERVER_PUBLIC_TRANSIENT,
-        z85_text,
-    )
+    from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT
+    from zmtpscope.export.secrets import MASK
+    from zmtpscope.zmtp import z85
 
     of_server = line.label in (SERVER_LONGTERM, SERVER_PUBLIC)
     is_public = line.label == SERVER_PUBLIC_TRANSIENT
     return {
         "label": line.label,
-        "key": z85_text(line.public) if of_server else line.public.hex(),
+        "key": z85.encode(line.public) if of_server else line.public.hex(),
         "value": None if line.value is None else line.value.hex() if is_public else MASK,
         "belongs": True if line.label in (SERVER_LONGTERM, CLIENT_TRANSIENT) else None,
-        "server": None if line.server is None else z85_text(line.server),
+        "server": None if line.server is None else z85.encode(line.server),
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
-_VALUES = {character: value for value, character in enumerate(ALPHABET)}
+_NO_DIGIT = 255
+_DIGITS = bytes(ALPHABET.index(chr(octet)) if chr(octet) in ALPHABET else _NO_DIGIT for octet in range(256))
 
 
 def encode(octets: bytes) -> str:
@@ -16,18 +19,17 @@ def encode(octets: bytes) -> str:
     return "".join(digits)
 
 
-def decode(text: str) -> bytes:
-    """The octets of `text`. Raises ValueError where it is no Z85."""
-    if len(text) % 5:
-        raise ValueError("the number of characters is no multiple of 5")
-    octets = bytearray()
-    for start in range(0, len(text), 5):
-        number = 0
-        for character in text[start : start + 5]:
-            if character not in _VALUES:
-                raise ValueError("a character is not in the alphabet of Z85")
-            number = number * 85 + _VALUES[character]
-        if number >> 32:
-            raise ValueError("five characters stand for more than 4 octets")
-        octets += number.to_bytes(4)
-    return bytes(octets)
+def decode(text: bytes) -> bytes:
+    """The octets of `text`, whose number is a multiple of 5. Raises ValueError where it is no Z85.
+
+    About 2 us a key: twice in each line of a key log.
+    """
+    digits = text.translate(_DIGITS)
+    if _NO_DIGIT in digits:
+        raise ValueError("a character is not in the alphabet of Z85")
+    fives = zip(*[iter(digits)] * 5, strict=True)
+    numbers = [(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in fives]
+    try:
+        return struct.pack(f">{len(numbers)}I", *numbers)
+    except struct.error:
+        raise ValueError("five characters stand for more than 4 octets") from None
