@@ -164,15 +164,15 @@ class Keys:
         return True
 
     def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
-        """Everything the files say about the connection of this C'; None where that is nothing.
+        """Everything the files say about the connection of this C'; None where no line names it.
 
         A c' that does not belong to C' is left out, and a problem from now on.
         """
+        if not any(client_transient in file.contents.connections for file in self._files):
+            return None
         lines: list[KeyLine] = []
         for file in self._files:
             lines += (line for line in file.lines_of(client_transient) if line not in lines)
-        if not lines:
-            return None
         return ConnectionSecrets(
             shared=_values(lines, SHARED),
             client_transients=tuple(
@@ -454,8 +454,6 @@ class _KeyFile:
                     text = f"the secret key of {CLIENT_TRANSIENT} does not belong to the public key in front of it"
                     self.contents.complain(text, line.number)
             self.contents.connections[client_transient] = kept
-            if not kept:
-                del self.contents.connections[client_transient]
         return kept
 
     def problems(self) -> list[str]:

@@ -30,11 +30,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler"),
 ]
 
-RECORD = [
-    sys.executable,
-    "-c",
-    "import sys; from zmtpscope.cli.record_keys import record; sys.exit(record.main(standalone_mode=False))",
-]
+RECORD = [sys.executable, "-c", "from zmtpscope.cli import main; main()", "keys", "record"]
 SECONDS = 30
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.key_files import open_keys, say_problems
+from zmtpscope.cli.record_keys import record
 from zmtpscope.export.safe_text import safe_text
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
 
 
-@click.group(short_help="Look at files with CURVE keys.")
+@click.group(short_help="Record the CURVE keys of programs, and look at files with keys.")
 def keys() -> None:
-    """Look at files with CURVE keys, which open encrypted traffic: `zmtpscope read --keys FILE`."""
+    """CURVE keys open encrypted traffic: `zmtpscope read --keys FILE`. Record those of your own programs, or look at
+    what a file holds."""
+
+
+keys.add_command(record)
 
 
 @keys.command("list", short_help="Say what key files hold, secrets masked.")
