@@ -8,6 +8,8 @@ import pytest
 
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
+from tests.zmtp.sides import command
+from zmtpscope.dissect import DecodeAs, Options
 
 GREETING = 64
 TASKS = [b"task %d" % number for number in range(20)]
@@ -136,3 +138,11 @@ def test_lengths_of_other_protocols_are_no_frames(kind: str) -> None:
     conversation.close()
     found, _ = records(Capture(conversation.packets))
     assert found == []
+
+
+def test_a_hello_of_curve_is_read_where_its_greeting_was_lost() -> None:
+    """Nobody knows yet that this side counts its commands."""
+    conversation = Conversation(syn=False)
+    conversation.send(0, command("CURVE", "HELLO", client_key=bytes(32), nonce=7, box=bytes(80)))
+    found, _ = records(Capture(conversation.packets), Options(decode_as=(DecodeAs("conn", 1, "3.1"),)))
+    assert [(record["name"], record["nonce"]) for record in found if record["record"] == "command"] == [("HELLO", 7)]

@@ -380,7 +380,7 @@ class SideReader(UnitReader):
         """What a command means to the state of the side, beyond its place in the handshake."""
         self._judge_traffic(reader, name, fields)
         if "nonce" in fields:
-            self._judge_nonce(reader, name, fields["nonce"])
+            self._judge_nonce(reader, name, fields)
         elif "metadata" in fields and self.socket_type is None and self.identity is None:
             self._learn(reader, fields)
 
@@ -402,12 +402,14 @@ class SideReader(UnitReader):
         fields: Fields = {"name": "MESSAGE"}
         reader.position += len(MESSAGE_NAME)
         self._conduct.mechanism.commands["MESSAGE"].read(reader, self.regime, fields)
-        if "nonce" in fields:
-            self._judge_nonce(reader, "MESSAGE", fields["nonce"])
+        self._judge_nonce(reader, "MESSAGE", fields)
         self._conduct.encrypted(reader)
 
-    def _judge_nonce(self, reader: Reader, name: str, nonce: int) -> None:
-        self._nonces.judge(reader, nonce, reader.body + self._conduct.mechanism.nonce_at[name])
+    def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
+        """Where the mechanism counts commands, which is not known of a side without a greeting."""
+        place = self._conduct.mechanism.nonce_at.get(name)
+        if place is not None and "nonce" in fields:
+            self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
         """The first message frame of a side without a greeting tells whether its traffic is encrypted (wire.md 9.5)."""
