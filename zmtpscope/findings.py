@@ -219,6 +219,8 @@ ZMTP3X-CMD-12 error 37 Authentication
   The command comes from the wrong side
 ZMTP3X-CMD-13 error 37 Authentication
   Handshake commands come in the wrong order
+ZMTP3X-CMD-14 error wire.md 8
+  The command ends before its last field
 ZMTP30E-CMD-01 warn wire.md 7.4
   The name of the command is padded with spaces, as in an early draft of 3.0
   > libzmq refuses this: write the length of the name in front of it

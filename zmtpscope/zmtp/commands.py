@@ -8,7 +8,7 @@ from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, read_opaque
 from zmtpscope.zmtp.mechanism import Mechanism, Misspelling
 from zmtpscope.zmtp.mechanisms import MECHANISMS, mechanism_named
-from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 LARGEST_AWAITED_COMMAND = 1 << 20
@@ -34,12 +34,20 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
     unknown = mechanism.read_unknown if mechanism is not None and regime.shakes_hands else read_opaque
     layout = _read_name(reader, regime, mechanism, fields, named_in_vain=unknown is read_opaque)
     if layout is not None and whole:
-        layout.read(reader, regime, fields)
+        read_data(reader, regime, layout, fields)
     elif layout is None and (whole or unknown is not read_opaque):
         unknown(reader, regime, fields)
     else:
         reader.rest("zmtp.command.data")
     return layout
+
+
+def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) -> None:
+    """What stands behind the name of a command; fields that it is too short for are left out."""
+    try:
+        layout.read(reader, regime, fields)
+    except Cut:
+        reader.finding("ZMTP3X-CMD-14", *reader.size_span)
 
 
 def _read_name(

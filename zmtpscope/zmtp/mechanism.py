@@ -35,7 +35,10 @@ class Mechanism:
     layouts: tuple[Layout, ...]
     steps: Mapping[str | None, tuple[str, ...]]
     seals: bool = False
-    """Messages travel inside MESSAGE, in command frames or message frames (D2)."""
+    """Messages travel inside MESSAGE, in command frames or message frames (D2).
+
+    Its layout may look at the first `content.MESSAGE_HEAD` octets of the body, name included; it skips the rest.
+    """
     repeated: str | None = None
     """The handshake command that a side may send several times, one after the other."""
     wraps_ready: bool = False

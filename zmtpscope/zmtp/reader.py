@@ -13,7 +13,8 @@ Value = int | str | bytes | None
 
 
 class Cut(Exception):
-    """A named read met the end of its unit. Layouts catch it where it has a meaning; it never leaves the core."""
+    """A named read met the end of its unit. Layouts catch it where it has a meaning of its own; it never leaves the
+    core."""
 
 
 class Finding(NamedTuple):

@@ -11,7 +11,7 @@ import re
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
-from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, starts_padded
+from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, read_data, starts_padded
 from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, RULED, Kind
 from zmtpscope.zmtp.events import (
@@ -401,7 +401,7 @@ class SideReader(UnitReader):
                 reader.finding("CURVE-18", reader.unit, 1)
         fields: Fields = {"name": "MESSAGE"}
         reader.position += len(MESSAGE_NAME)
-        self._conduct.mechanism.commands["MESSAGE"].read(reader, self.regime, fields)
+        read_data(reader, self.regime, self._conduct.mechanism.commands["MESSAGE"], fields)
         self._judge_nonce(reader, "MESSAGE", fields)
         self._conduct.encrypted(reader)
 
@@ -471,5 +471,6 @@ class SideReader(UnitReader):
 
     def _choose_lane(self) -> None:
         now = self.regime
-        plain = now.mechanism != "GSSAPI" and now.socket_type not in RULED
+        scans = now.mechanism == "CURVE" or not content.seals(now)
+        plain = scans and now.socket_type not in RULED
         self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._conduct.error
