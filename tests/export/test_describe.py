@@ -10,6 +10,7 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.dissect import Analyser, MessageRun, Options
 from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting
 from zmtpscope.export.rows import RunWords
+from zmtpscope.export.secrets import MASK
 from zmtpscope.records import empty
 
 LONGEST = 1000
@@ -21,6 +22,38 @@ def test_a_mechanism_of_letters_that_nobody_sees_is_escaped(filler: str) -> None
     assert filler.isalnum()
     values = empty("greeting") | {"version_announced": "3.1", "mechanism": f"NULL{filler}", "length": 64}
     assert filler not in describe_greeting(values)
+
+
+def test_a_greeting_that_was_given_up_says_how_far_it_came() -> None:
+    values = empty("greeting") | {"form": "greeting-3x-partial", "length": 11}
+    assert describe_greeting(values) == "GREETING 3.x incomplete, 11 of 64 octets"
+    assert describe_greeting(values | {"length": 10}) == "GREETING signature only"
+
+
+def test_a_misspelt_command_says_what_it_was_called() -> None:
+    hello = empty("command") | {"name": "HELLO", "username": "ada", "password": MASK, "mangled": True}
+    assert describe_command(hello) == 'HELLO user "ada" password *** (spelt WELCOME on the wire)'
+    assert describe_command(empty("command") | {"name": "HULLO", "mangled": True, "length": 9}).endswith(
+        "(misspelt on the wire)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("300", 'ERROR "300" (try later)'),
+        ("400", 'ERROR "400" (credentials or key refused)'),
+        ("500", 'ERROR "500" (authentication itself failed)'),
+        ("Go away", 'ERROR "Go away"'),
+    ],
+)
+def test_a_reason_that_is_a_code_is_explained(reason: str, said: str) -> None:
+    assert describe_command(empty("command") | {"name": "ERROR", "reason": reason, "length": 20}) == said
+
+
+def test_a_command_without_a_name_is_told_from_an_empty_one() -> None:
+    assert describe_command(empty("command") | {"size": 0, "length": 2}) == "empty command"
+    assert describe_command(empty("command") | {"size": 30, "length": 32}) == "command without a name 32 octets"
 
 
 def test_a_thousand_properties_are_counted() -> None:

@@ -51,7 +51,7 @@ def test_findings_are_counted_from_the_worst_to_the_most_normal() -> None:
 
 
 def test_a_command_without_a_name_is_counted_in_words() -> None:
-    assert quiet("security/gssapi.pcap")["commands"] == "INITIATE: 2, without a name: 1"
+    assert quiet("security/gssapi.pcap")["commands"] == "INITIATE: 2, MESSAGE: 2, without a name: 1"
 
 
 def test_words_of_equal_count_stand_in_the_order_of_the_alphabet() -> None:

@@ -55,6 +55,18 @@ def test_request_and_reply_without_their_delimiter() -> None:
     ]
 
 
+def test_the_steps_of_gssapi_say_what_they_are() -> None:
+    assert what(text("security/gssapi.pcap"))[2:9] == [
+        "INITIATE token of 690 octets (Kerberos 5 AP-REQ)",
+        "INITIATE token of 156 octets (Kerberos 5 AP-REP)",
+        "empty command",
+        "note ZMTP3X-CMD-01 The command is empty: with GSSAPI, a step that has nothing to say",
+        "MESSAGE token of 102 octets (Kerberos 5 wrap token) with READY inside",
+        "MESSAGE token of 112 octets (Kerberos 5 wrap token) with READY inside",
+        "message encrypted, 78 octets",
+    ]
+
+
 def test_endpoints_show_types_and_identities_once_known() -> None:
     lines = text("patterns/dealer-router-identities.pcap").splitlines()
     assert re.search(r"127\.0\.0\.1:60954 +> 127\.0\.0\.1:5600 +GREETING 3\.1 NULL$", lines[0])

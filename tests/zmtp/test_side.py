@@ -139,6 +139,7 @@ EVENT_FIELDS = {
     "client_key": "curve.client_transient",
     "version": "curve.version",
     "nonce": "curve.nonce.short",
+    "token_size": "gssapi.token_length",
 }
 """Event fields that are one field of the tree, by its name; an empty one is no field of the tree."""
 

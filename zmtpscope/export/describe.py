@@ -23,6 +23,9 @@ LONGEST_SENTENCE = 400
 GIVEN_UP = {"end of the connection": "waited for until the end"}
 """Why a gap will not be filled, where the record says it too short for a sentence."""
 
+SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
+"""How libzmq misspells commands of PLAIN (wire.md 8.2)."""
+
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 
@@ -36,7 +39,9 @@ def describe_greeting(values: Values) -> str:
     """`GREETING 3.1 CURVE`; 1.0 and 2.0 have no mechanism."""
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
-    if version is None:
+    if version is None and values["form"] == "greeting-3x-partial" and length > SIGNATURE_SIZE:
+        words.append(f"3.x incomplete, {length} of {GREETING_3_SIZE} octets")
+    elif version is None:
         words.append("signature only" if length == SIGNATURE_SIZE else f"incomplete, {length} octets")
     elif mechanism is not None:
         words += [version, mechanism if mechanism.isascii() and mechanism.isalnum() else quoted(mechanism)]
@@ -72,6 +77,10 @@ def describe_command(values: Values) -> str:
         words.append(f"password {values['password'] if values['password'] == MASK else quoted(values['password'])}")
     if values["version"] is not None:
         words.append(f"CurveZMQ {values['version']}")
+    if values["token_size"] is not None:
+        kind = f" ({values['token_kind']})" if values["token_kind"] else ""
+        inside = " with READY inside" if values["name"] == "MESSAGE" else ""
+        words.append(f"token of {values['token_size']} octets{kind}{inside}")
     properties = [each for each in values["metadata"] or () if each["name"].lower() not in ("socket-type", "identity")]
     words += [f"{safe_text(each['name'][:40])}={quoted(each['value'])}" for each in properties[:MOST_PROPERTIES]]
     if len(properties) > MOST_PROPERTIES:
@@ -82,8 +91,9 @@ def describe_command(values: Values) -> str:
     if not words and values["metadata"] is None and values["length"] > len(name) + 8:
         words.append(f"{values['length']} octets")
     if values["mangled"]:
-        words.append("(misspelt on the wire)")
-    return " ".join([safe_text(name[:40]) or "command without a name", *words])
+        words.append(SPELT.get(name, "(misspelt on the wire)"))
+    nameless = "empty command" if values["size"] == 0 else "command without a name"
+    return " ".join([safe_text(name[:40]) or nameless, *words])
 
 
 def describe_gap(values: Values) -> str:

@@ -29,7 +29,8 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
     mechanism = mechanism_named(regime.mechanism)
     if reader.left == 0:
         habit = mechanism is not None and mechanism.may_send_nothing and regime.shakes_hands
-        reader.finding("ZMTP3X-CMD-01", reader.unit, reader.offset - reader.unit, "note" if habit else None)
+        severity, detail = ("note", "with GSSAPI, a step that has nothing to say") if habit else (None, None)
+        reader.finding("ZMTP3X-CMD-01", reader.unit, reader.offset - reader.unit, severity, detail)
         return None
     unknown = mechanism.read_unknown if mechanism is not None and regime.shakes_hands else read_opaque
     layout = _read_name(reader, regime, mechanism, fields, named_in_vain=unknown is read_opaque)

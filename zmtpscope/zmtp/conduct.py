@@ -49,6 +49,9 @@ class Conduct:
 
     def command(self, reader: Reader, layout: Layout) -> None:
         """A command with a layout was read by `reader`."""
+        if layout.name == "MESSAGE":
+            self.encrypted(reader)
+            return
         if self.error:
             self._judge_after_error(reader)
         if layout.phase is Phase.TRAFFIC:

@@ -27,8 +27,9 @@ MESSAGE_HEAD = 16
 Kind = Literal["data", "command", "encrypted", "subscription", "group"]
 """How a frame body is read.
 
-encrypted: MESSAGE of a mechanism that seals messages, in a message or command frame (D2); subscription: `01` or `00`
-and the topic, from SUB or XSUB (wire.md 10.2); group: the first frame of a RADIO message (wire.md 10.4).
+encrypted: MESSAGE of a mechanism that seals messages, in a message or command frame (D2), but for one that is a step of
+the handshake because it wraps READY (wire.md 8.4); subscription: `01` or `00` and the topic, from SUB or XSUB
+(wire.md 10.2); group: the first frame of a RADIO message (wire.md 10.4).
 """
 
 
@@ -47,14 +48,15 @@ def seals(regime: Regime) -> bool:
 
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
     """How to read a body of `size` octets that begins with `head`; `inside`: an earlier frame had MORE."""
-    sealing = seals(regime)
-    if sealing and head.startswith(MESSAGE_NAME):
-        return "encrypted"
+    mechanism = mechanism_named(regime.mechanism)
+    if mechanism is not None and mechanism.seals and head.startswith(MESSAGE_NAME):
+        step = flags & COMMAND and regime.shakes_hands and mechanism.wraps_ready
+        return "command" if step else "encrypted"
     if flags & COMMAND and regime.has_commands:
         return "command"
     if regime.shakes_hands:
         return "command" if _is_handshake_command(regime, head) else "data"
-    if sealing:
+    if seals(regime):
         return "data"
     return kind_of_message(regime, flags, size, head, inside)
 

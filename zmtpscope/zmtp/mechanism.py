@@ -42,7 +42,8 @@ class Mechanism:
     repeated: str | None = None
     """The handshake command that a side may send several times, one after the other."""
     wraps_ready: bool = False
-    """READY may come inside MESSAGE, so the first MESSAGE ends the handshake of its side."""
+    """READY may come inside MESSAGE, so the first MESSAGE ends the handshake of its side; in a command frame it is a
+    command, not a message."""
     may_send_nothing: bool = False
     """A command frame without a body is a step of the handshake that has nothing to say."""
     misspellings: tuple[Misspelling, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout
 from zmtpscope.zmtp.mechanism import Mechanism
@@ -9,6 +11,23 @@ from zmtpscope.zmtp.mechanisms.null import build_error, read_error
 from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Phase, Regime
+
+HEAD = 24
+"""Octets of a token that tell its kind."""
+
+# RFC 2743 3.1: tag 60, length, object identifier of the mechanism; RFC 4121 4.1: what kind of Kerberos message follows.
+_KERBEROS = re.compile(rb"\x60(?:[\0-\x7f]|\x81.|\x82..|\x83...)\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02(..)", re.S)
+_MESSAGES = {b"\1\0": "Kerberos 5 AP-REQ", b"\2\0": "Kerberos 5 AP-REP", b"\3\0": "Kerberos 5 KRB-ERROR"}
+
+
+def kind_of_token(head: bytes) -> str | None:
+    """What the first `HEAD` octets of a token tell about it; None where they tell nothing."""
+    kerberos = _KERBEROS.match(head)
+    if kerberos is not None and kerberos[1] in _MESSAGES:
+        return _MESSAGES[kerberos[1]]
+    if head.startswith(b"\5\4"):  # RFC 4121 4.2.6.2
+        return "Kerberos 5 wrap token"
+    return "initial token" if head.startswith(b"\x60") else None
 
 
 def read_token(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -19,6 +38,8 @@ def read_token(reader: Reader, regime: Regime, fields: Fields) -> None:
     except Cut:
         reader.finding("GSSAPI-01", start, reader.offset - start)
         return
+    fields["token_size"] = length
+    fields["token_kind"] = kind_of_token(reader.data[reader.position : min(reader.position + HEAD, reader.stop)])
     if length != reader.left:
         reader.finding("GSSAPI-01", start, 4)
     reader.skip("gssapi.token", min(length, reader.left))

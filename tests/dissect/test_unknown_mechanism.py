@@ -1,0 +1,36 @@
+"""A mechanism that nobody knows here: its frames and the names of its commands are shown all the same."""
+
+from __future__ import annotations
+
+from tests.dissect.talks import message
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+
+def test_frames_and_command_names_are_shown() -> None:
+    talk = Conversation()
+    for side in (0, 1):
+        talk.send(side, build_greeting_3("XAUTH", as_server=bool(side)))
+    talk.send(0, build_frame(Framing.V2, b"\x09CHALLENGE\0\1\2", command=True))
+    talk.send(1, build_frame(Framing.V2, b"\x06ANSWER" + bytes(300), command=True))
+    talk.send(0, message(b"a", b"request"))
+    talk.send(1, message(b"\x07MESSAGE or not"))
+    talk.send(0, build_frame(Framing.V2, b"\x09SUBSCRIBEnews", command=True))
+    talk.close()
+    found, analyser = records(Capture(talk.packets))
+    commands = [record for record in found if record["record"] == "command"]
+    assert [(each["name"], each["size"], each["data"]) for each in commands] == [
+        ("CHALLENGE", 13, b"\0\1\2"),
+        ("ANSWER", 307, bytes(256)),
+        ("SUBSCRIBE", 14, b"news"),
+    ]
+    assert [record["bodies"] for record in found if record["record"] == "message"] == [
+        [b"a", b"request"],
+        [b"\x07MESSAGE or not"],
+    ]
+    told = {record["id"] for record in found if record["record"] == "finding" and record["severity"] != "chat"}
+    assert told == {"ZMTP3X-GREETING-11"}
+    assert found[-1]["mechanism"] == "XAUTH"
+    assert analyser.summary.sums.hold()
