@@ -41,8 +41,11 @@ HELLOS = {
 }
 
 
-def printed(body: bytes, mechanism: str | None, *, show_secrets: bool = False) -> tuple[str, bytes]:
-    """Lines with field trees and hex, and all octets that JSON lines hold, of a connection on which `body` is sent.
+def printed(
+    body: bytes, mechanism: str | None, *, command: bool = True, show_secrets: bool = False
+) -> tuple[str, bytes]:
+    """Lines with field trees and hex, the summary, and all octets that JSON lines hold, of a connection on which `body`
+    is sent, in a command frame or a message frame.
 
     `mechanism` None: its greetings were not captured.
     """
@@ -50,19 +53,20 @@ def printed(body: bytes, mechanism: str | None, *, show_secrets: bool = False) -
     if mechanism is not None:
         talk.send(0, build_greeting_3(mechanism))
         talk.send(1, build_greeting_3(mechanism))
-    frame = build_frame(Framing.V2, body, command=True)
+    frame = build_frame(Framing.V2, body, command=command)
     talk.send(0, frame, cuts=range(0, len(frame), 60_000))
     talk.close()
     forced = () if mechanism is not None else (DecodeAs("tcp.port", 5555, "3.1"),)
     options = Options(details=True, decode_as=forced, show_secrets=show_secrets)
     text = TextLines(Look(Clock("r", lambda: 0), chat=True, tree=True, hex=True), options)
     shown, octets = "", b""
-    for batch in Analyser(options).run(Capture(talk.packets)):
+    analyser = Analyser(options)
+    for batch in analyser.run(Capture(talk.packets)):
         shown += "".join(text.lines(batch))
         for line in lines(batch, options):
             record = json.loads(line)
             octets += line + b64decode(record.get("data") or "") + b"".join(map(b64decode, record.get("bodies") or []))
-    return shown, octets
+    return shown + "".join(analyser.summary.commands), octets
 
 
 def holds_password(shown: str, octets: bytes) -> bool:
@@ -76,15 +80,35 @@ def test_a_password_of_plain_is_hidden_whatever_is_wrong_with_hello(body: bytes)
     assert holds_password(*printed(body, "PLAIN", show_secrets=True))
 
 
-@pytest.mark.parametrize("name", ["as it should be", "lower case", "misspelt", "misspelt, cut"])
-def test_a_password_is_hidden_where_the_mechanism_was_not_captured(name: str) -> None:
-    assert not holds_password(*printed(HELLOS[name], None))
+UNNAMED = {"name length 0", "another name", "another name, larger than what is waited for"}
+"""What nothing tells from other commands, where the mechanism is not PLAIN."""
 
 
-@pytest.mark.parametrize("name", ["as it should be", "lower case", "padded"])
-@pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
-def test_a_password_is_hidden_where_the_mechanism_has_none(name: str, mechanism: str) -> None:
+@pytest.mark.parametrize("name", HELLOS.keys() - UNNAMED)
+@pytest.mark.parametrize("mechanism", [None, "NULL", "CURVE", "GSSAPI", "XPLAIN"])
+def test_a_password_is_hidden_whatever_the_mechanism(name: str, mechanism: str | None) -> None:
     assert not holds_password(*printed(HELLOS[name], mechanism))
+    assert holds_password(*printed(HELLOS[name], mechanism, show_secrets=True))
+
+
+@pytest.mark.parametrize("name", HELLOS.keys() - UNNAMED - {"no name length"})
+@pytest.mark.parametrize("mechanism", ["PLAIN", "NULL", "CURVE", "GSSAPI"])
+def test_a_password_is_hidden_in_a_message_frame_of_the_handshake(name: str, mechanism: str) -> None:
+    assert not holds_password(*printed(HELLOS[name], mechanism, command=False))
+
+
+@pytest.mark.parametrize(
+    ("body", "mechanism", "command"),
+    [
+        (b"\x07WELCOMEharmless", "XPLAIN", True),
+        (b"\x05OTHERharmless", "XPLAIN", True),
+        (b"Hello, harmless", "PLAIN", False),
+        (b"hello harmless", None, False),
+        (b"\x05HELLO\x08harmless\0", None, False),
+    ],
+)
+def test_what_is_no_password_is_shown(body: bytes, mechanism: str | None, command: bool) -> None:
+    assert "harmless" in printed(body, mechanism, command=command)[0]
 
 
 def test_a_user_name_is_shown_where_it_is_certain() -> None:

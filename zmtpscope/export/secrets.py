@@ -9,13 +9,8 @@ from zmtpscope.zmtp.reader import FieldNode, Value
 MASK = "***"
 """What stands in place of a secret, whatever its size."""
 
-PASSWORD, USER, USER_SIZE, PASSWORD_SIZE = (
-    "plain.password",
-    "plain.username",
-    "plain.username_len",
-    "plain.password_len",
-)
-NAMES = ("zmtp.command.name", "zmtp.command.name_padded")
+USER, USER_SIZE, PASSWORD_SIZE = "plain.username", "plain.username_len", "plain.password_len"
+NAMES = ("zmtp.command.name", "zmtp.command.name_padded", "zmtp.command.data")
 UNREAD = ("zmtp.command.data", "zmtp.trailing")
 """What may hold a password where it stands in a HELLO: of PLAIN behind a length that lies, or of who knows what."""
 
@@ -25,7 +20,7 @@ def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
     hidden: dict[str, Any] = {}
     if values["password"] is not None:
         hidden["password"] = MASK
-    if values["data"] is not None and _is_hello(values["name"]):
+    if values["data"] is not None and (_is_hello(values["name"]) or _is_hello(values["data"])):
         hidden["data"] = None
     return hidden
 
@@ -34,7 +29,7 @@ def secret_spans(tree: FieldNode) -> list[range]:
     """The stream offsets of secrets in a unit."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
-    secret = {PASSWORD}
+    secret = {name for name in names if name.endswith(".password")}
     if USER_SIZE in names or any(leaf.name in NAMES and _is_hello(leaf.value) for leaf in leaves):
         secret.update(UNREAD)
     if PASSWORD_SIZE not in names:  # a length lies, so the user name may have taken in the password
@@ -43,5 +38,9 @@ def secret_spans(tree: FieldNode) -> list[range]:
 
 
 def _is_hello(name: Value) -> bool:
-    """Whether a command is called HELLO, in whatever spelling."""
-    return isinstance(name, str) and name.strip().casefold() == "hello"
+    """Whether a command is called HELLO, in whatever spelling; or, of its data, whether they begin with the name."""
+    if isinstance(name, bytes):
+        return name[:4].lower() == b"ello"  # the H was taken for the length of the name
+    if not isinstance(name, str):
+        return False
+    return name.lower().startswith("hello") or name == "WELCO"  # by the length that libzmq 4.3.0 gives it (D39)

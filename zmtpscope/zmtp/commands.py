@@ -7,7 +7,7 @@ import re
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, read_opaque
 from zmtpscope.zmtp.mechanism import Mechanism, Misspelling
-from zmtpscope.zmtp.mechanisms import MECHANISMS, mechanism_named
+from zmtpscope.zmtp.mechanisms import MECHANISMS, mechanism_named, plain
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
@@ -71,7 +71,7 @@ def _read_name(
         return None
     if length > reader.left:
         reader.finding("ZMTP3X-CMD-03", reader.body, 1)
-        if named_in_vain:
+        if named_in_vain and not plain.BARE_HELLO.match(reader.data, reader.position - 1, reader.stop):
             fields["name"] = reader.text("zmtp.command.name", reader.left)
         return None
     reader.name_span = (reader.body + 1, length)

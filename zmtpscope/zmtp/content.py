@@ -6,7 +6,7 @@ from typing import Literal
 
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import COMMAND, MORE
-from zmtpscope.zmtp.mechanisms import MECHANISMS, curve, mechanism_named
+from zmtpscope.zmtp.mechanisms import MECHANISMS, curve, mechanism_named, plain
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
@@ -73,10 +73,12 @@ def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: 
 
 
 def _is_handshake_command(regime: Regime, head: bytes) -> bool:
-    """Whether a message frame carries what belongs into a command frame (D30)."""
+    """Whether a message frame carries what belongs into a command frame (D30), or a password."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is None or not head:
         return False
+    if plain.FRAMED_HELLO.match(head):
+        return True
     layout = mechanism.commands.get(head[1 : 1 + head[0]].decode("latin-1"))
     return layout is not None and layout.phase is Phase.HANDSHAKE
 

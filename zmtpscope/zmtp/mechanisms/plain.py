@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, build_nothing, read_nothing
@@ -16,6 +18,13 @@ MISSPELT_ERROR = Misspelling(b"\x5eRROR", "ERROR", "PLAIN-06")
 
 MISSPELT_HELLO = Misspelling(b"\x05WELCOME", "HELLO", "PLAIN-07")
 """Of libzmq 4.3.0 and 4.3.1 (D39)."""
+
+
+BARE_HELLO = re.compile(rb"hello", re.IGNORECASE)
+"""How a command begins that may be a HELLO without the length of its name: what follows may be a password."""
+
+FRAMED_HELLO = re.compile(rb"[\x01-\x1f]hello|\x05welcome|hello {3}", re.IGNORECASE)
+"""How a message frame begins that may be a HELLO in the handshake, in whatever spelling; text does not begin so."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
