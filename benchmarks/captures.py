@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WORK = HERE / "work"
-MAKER = ("make_capture.py", "talks.py")
+MAKER = ("make_capture.py", "talks.py", "boxes.py")
 
 SPARE = 2 << 30
 """Octets of the disk that are left alone."""

@@ -1,9 +1,10 @@
-"""Write deterministic pcap files of ZMTP 3.1 (NULL) traffic: the same arguments always give the same octets.
+"""Write deterministic pcap files of ZMTP 3.1 traffic: the same arguments always give the same octets.
 
     python -m benchmarks.make_capture PROFILE FILE [options]        (FILE may be - for standard output)
 
 Beside FILE goes FILE.truth.json: what was sent (damage done by --loss does not change that), how many packets each
-kind of damage touched, and how many message frames have octets in a lost packet.
+kind of damage touched, and how many message frames have octets in a lost packet. Beside an encrypted one go its key
+log FILE.keys and FILE.boxes, the sealed messages alone (boxes.py).
 
 Damage is a fraction of the data packets: lost ones are missing from the capture though the peer acknowledged them,
 repeated ones come again a little later, reordered ones come behind the next of their side. TCP checksums are 0, as with
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import nullcontext
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,7 @@ from numpy.typing import NDArray
 from benchmarks.talks import (
     ACK,
     CLIENT,
+    COMMAND,
     FIN,
     LOOPBACK_MSS,
     RST,
@@ -36,8 +39,10 @@ from benchmarks.talks import (
     WRITE,
     Talk,
     frame,
+    greeting,
     message_frames,
     messages,
+    metadata,
     text,
 )
 
@@ -50,6 +55,7 @@ PROFILES = {
     "large": (8_000, 2, 65_536, 65_483),  # 64 KiB each
     "pubsub": (500_000, 10, 100, 1448),  # two frames each, from a PUB to so many SUBs
     "reqrep": (200_000, 10, 100, 1448),  # pairs, each with its envelope
+    "curve": (200_000, 1, 100, 1448),  # PUSH to PULL, each message sealed
     "short": (5, 50_000, 100, 1448),  # messages per connection
     "flood": (0, 1_000_000, 8, 1448),  # a SYN, and the answer to it; nothing follows
     "scan": (0, 1_000_000, 8, 1448),  # a SYN to another port each time, refused
@@ -99,6 +105,8 @@ class Plan:
         """Where the octets of each side are: start and stop."""
         self.connections = 0
         self.truth = Counter(dict.fromkeys(SENT, 0))
+        self.key_log = ""
+        self.boxes = b""
 
     def add(self, talk: Talk, start: float, step: float, *, copies: int = 1, gap: float = 0.0, **truth: int) -> None:
         """A connection whose packets come about `step` seconds apart, and copies of it, each `gap` later."""
@@ -143,7 +151,7 @@ def plan(given: argparse.Namespace, random: np.random.Generator) -> Plan:
         _add_short(made, given)
     else:
         share, rest = divmod(given.messages, given.connections)
-        add = _add_pairs if given.profile == "reqrep" else _add_bulk
+        add = {"reqrep": _add_pairs, "curve": _add_curve}.get(given.profile, _add_bulk)
         for number in range(given.connections):
             add(made, given, share + (number < rest), number * given.stagger)
     return made
@@ -196,6 +204,27 @@ def _add_pairs(made: Plan, given: argparse.Namespace, count: int, start: float) 
     talk.close()
     sent = {"message_frames": 4 * count, "messages": 2 * count, "message_body_bytes": 2 * count * given.size}
     made.add(talk, start, 3e-5, commands=2, **sent)
+
+
+def _add_curve(made: Plan, given: argparse.Namespace, count: int, start: float) -> None:
+    """A connection on which every message is sealed; its key and boxes are written beside the capture."""
+    from benchmarks.boxes import Handshake  # where it is asked for: the others need no PyNaCl
+
+    handshake = Handshake(f"{given.seed} {made.connections}".encode())
+    talk = Talk(given.mss)
+    talk.greet(greeting(b"CURVE"))
+    for side, body in handshake.commands(metadata(b"PUSH"), metadata(b"PULL")):
+        talk.write(side, frame(body, COMMAND))
+    pool = text(made.random, 4096 + given.size)
+    bodies = (b"%08x" % number + pool[number % 4096 : number % 4096 + given.size - 8] for number in range(count))
+    sealed = [handshake.seal(body) for body in bodies]
+    octets = b"".join(map(frame, sealed))
+    talk.write_all(CLIENT, octets, WRITE, 2 if given.mss > LOOPBACK_MSS else 6)
+    talk.close()
+    sizes = {"message_frames": count, "messages": count, "message_body_bytes": sum(map(len, sealed))}
+    made.add(talk, start, 4e-6, commands=4, **sizes)
+    made.key_log += handshake.key_log
+    made.boxes += handshake.boxes(sealed)
 
 
 def _add_short(made: Plan, given: argparse.Namespace) -> None:
@@ -382,6 +411,9 @@ def main() -> None:
             file_octets = write(file, packets, octets, given)
         octets.release()
     if not to_stdout:
+        if made.key_log:
+            Path(f"{given.output}.keys").write_text(made.key_log)
+            Path(f"{given.output}.boxes").write_bytes(made.boxes)
         truth = dict(made.truth) | {
             "packets": len(packets.conn),
             "data_packets": int((packets.length > 0).sum()),

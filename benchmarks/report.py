@@ -28,6 +28,7 @@ def page(results: dict[str, Any]) -> str:
     parts: dict[str, Callable[[Any], str]] = {
         "start": start,
         "speed": speed,
+        "curve": curve,
         "flat": flat,
         "memory": memory,
         "damage": damage,
@@ -85,6 +86,43 @@ def one_capture(name: str, each: dict[str, Any]) -> str:
     columns = ["", *MIDDLES, "ns a packet", "ns a frame", "ns a row"]
     words = f"### {name}: {each['packets']:,} packets, {each['frames']:,} frames, {each['rows']:,} messages"
     return f"{words}, {each['octets'] / 1e6:.0f} MB\n\n{each['agreed']}\n\n{table(columns, rows)}"
+
+
+def curve(captures: dict[str, Any]) -> str:
+    """What opening boxes costs a message, beside libsodium."""
+    text = (
+        "CPU of a message on a connection of CURVE, each sealed on its own: of our commands, less what the same "
+        "command takes for one message, and of loops that open the same boxes and do nothing else. Opening is "
+        "`read -q --keys` less `read -q`, run by run."
+    )
+    return "\n\n".join(["## Opening CURVE", text, *(_opened(name, each) for name, each in captures.items())])
+
+
+def less(seconds: Sequence[float], others: Sequence[float]) -> list[float]:
+    """What is left without others, run by run."""
+    return [second - other for second, other in zip(seconds, others, strict=True)]
+
+
+def _opened(name: str, each: dict[str, Any]) -> str:
+    costs, count = each["costs"], each["messages"]
+    cpu = {tool: ([run[0] for run in runs], [run[0] for run in each["starts"][tool]]) for tool, runs in costs.items()}
+    by_tool = {tool: less(*both) for tool, both in cpu.items()}
+    seconds = {NAMES[tool]: runs for tool, runs in by_tool.items()}
+    if "count keys" in by_tool:
+        seconds["opening"] = less(by_tool["count keys"], by_tool["count"])
+    seconds |= {NAMES[loop]: runs for loop, runs in each["loops"].items()}
+    least = list(seconds.values())[-1]
+    rows = [
+        [
+            what,
+            f"{median(runs) / count * 1e9:,.0f}",
+            f"{min(runs) / count * 1e9:,.0f}-{max(runs) / count * 1e9:,.0f}",
+            f"{median(run / alone for run, alone in zip(runs, least, strict=True)):.2f}",
+        ]
+        for what, runs in seconds.items()
+    ]
+    title = f"### {name}: {count:,} messages, {each['octets'] / count:,.0f} octets each, sealed"
+    return f"{title}\n\n{table(['', 'ns a message', 'least-most', 'beside the last row'], rows)}"
 
 
 MIDDLES = ["CPU s (least-most)", "wall s", "peak MB"]

@@ -2,9 +2,11 @@
 
     python -m benchmarks.rows same CAPTURE TSHARK [PARQUET]
     python -m benchmarks.rows lost WHOLE DAMAGED
+    python -m benchmarks.rows opened CAPTURE KEYS
 
 `same` compares each frame: packet, connection, sender, flags, size and body; `lost` counts whole messages that are
-found, missing and invented. Prints JSON. A process of its own, since it needs room.
+found, missing and invented; `opened` counts the messages that the keys open. Prints JSON. A process of its own, since
+it needs room.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import subprocess
 import sys
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,9 +70,9 @@ def message_frames(conn: int, port: int, packet_end: int, bodies: list[bytes]) -
         yield Frame((conn - 1, port), flags, body, 0 if left else packet_end)
 
 
-def rows_of_json(path: str) -> Iterator[dict[str, Any]]:
+def rows_of_json(path: str, *options: str) -> Iterator[dict[str, Any]]:
     """Our message rows."""
-    for line in output_lines([ZMTPSCOPE, "read", "--json", path]):
+    for line in output_lines([ZMTPSCOPE, "read", "--json", *options, path]):
         if b'"record":"message"' in line:
             yield orjson.loads(line)
 
@@ -150,5 +152,11 @@ def lost(whole: str, damaged: str) -> dict[str, int]:
     return {"sent": len(sent), "found": len(sent & found), "missing": len(sent - found), "invented": len(found - sent)}
 
 
+def opened(path: str, keys: str) -> dict[str, int]:
+    """Messages that come out in clear with a key log."""
+    return {"opened": sum(bool(row["decrypted"]) for row in rows_of_json(path, "--keys", keys))}
+
+
 if __name__ == "__main__":
-    print(json.dumps(same(*sys.argv[2:]) if sys.argv[1] == "same" else lost(*sys.argv[2:])))
+    told: dict[str, Callable[..., dict[str, Any]]] = {"same": same, "lost": lost, "opened": opened}
+    print(json.dumps(told[sys.argv[1]](*sys.argv[2:])))

@@ -22,10 +22,19 @@ from benchmarks.captures import HERE, note
 from benchmarks.damage import damage
 from benchmarks.growth import flat, half_open, memory
 from benchmarks.measure import Failed
+from benchmarks.opening import curve
 from benchmarks.setting import Setting
 from benchmarks.speed import speed, start
 
-PARTS = {"start": start, "speed": speed, "flat": flat, "memory": memory, "damage": damage, "half-open": half_open}
+PARTS = {
+    "start": start,
+    "speed": speed,
+    "curve": curve,
+    "flat": flat,
+    "memory": memory,
+    "damage": damage,
+    "half-open": half_open,
+}
 RESULTS = HERE / "results"
 ROUNDS, QUICK_ROUNDS = 5, 2
 BUSY = 0.5

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+COMMAND = 4
+"""The flag of a frame that holds a command."""
 CLIENT, SERVER = 0, 1
 """Sides: who opens the connection, and who accepts it."""
 
@@ -25,23 +27,29 @@ WRITE = 8192
 LOOPBACK_MSS = 4000
 """Segments larger than this are those of a loopback interface."""
 
-GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+
+def greeting(mechanism: bytes) -> bytes:
+    """The 64 octets that a side of 3.1 begins with."""
+    return b"\xff" + bytes(8) + b"\x7f\x03\x01" + mechanism.ljust(20, b"\0") + bytes(32)
+
+
+GREETING = greeting(b"NULL")
 TEXT = np.frombuffer(b'abcdefghijklmnopqrstuvwxyz0123456789{}:," ', np.uint8)
 
 
 def command(name: bytes, data: bytes) -> bytes:
     """A short command frame."""
     body = bytes([len(name)]) + name + data
-    return bytes([4, len(body)]) + body
+    return bytes([COMMAND, len(body)]) + body
 
 
-def ready(socket_type: bytes) -> bytes:
-    """READY as libzmq sends it: types that can be addressed also tell their (empty) identity."""
+def metadata(socket_type: bytes) -> bytes:
+    """Properties as libzmq sends them: types that can be addressed also tell their (empty) identity."""
     properties = {b"Socket-Type": socket_type}
     if socket_type in (b"REQ", b"DEALER", b"ROUTER"):
         properties[b"Identity"] = b""
     pairs = (bytes([len(key)]) + key + struct.pack(">I", len(value)) + value for key, value in properties.items())
-    return command(b"READY", b"".join(pairs))
+    return b"".join(pairs)
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:
@@ -87,20 +95,24 @@ class Talk:
 
     def open(self, client: bytes, server: bytes, subscription: bytes | None = None) -> None:
         """The handshakes of TCP and of ZMTP, between sockets of these types."""
-        self.packets += [(CLIENT, 0, 0, SYN), (SERVER, 0, 0, SYN | ACK)]
-        self.acknowledge(CLIENT)
-        self.write(SERVER, GREETING[:10])
-        self.acknowledge(CLIENT)
-        self.write(CLIENT, GREETING[:10])
-        self.acknowledge(SERVER)
-        for begin, end in ((10, 11), (11, 64)):
-            self.write(SERVER, GREETING[begin:end])
-            self.write(CLIENT, GREETING[begin:end])
-        self.write(SERVER, ready(server))
-        self.write(CLIENT, ready(client))
+        self.greet(GREETING)
+        self.write(SERVER, command(b"READY", metadata(server)))
+        self.write(CLIENT, command(b"READY", metadata(client)))
         if subscription is not None:
             self.write(CLIENT, command(b"SUBSCRIBE", subscription))
             self.acknowledge(SERVER)
+
+    def greet(self, octets: bytes) -> None:
+        """The handshake of TCP, and the same greeting from both sides."""
+        self.packets += [(CLIENT, 0, 0, SYN), (SERVER, 0, 0, SYN | ACK)]
+        self.acknowledge(CLIENT)
+        self.write(SERVER, octets[:10])
+        self.acknowledge(CLIENT)
+        self.write(CLIENT, octets[:10])
+        self.acknowledge(SERVER)
+        for begin, end in ((10, 11), (11, 64)):
+            self.write(SERVER, octets[begin:end])
+            self.write(CLIENT, octets[begin:end])
 
     def write_all(self, side: int, octets: bytes, write_size: int, acknowledge_every: int) -> None:
         """A long run of writes; the other side acknowledges every so many packets, and at the end."""

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from ctypes.util import find_library
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +45,11 @@ NAMES = {
     "tshark json -e": "`tshark -T json -e` of these fields",
     "tshark json": "`tshark -T json`",
     "walk": "the same headers in C",
+    "count keys": "`zmtpscope read -q --keys`",
+    "json keys": "`zmtpscope read --json --keys`",
+    "bindings": "nacl.bindings.crypto_secretbox_open, box by box",
+    "cffi": "libsodium of PyNaCl by cffi, box by box",
+    "libsodium": "libsodium in C, box by box",
 }
 SLOW = ("tshark json",)
 """Run once only."""
@@ -75,6 +81,31 @@ def can_export() -> bool:
         return "parquet" in output_of([ZMTPSCOPE, "export", "--help"])
     except Failed:
         return False
+
+
+@cache
+def takes_keys() -> bool:
+    """Whether `zmtpscope read` opens CURVE with a key log here."""
+    return "--keys" in output_of([ZMTPSCOPE, "read", "--help"])
+
+
+def opening(path: Path) -> dict[str, list[str]]:
+    """Our commands for a capture of CURVE with its key log beside it, as far as they are there."""
+    keys = ["--keys", f"{path}.keys"]
+    commands = {"count": [ZMTPSCOPE, "read", "-q", str(path)]}
+    if takes_keys():
+        commands["count keys"] = [ZMTPSCOPE, "read", "-q", *keys, str(path)]
+        commands["json keys"] = [ZMTPSCOPE, "read", "--json", *keys, str(path)]
+    return commands
+
+
+def loops(path: Path) -> dict[str, list[str]]:
+    """Programs that do nothing but open the boxes of a capture of CURVE; each says what CPU that took."""
+    boxes = f"{path}.boxes"
+    commands = {name: [sys.executable, "-m", "benchmarks.open_boxes", name, boxes] for name in ("bindings", "cffi")}
+    if (program := build_opener()) is not None:
+        commands["libsodium"] = [program, boxes]
+    return commands
 
 
 def tshark(program: str, path: Path) -> dict[str, list[str]]:
@@ -126,6 +157,20 @@ def build_walk() -> str | None:
     WORK.mkdir(exist_ok=True)
     program = str(WORK / "walk")
     subprocess.run([compiler, "-O2", "-o", program, str(HERE / "walk.c")], check=True, env=environment())
+    return program
+
+
+@cache
+def build_opener() -> str | None:
+    """The loop in C that opens boxes, built now; None where there is no compiler or no libsodium."""
+    compiler, library = shutil.which("cc"), find_library("sodium")
+    if compiler is None or library is None:
+        note("no cc or no libsodium: no loop in C")
+        return None
+    WORK.mkdir(exist_ok=True)
+    program = str(WORK / "open_boxes")
+    command = [compiler, "-O2", "-o", program, str(HERE / "open_boxes.c"), f"-l:{library}"]
+    subprocess.run(command, check=True, env=environment())
     return program
 
 

@@ -24,6 +24,7 @@ PROFILES = {
     "large": ["--messages=4"],
     "pubsub": ["--messages=500", "--jitter=90"],
     "reqrep": ["--messages=100", "--size=300"],
+    "curve": ["--messages=300"],
     "short": ["--connections=70"],
     "flood": ["--connections=50"],
     "scan": ["--connections=50"],
