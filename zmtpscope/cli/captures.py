@@ -56,6 +56,17 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
         say(f"zmtpscope: no ZMTP found ({counts}){hint}")
 
 
+def say_what_stayed_closed(summary: Summary) -> None:
+    """Keys were given, and there are connections that none of them opens."""
+    closed = summary.curve_connections - summary.opened_connections
+    if closed:
+        what = f"{closed} of {summary.curve_connections} connections with CURVE could not be opened"
+        say(
+            f"zmtpscope: {what} with the keys that were given -> docs/keys.md says which keys open what; "
+            "zmtpscope keys record takes them from a program that runs"
+        )
+
+
 def exit_code(captures: Captures) -> int:
     """Say what was damaged; the exit code of a run that read all that was readable."""
     for problem in captures.problems:

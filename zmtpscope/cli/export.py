@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures, say_if_nothing_was_found
+from zmtpscope.cli.captures import (
+    NoCapture,
+    analyser_options,
+    exit_code,
+    named_captures,
+    say_if_nothing_was_found,
+    say_what_stayed_closed,
+)
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
 from zmtpscope.cli.parameters import (
@@ -93,6 +100,7 @@ def export(**given: Any) -> int:
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
+    say_what_stayed_closed(analyser.summary)
     say(_told(given["directory"], written))
     say_problems(keys, said)
     return exit_code(captures)

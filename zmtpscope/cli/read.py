@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures, say_if_nothing_was_found
+from zmtpscope.cli.captures import (
+    NoCapture,
+    analyser_options,
+    exit_code,
+    named_captures,
+    say_if_nothing_was_found,
+    say_what_stayed_closed,
+)
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 from zmtpscope.cli.parameters import BODY, FILES, FORCED, FRAMES, KEYS, MORE_FILES, PACKETS, SHOW_SECRETS
@@ -135,6 +142,7 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
             click.echo(line)
     else:
         say_if_nothing_was_found(summary, captures)
+        say_what_stayed_closed(summary)
     if given["stats"]:
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])

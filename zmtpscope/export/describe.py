@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zmtpscope.export.preview import preview, quoted
@@ -25,6 +25,9 @@ GIVEN_UP = {"end of the connection": "waited for until the end"}
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
 """How libzmq misspells commands of PLAIN (wire.md 8.2)."""
+
+SMALL = 6
+"""Octets behind the name of a command that are not worth a word."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
@@ -75,8 +78,7 @@ def describe_command(values: Values) -> str:
         words.append(f"user {quoted(values['username'])}")
     if values["password"] is not None:
         words.append(f"password {values['password'] if values['password'] == MASK else quoted(values['password'])}")
-    if values["version"] is not None:
-        words.append(f"CurveZMQ {values['version']}")
+    words += _words_of_curve(values)
     if values["token_size"] is not None:
         kind = f" ({values['token_kind']})" if values["token_kind"] else ""
         inside = " with READY inside" if values["name"] == "MESSAGE" else ""
@@ -88,12 +90,31 @@ def describe_command(values: Values) -> str:
     if values["data"]:
         words.append(preview(values["data"], len(values["data"]), 40))
     name = values["name"] or ""
-    if not words and values["metadata"] is None and values["length"] > len(name) + 8:
+    if not words and values["metadata"] is None and (values["size"] or 0) > len(name) + SMALL:
         words.append(f"{values['length']} octets")
     if values["mangled"]:
         words.append(SPELT.get(name, "(misspelt on the wire)"))
     nameless = "empty command" if values["size"] == 0 else "command without a name"
-    return " ".join([safe_text(name[:40]) or nameless, *words])
+    opened = ["decrypted"] if values["decrypted"] else []
+    return " ".join([*opened, safe_text(name[:40]) or nameless, *words])
+
+
+def _words_of_curve(values: Values) -> Iterator[str]:
+    if values["version"] is not None:
+        yield f"CurveZMQ {values['version']}"
+    if values["server_longterm_key"] is not None:
+        yield f"made for the server {values['server_longterm_key']}"
+    if values["client_longterm_key"] is not None:
+        yield f"of the client {values['client_longterm_key']}"
+    if values["metadata_size"] is not None:
+        guess = values["socket_type_guess"]
+        perhaps = f", perhaps of {_either(guess)}" if guess else ""
+        yield f"metadata of {values['metadata_size']} octets{perhaps}"
+
+
+def _either(words: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def describe_gap(values: Values) -> str:

@@ -8,6 +8,7 @@ from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
+from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 
 PREVIEW = 80
 """Characters of message bodies in a line where no terminal tells how many fit."""
@@ -33,6 +34,7 @@ class RunWords:
         self.run = run
         self.options = options
         self.width = width
+        self.message = "decrypted message" if run.source else "message"
         self.doubt = "" if run.confidence == "proven" else f" ({run.confidence})"
         self.starts: list[int] = (run.bodies - run.base).tolist()
         self.sizes: list[int] = run.sizes.tolist()
@@ -59,11 +61,11 @@ class RunWords:
         if self.flags[first] & SPECIAL:
             return self._special(run, index, doubt)
         if first == last:
-            what = f"message{doubt} {self.sizes[first]} octets"
+            what = f"{self.message}{doubt} {self.sizes[first]} octets"
         else:
             sizes = self.sizes[first : last + 1]
             shown = "+".join(map(str, sizes)) if len(sizes) <= MOST_SIZES else sum(sizes)
-            what = f"message{doubt} {len(sizes)} parts {shown} octets"
+            what = f"{self.message}{doubt} {len(sizes)} parts {shown} octets"
         if not self.simple:
             if self.enveloped and 0 in self.sizes[first:last]:
                 addresses = self.sizes.index(0, first) - first
@@ -80,10 +82,12 @@ class RunWords:
     def _special(self, run: MessageRun, index: int, doubt: str) -> str:
         first, kind = self.first[index], kind_of(run, index)
         if kind == "encrypted":
-            return f"message{doubt} encrypted, {self.sizes[first]} octets"
+            inside = self.sizes[first] - SMALLEST_MESSAGE if run.regime.mechanism == "CURVE" else -1
+            size = f"{inside} octets inside" if inside >= 0 else f"{self.sizes[first]} octets"
+            return f"message{doubt} encrypted, {size}"
         topic = to_text((self._head(first, TOPIC) or b"")[1:])
         everything = " (everything)" if self.sizes[first] == 1 else ""
-        return f"{kind.upper()} {quoted(topic)}{everything} (message){doubt}"
+        return f"{kind.upper()} {quoted(topic)}{everything} ({self.message}){doubt}"
 
     def _bodies(self, first: int, last: int, used: int) -> str:
         """The beginning of the frames `first..last`, as much as fits behind `used` characters."""

@@ -51,7 +51,7 @@ def summary_lines(
         yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets)")
     if summary.curve_connections:
         connections = f"{summary.opened_connections} of {summary.curve_connections} connections with CURVE"
-        yield _line("decrypted", f"{connections}, {summary.opened_boxes} messages and commands")
+        yield _line("decrypted", f"{connections}, {summary.opened_boxes} MESSAGEs")
     damage = [str(problem) for problem in problems]
     if summary.gaps:
         damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")

@@ -160,7 +160,7 @@ def _guess(fields: Fields, size: int) -> None:
     more (curve.md 5)."""
     fields["metadata_size"] = size
     exactly = [name for name in PEERS if _metadata_size(name) == size]
-    identified = [name for name in PEERS if name in IDENTIFIED and _metadata_size(name) < size]
+    identified = [name for name in sorted(IDENTIFIED) if _metadata_size(name) < size]
     fitting = [*exactly, *identified]
     fields["socket_type_guess"] = [name for name in fitting if name not in DRAFT] or fitting
 
