@@ -147,6 +147,15 @@ def test_passwords_are_masked_unless_asked_for(capture: str, password: str, argu
     assert b"admin" in masked
 
 
+def test_curve_is_read_with_keys() -> None:
+    """Messages, subscriptions and heartbeats of encrypted connections, and who is who on them."""
+    capture = CAPTURES / "security/curve-with-key-log.pcap"
+    told = run("read", "--keys", str(capture.with_suffix(".keys")), str(capture)).stdout.decode()
+    for words in ("decrypted message 5 octets  hello", 'decrypted SUBSCRIBE "news."', "decrypted PING", "XPUB"):
+        assert words in told
+    assert "encrypted," not in told
+
+
 def test_subscriptions_are_known_with_their_topics() -> None:
     reading = read(CAPTURES / "patterns/pubsub.pcap")
     topics = [(r["name"], from_text(r["topic"])) for r in reading.of("command") if r["topic"] is not None]
