@@ -21,6 +21,8 @@ class Connection:
     """
 
     opened_by: int | None = None
+    listener: int | None = None
+    """The side that was connected to; None where the first packet captured is no SYN, even if one comes later."""
     closed = False
     close_how = "open"
     closed_by: int | None = None
@@ -39,6 +41,19 @@ class Connection:
     def ports(self) -> tuple[int, int]:
         """The ports of side 0 and side 1."""
         return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
+
+    @property
+    def first_to_close(self) -> int | None:
+        """The side that sent the first FIN or RST; `closed_by` of a connection that was reset sent the RST."""
+        if self.closed_by is None or self.close_how != "rst":
+            return self.closed_by
+        by, other = self.tcp[self.closed_by], self.tcp[1 - self.closed_by]
+        return other.number if other.ended and not by.ended else by.number
+
+    @property
+    def is_to_itself(self) -> bool:
+        """One and the same socket at both ends; all packets are those of one side then."""
+        return self.tcp[0].key == self.tcp[1].key
 
     def close(self, how: str, closed_by: int | None, arrival: Arrival) -> None:
         """Nothing more will come: "fin", "rst", "open" (the capture ended, or the ports were reused) or "evicted"."""

@@ -232,6 +232,8 @@ class Flows:
             self.gave_way.append(self._least_missed())
             self._close(self.gave_way[-1], index, "evicted", None)
         connection = self.open_connection(opener, self._arrival(index))
+        if flags & SYN:
+            connection.listener = 1
         self.silent[connection] = None
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
             self.sides[side_key] = side
@@ -267,7 +269,7 @@ class Flows:
         self.reassembler.touched[connection] = None
         self.silent.pop(connection, None)
         for side in connection.tcp:
-            del self.sides[side.key]
+            self.sides.pop(side.key, None)  # a connection to itself has one key
             self.closed[side.key] = None
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
@@ -276,7 +278,7 @@ class Flows:
         """No more segments will come: give up every hole and close what is open, in order of numbers."""
         self.reassembler.begin_end(self.packet, self.time)
         self.gave_way = []
-        still_open = [side.connection for side in self.sides.values() if side.number == 0]
+        still_open = list(dict.fromkeys(side.connection for side in self.sides.values()))
         for connection in still_open:
             self._close(connection, 0, "open", None)
         return still_open
