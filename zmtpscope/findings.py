@@ -72,8 +72,8 @@ ZMTP-CONN-08 warn 37 Error Handling
   The connection closed within a second of an error, probably because of it
   > look at the error first
 ZMTP-CONN-09 note 37 Error Handling
-  The client tries the same mechanism again after an ERROR
-  > it will be refused again: change its credentials or the server's policy
+  The client tried again with the same mechanism after an ERROR, and is refused again
+  > change its credentials, or what the server's ZAP handler lets in
 ZMTP-CONN-10 note 37 Error Handling
   The client reconnects again and again without waiting longer each time
   > set ZMQ_RECONNECT_IVL_MAX, and find out why the connection closes
@@ -274,6 +274,9 @@ NULL-06 error 37 NULL Mechanism
   This side sent traffic but never READY
 NULL-07 warn 37 Error Handling
   The ERROR reason holds octets that cannot be printed
+NULL-08 warn wire.md 14
+  This side gave no answer to READY
+  > its socket type does not fit, it did not like the READY it got, or its ZAP handler refused the peer
 
 ZMTP30-SUB-01 warn 23 Publish-Subscribe
   A SUBSCRIBE or CANCEL command travels on a 3.0 connection
@@ -355,8 +358,8 @@ REQREP-06 note 28 REP
 PIPELINE-01 error 30 PULL
   A PULL socket sends a message
 EXPAIR-01 warn 31 PAIR
-  A PAIR socket serves two connections at once
-  > PAIR is for exactly two peers: use DEALER and ROUTER
+  A second peer is connected to a PAIR socket while the first is
+  > PAIR is for exactly two peers, and libzmq gives the second no messages: use DEALER and ROUTER
 ZAP-01 error 27 Message Format
   The ZAP message has a version other than 1.0
 ZAP-02 error 27 Message Format
@@ -379,6 +382,12 @@ PLAIN-06 error wire.md 8.2
 PLAIN-07 note wire.md 8.2
   The client calls its HELLO WELCOME, as libzmq 4.3.0 and 4.3.1 do: only these two understand each other
   > upgrade that peer to 4.3.2 or newer
+PLAIN-08 warn wire.md 8.2
+  The server gave no answer to HELLO
+  > it refused user name and password, or no ZAP handler runs in its process
+PLAIN-09 warn wire.md 14
+  The server gave no answer to INITIATE
+  > the socket types do not fit, or it did not like the metadata; its log says more
 CURVE-01 error 26 HELLO
   The HELLO is not 200 octets long
 CURVE-02 error 26 HELLO
@@ -423,6 +432,12 @@ CURVE-19 note 26 WELCOME
   The nonce of WELCOME was used before by this server
 CURVE-20 error 26 MESSAGE
   A box does not open with the key of its connection: it was changed on its way, or somebody else made it
+CURVE-21 warn wire.md 14
+  The server gave no answer to HELLO
+  > most often the client has the wrong server key: set its ZMQ_CURVE_SERVERKEY to the public key of the server
+CURVE-24 warn wire.md 14
+  The server gave no answer to INITIATE
+  > it refused the client's key (see its ZAP handler), could not open the INITIATE, or the socket types do not fit
 CURVE-25 note curve.md 6
   This message is not opened: it is larger than what is waited for
   > give a larger limit: --body full:1G

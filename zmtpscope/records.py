@@ -136,6 +136,7 @@ _COMMAND = (
     Field("metadata_size", "int", "Size of the properties in a closed box of a CURVE INITIATE or READY", "octets"),
     Field("socket_type_guess", "list<text>", "Socket types that this size suggests, the likelier first: a guess"),
     Field("nonce", "int", "Short nonce of a CURVE command"),
+    Field("long_nonce", "octets", "Long nonce of a CURVE WELCOME"),
     Field("token_size", "int", "Announced size of the token of a GSSAPI command", "octets"),
     Field("token_kind", "text", "What the first octets of a GSSAPI token tell, for example Kerberos 5 AP-REQ"),
     Field("data", "octets", "Data of a command that is not known, its first 256 octets", None, ("zmtp.command-data",)),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -19,6 +19,27 @@ from zmtpscope.zmtp.regime import Framing
 
 Drawn = TypeVar("Drawn")
 Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
+
+
+SECOND = 1_000_000_000
+
+COMMANDS: dict[str, dict[str, Any]] = {
+    "CURVE HELLO": {"client_key": bytes(range(32)), "nonce": 1, "box": bytes(80)},
+    "CURVE WELCOME": {"long_nonce": bytes(range(16)), "box": bytes(144)},
+    "CURVE INITIATE": {"cookie": bytes(96), "nonce": 2, "box": bytes(144)},
+    "CURVE READY": {"nonce": 1, "box": bytes(40)},
+    "PLAIN HELLO": {"username": "admin", "password": "secret"},
+    "PLAIN INITIATE": {"metadata": [{"name": "Socket-Type", "value": "DEALER"}]},
+    "NULL READY": {"metadata": [{"name": "Socket-Type", "value": "DEALER"}]},
+    "NULL ERROR": {"reason": "no"},
+}
+
+
+def said(mechanism: str, name: str) -> bytes:
+    """A command frame."""
+    return build_frame(
+        Framing.V2, build_command(mechanism, name, COMMANDS.get(f"{mechanism} {name}", {})), command=True
+    )
 
 
 def hello(socket_type: str, version: str = "3.1") -> bytes:

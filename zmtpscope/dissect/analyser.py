@@ -9,6 +9,7 @@ from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
+from zmtpscope.dissect.endpoints import Endpoints
 from zmtpscope.dissect.flows import Flows
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.sink import Sink, Summary
@@ -28,6 +29,7 @@ class Analyser:
         self.last_to_give_way: Connection | None = None
         self.sink = Sink([])
         self.flows = Flows(self._open)
+        self.endpoints = Endpoints()
 
     @property
     def summary(self) -> Summary:
@@ -77,6 +79,8 @@ class Analyser:
             self.last_to_give_way = connection
             if self.gave_way <= TOLD:
                 self._teller(connection).finding(None, GAVE_WAY, connection.end, connection.end.ordinal)
+        facts, self.sink.facts = self.sink.facts, []
+        self.endpoints.weigh(facts)
         batch = self.sink.flush()
         if batch.records or batch.runs or batch.frame_runs:
             yield batch

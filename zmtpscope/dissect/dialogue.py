@@ -63,7 +63,10 @@ class Dialogue:
         """Read what the block brought."""
         if not self.agreement.settled:
             self.agreement.advance(view)
+        one, other = self.connection.tcp
+        rows = one.pieces, other.pieces
         if self.session is not None:
+            rows = one.pieces[:], other.pieces[:]  # of which some are taken away here
             self._advance_in_order(self.session, view)
         for tcp, stream in zip(self.connection.tcp, self.streams, strict=True):
             if not (tcp.pieces or tcp.holes):
@@ -75,7 +78,7 @@ class Dialogue:
                     stream.lose(entry)
                 else:
                     stream.extend(view, entry)
-        self.relations.weigh()
+        self.relations.weigh(view, rows)
         self._tell_rows()
 
     def _advance_in_order(self, session: Session, view: BlockView) -> None:
@@ -118,14 +121,16 @@ class Dialogue:
         if not self.identified:
             self.sink.summary.other_tcp += 1
             return
-        for side in (0, 1):
-            if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
-                self.note(side, Finding("ZMTP-CONN-02"), arrival)
-        (first, second), (one, other) = self.streams, connection.tcp
-        whole = one.begun and other.begun and not (first.lost_octets or second.lost_octets)
-        if connection.close_how in ("fin", "rst") and whole:
+        if connection.is_to_itself:
+            self.note(None, Finding("ZMTP-CONN-11"), arrival)
+        else:
+            for side in (0, 1):
+                if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
+                    self.note(side, Finding("ZMTP-CONN-02"), arrival)
+        if connection.close_how in ("fin", "rst") and self._is_whole():
             self.relations.weigh()
-            self.relations.close(arrival, connection.closed_by)
+            self.relations.close(arrival)
+        self.relations.end(arrival)
         self.teller.counted_findings(arrival.ordinal)
         if self.options.records:
             self.teller.connection(connection.start, outcome.values(self), arrival.ordinal)
@@ -141,7 +146,19 @@ class Dialogue:
         tcp = self.connection.tcp[side]
         if self.streams[side].end or tcp.ended:
             return False
-        return not tcp.seen or (tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0)
+        return not tcp.seen or self._is_behind(side)
+
+    def _is_behind(self, side: int) -> bool:
+        """Whether the other side acknowledged octets that were not captured."""
+        tcp = self.connection.tcp[side]
+        return tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0
+
+    def _is_whole(self) -> bool:
+        """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
+        for side, (tcp, stream) in enumerate(zip(self.connection.tcp, self.streams, strict=True)):
+            if not tcp.begun or stream.lost_octets or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
+                return False
+        return True
 
     # -- what the streams say ----------------------------------------------------------------------------------------
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.batch import Batch, Record
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.endpoints import Fact
 
 
 @dataclass(slots=True)
@@ -81,6 +85,8 @@ class Sink:
         self.files = files
         self.summary = Summary()
         self.batch = Batch(files)
+        self.facts: list[Fact] = []
+        """What connections reported of the block under way that may matter to others."""
         self.held_octets = 0
         """Octets that all sides hold."""
 

@@ -60,6 +60,8 @@ class SideStream:
     type_known: int | None = None
     """Ordinal of the segment that told the side's socket type."""
     lost_octets = 0
+    lost_since: int | None = None
+    """Ordinal of the segment that told of the first hole."""
     undissected = 0
 
     def __init__(self, dialogue: Dialogue, side: int, stream: Stream, unsealing: Unsealing | None = None) -> None:
@@ -352,6 +354,8 @@ class SideStream:
 
     def lose(self, hole: Hole) -> None:
         """The `hole.octets` octets behind `end` were lost."""
+        if self.lost_since is None:
+            self.lost_since = hole.ordinal
         if self.mode is Mode.NEGOTIATING:
             self.queue.append(hole)
             self.end += hole.octets

@@ -99,7 +99,7 @@ def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
     """WELCOME: long nonce, box."""
     if _body_size(reader) != WELCOME_SIZE:
         return _refuse(reader, regime, fields, "CURVE-04")
-    reader.take("curve.nonce.long", 16)
+    fields["long_nonce"] = reader.take("curve.nonce.long", 16)
     _read_box(reader, regime, fields, "curve.welcome.box", _read_server_transient)
 
 

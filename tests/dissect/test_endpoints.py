@@ -1,0 +1,305 @@
+"""Findings that compare connections with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.dissect.talks import COMMANDS, SECOND, message, said
+from tests.traffic import CLIENT, Capture, Conversation, Packet, records
+from zmtpscope.dissect import Options, endpoints
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+START = 1_700_000_000 * SECOND
+OURS = {
+    "ZMTP-CONN-09",
+    "ZMTP-CONN-10",
+    "ZMTP-CONN-11",
+    "ZMTP-DOWNGRADE-01",
+    "ZMTP3X-META-15",
+    "EXPAIR-01",
+    "CURVE-15",
+    "CURVE-19",
+}
+
+
+def begin(number: int, seconds: float = 0, port: int = 5555, initial: int | None = None) -> Conversation:
+    """The connection from client port 50000 + `number`, begun after so many seconds."""
+    initial = 1000 * number + 1000 if initial is None else initial
+    return Conversation((initial, 9000), (50_000 + number, port), start=START + int(seconds * SECOND))
+
+
+def findings(*talks: Conversation) -> list[dict[str, Any]]:
+    """What this module is about; the same whatever the size of blocks, and as often where it is only counted."""
+    packets = sorted((packet for talk in talks for packet in talk.packets), key=lambda packet: packet.time)
+    whole, analyser = records(Capture(packets))
+    for size in (1, 3, 10):
+        assert records(Capture(packets, size))[0] == whole
+    _, counting = records(Capture(packets, 3), Options(records=False))
+    assert counting.summary.findings == analyser.summary.findings
+    known = {identity(record) for record in whole}
+    found = [record for record in whole if record["record"] == "finding" and record["id"] in OURS]
+    assert all(reference in known for finding in found for reference in finding["refs"])
+    assert not any(reference.startswith(finding["conn_id"]) for finding in found for reference in finding["refs"])
+    return found
+
+
+def identity(record: dict[str, Any]) -> str:
+    names = ("conn_id", "side", "source", "offset", "record")
+    return "/".join(str(record.get(name)) for name in names)
+
+
+def told(*talks: Conversation) -> list[tuple[str, int]]:
+    """Id and connection of every finding."""
+    return [(finding["id"], finding["conn"]) for finding in findings(*talks)]
+
+
+def ready(socket_type: str, identity: str = "") -> bytes:
+    fields = {"socket_type": socket_type, "identity": identity or None}
+    return build_frame(Framing.V2, build_command("NULL", "READY", fields), command=True)
+
+
+def meet(talk: Conversation, client: bytes, server: bytes) -> Conversation:
+    """Both greet as peers of 3.1 and NULL, and say READY."""
+    for side, own in ((0, client), (1, server)):
+        talk.send(side, build_greeting_3() + own)
+    return talk
+
+
+def close(talk: Conversation, seconds: float = 0, first: int = 0) -> Conversation:
+    talk.wait(int(seconds * SECOND))
+    talk.add(first, 0x11)
+    talk.add(1 - first, 0x11)
+    return talk
+
+
+# -- one socket, several peers -----------------------------------------------------------------------------------------
+
+
+def router(number: int, seconds: float = 0, name: str = "same", **options: Any) -> Conversation:
+    """A DEALER of that identity at a ROUTER."""
+    return meet(begin(number, seconds, **options), ready("DEALER", name), ready("ROUTER"))
+
+
+def test_two_live_connections_with_one_identity() -> None:
+    first, second = router(1), router(2, 0.5)
+    (finding,) = findings(close(first, 1), close(second, 1))
+    assert (finding["id"], finding["conn"], finding["side"], finding["offset"]) == ("ZMTP3X-META-15", 2, 0, 64)
+    assert finding["refs"][0].endswith("/0/0/64/command")
+
+
+def test_identities_that_do_not_clash() -> None:
+    assert told(close(router(1), 0.2), close(router(2, 0.5), 1)) == []  # the first has gone
+    assert told(router(1), router(2, 0.5, name="other")) == []
+    assert told(router(1, name=""), router(2, 0.5, name="")) == []
+    assert told(router(1), router(2, 0.5, port=5556)) == []
+    assert told(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured in front of NAT and behind it
+    pull = meet(begin(2, 0.5), ready("DEALER", "same"), ready("DEALER"))
+    assert told(router(1), pull) == []
+
+
+def test_an_identity_is_free_again_when_its_connection_has_ended() -> None:
+    talks = close(router(1), 1), close(router(2, 0.1), 0.2), close(router(3, 0.5), 0.2), router(4, 2)
+    assert told(*talks) == [("ZMTP3X-META-15", 2), ("ZMTP3X-META-15", 3)]
+
+
+def test_no_clash_is_told_where_octets_are_missing() -> None:
+    lost = router(2, 0.5)
+    lost.send(0, message(b"more"))
+    lost.acknowledge(1)
+    lost.packets[3] = replace(lost.packets[3], payload=lost.packets[3].payload[:60], cut=40)
+    assert told(router(1), lost) == []
+    unseen = router(2, 0.5)
+    del unseen.packets[:3]
+    assert told(router(1), unseen) == []  # who listens is not known
+
+
+def test_a_pair_with_two_peers() -> None:
+    pairs = [meet(begin(number, number / 2), ready("PAIR"), ready("PAIR")) for number in (1, 2)]
+    assert told(*pairs) == [("EXPAIR-01", 2)]
+    assert told(close(pairs[0]), pairs[1]) == []
+
+
+# -- CURVE -------------------------------------------------------------------------------------------------------------
+
+
+def curve(
+    number: int, seconds: float = 0, key: bytes = b"k", nonce: bytes | None = b"n", port: int = 5555
+) -> Conversation:
+    """A CURVE handshake up to WELCOME (None: the server does not answer)."""
+    talk = begin(number, seconds, port)
+    for side in (0, 1):
+        talk.send(side, build_greeting_3("CURVE"))
+    hello = COMMANDS["CURVE HELLO"] | {"client_key": key * 32}
+    talk.send(0, build_frame(Framing.V2, build_command("CURVE", "HELLO", hello), command=True))
+    if nonce is not None:
+        welcome = COMMANDS["CURVE WELCOME"] | {"long_nonce": nonce * 16}
+        talk.send(1, build_frame(Framing.V2, build_command("CURVE", "WELCOME", welcome), command=True))
+    return talk
+
+
+def test_a_client_key_is_used_again() -> None:
+    (finding,) = findings(close(curve(1)), curve(2, 5, nonce=b"m"))
+    assert (finding["id"], finding["conn"], finding["side"], finding["offset"]) == ("CURVE-15", 2, 0, 64)
+    assert finding["refs"][0].endswith("/0/0/64/command")
+    assert told(curve(1), curve(2, 5, key=b"l", nonce=b"m")) == []
+
+
+def test_a_replayed_hello_without_an_answer() -> None:
+    assert told(close(curve(1)), close(curve(2, 5, nonce=None), first=1)) == [("CURVE-15", 2)]
+
+
+def test_each_further_use_of_a_key_is_told_once() -> None:
+    talks = [close(curve(number, number, nonce=bytes([number]))) for number in range(5)]
+    assert told(*talks) == [("CURVE-15", number) for number in (2, 3, 4, 5)]
+
+
+def test_a_handshake_that_passes_a_relay_is_one() -> None:
+    front, behind = curve(1), curve(2, 0.0005, port=5556)
+    assert told(close(front, 1), close(behind, 1)) == []
+    assert told(close(curve(1)), curve(2, 5)) == []
+
+
+def test_a_hello_that_is_sent_again_is_one() -> None:
+    talk = curve(1)
+    again = next(packet for packet in talk.packets if len(packet.payload) > 200)
+    talk.packets.append(replace(again, time=talk.time + 1))
+    assert told(talk) == []
+
+
+def test_a_nonce_of_welcome_is_used_again() -> None:
+    (finding,) = findings(close(curve(1)), curve(2, 5, key=b"l"))
+    assert (finding["id"], finding["conn"], finding["side"]) == ("CURVE-19", 2, 1)
+    assert finding["refs"][0].endswith("/1/0/64/command")
+    assert told(close(curve(1)), curve(2, 5, key=b"l", nonce=b"m")) == []
+    assert told(close(curve(1)), curve(2, 5, key=b"l", port=5556)) == []
+
+
+def test_handshakes_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "MOST_HANDSHAKES", 3)
+    others = [close(curve(number, number, key=bytes([number]), nonce=bytes([number]))) for number in range(2, 5)]
+    assert told(close(curve(1)), *others[:2], curve(9, 9, nonce=b"m")) == [("CURVE-15", 4)]
+    assert told(close(curve(1)), *others, curve(9, 9, nonce=b"m")) == []
+
+
+# -- security that is not there ----------------------------------------------------------------------------------------
+
+
+def old(number: int, seconds: float, version: str = "2.0", *, newer: bool = True, messages: int = 1) -> Conversation:
+    """A PUSH of 1.0 or 2.0 that sends to a PULL, which could speak 3.x unless it is as old."""
+    talk = begin(number, seconds)
+    if version == "2.0":
+        talk.send(0, build_greeting_2("PUSH"))
+        talk.send(1, build_greeting_2("PULL", padding=1, revision=3 if newer else 1))
+        sent = message(b"in clear")
+    else:
+        talk.send(0, build_greeting_1())
+        talk.send(1, build_greeting_1(pseudo_signature=newer))
+        sent = build_frame(Framing.V1, b"in clear")
+    for _ in range(messages):
+        talk.send(0, sent)
+    return close(talk)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_messages_flow_without_the_security_of_the_endpoint(version: str) -> None:
+    (finding,) = findings(close(curve(1)), old(2, 5, version))
+    assert (finding["id"], finding["severity"], finding["conn"]) == ("ZMTP-DOWNGRADE-01", "error", 2)
+    assert finding["refs"][0].endswith("/1/0/0/greeting")
+    assert finding["text"].endswith(f"1 messages in {version}")
+    (finding,) = findings(old(1, 0, version), old(2, 1, version), curve(3, 5), curve(4, 6, key=b"l", nonce=b"m"))
+    assert (finding["conn"], finding["side"]) == (3, 1)
+
+
+def test_old_peers_where_nothing_is_secured() -> None:
+    null = close(meet(begin(1), ready("PUSH"), ready("PULL")))
+    assert told(null, old(2, 5)) == []
+    assert told(close(curve(1)), old(2, 5, messages=0)) == []
+    assert told(close(curve(1)), old(2, 5, newer=False)) == []
+    assert told(close(curve(1, port=5556)), old(2, 5)) == []
+
+
+# -- clients that come again -------------------------------------------------------------------------------------------
+
+
+def refused(number: int, seconds: float, mechanism: str = "NULL") -> Conversation:
+    """The server says ERROR."""
+    talk = begin(number, seconds)
+    for side in (0, 1):
+        talk.send(side, build_greeting_3(mechanism))
+    talk.send(0, said(mechanism, "READY" if mechanism == "NULL" else "HELLO"))
+    talk.send(1, said("NULL", "ERROR"))
+    return close(talk, first=1)
+
+
+def test_a_client_comes_again_after_an_error() -> None:
+    (finding,) = (each for each in findings(refused(1, 0), refused(2, 1)))
+    assert (finding["id"], finding["conn"]) == ("ZMTP-CONN-09", 2)
+    assert finding["refs"][0].split("/", 1)[1] == f"1/0/{finding['offset']}/command"
+    assert told(refused(1, 0), refused(2, 1, "PLAIN")) == []
+    assert told(refused(1, 0), close(meet(begin(2, 1), ready("PUSH"), ready("PULL")))) == []
+    at_once = refused(1, 0), refused(2, 0.0005)
+    assert told(*at_once) == []  # two clients
+
+
+def attempts(waits: list[float], first: int = 1, whole: bool = False) -> Iterator[Conversation]:
+    """Connections that `first` closes, each so many seconds after the end of the one before."""
+    at = 0.0
+    for number, wait in enumerate(waits, 1):
+        at += wait
+        talk = begin(number, at)
+        if whole:
+            meet(talk, ready("PUSH"), ready("PULL"))
+        else:
+            talk.send(0, build_greeting_3())
+            talk.send(1, build_greeting_3())
+        yield close(talk, 0.01, first)
+        at += (talk.time - START) / SECOND - at
+
+
+def test_a_client_reconnects_without_waiting_longer() -> None:
+    (finding,) = findings(*attempts([0.1] * 20))
+    assert (finding["id"], finding["conn"], finding["severity"]) == ("ZMTP-CONN-10", 7, "note")
+    assert "6 times in 0.6 s, 101 ms after each end" in finding["text"]
+    assert told(*attempts([0.1] * 7, whole=True)) == [("ZMTP-CONN-10", 7)]
+    assert told(*attempts([0.1] * 7, first=0)) == [("ZMTP-CONN-10", 7)]
+
+
+def test_a_client_that_is_patient_or_wants_no_more() -> None:
+    assert told(*attempts([0.1] * 6)) == []
+    assert told(*attempts([0.1 * 2**number for number in range(10)])) == []
+    assert told(*attempts([15.0] * 10)) == []
+    assert told(*attempts([0.1] * 10, first=0, whole=True)) == []  # it closes when it is done
+    crowd = [begin(number, number / 10) for number in range(10)]
+    for talk in crowd:
+        talk.send(0, build_greeting_3())
+    assert told(*(close(talk, 5, first=1) for talk in crowd)) == []
+
+
+# -- a connection to itself --------------------------------------------------------------------------------------------
+
+
+class Alone(Packet):
+    """A packet from an address and port to the same."""
+
+    @property
+    def key(self) -> bytes:
+        return CLIENT * 2 + (5555).to_bytes(2, "big") * 2
+
+
+@pytest.mark.parametrize("end", [0x11, 0x04, 0x10], ids=["FIN", "RST", "open"])
+def test_a_connection_to_itself(end: int) -> None:
+    talk = Conversation(syn=False)
+    syn = Packet(0, 999, 0, 0x02, time=talk.time)
+    talk.packets = [syn, replace(syn, acknowledgment=1000, flags=0x12)]
+    talk.send(0, build_greeting_3() + ready("DEALER"), cuts=(10, 64))
+    talk.add(0, end)
+    talk.packets = [Alone(**vars(packet)) for packet in talk.packets]
+    (finding,) = findings(talk)
+    assert (finding["id"], finding["side"]) == ("ZMTP-CONN-11", None)

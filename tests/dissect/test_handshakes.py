@@ -1,0 +1,223 @@
+"""Findings about how handshakes end, and about sides that go on where they should not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.dissect.talks import SECOND, hello, message, said
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.dissect import Options
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+OURS = {"CURVE-21", "CURVE-24", "PLAIN-08", "PLAIN-09", "NULL-04", "NULL-05", "NULL-08", "ZMTP3X-GREETING-13"}
+
+
+def shake(mechanism: str, *names: str, first: int = 0) -> Conversation:
+    """A connection on which both sides greet, then say these commands in turn, side `first` first."""
+    talk = Conversation()
+    for side in (0, 1):
+        talk.send(side, build_greeting_3(mechanism), cuts=(10, 11))
+    for number, name in enumerate(names):
+        talk.send((number + first) % 2, said(mechanism, name))
+    return talk
+
+
+def leave(talk: Conversation, side: int) -> Conversation:
+    """`side` sends its FIN first."""
+    talk.add(side, 0x11)
+    talk.add(1 - side, 0x11)
+    return talk
+
+
+def findings(talk: Conversation) -> list[dict[str, Any]]:
+    """What this module is about; the same whatever the size of blocks, and as often where it is only counted."""
+    whole, analyser = records(Capture(talk.packets))
+    for size in (1, 2, 7):
+        assert records(Capture(talk.packets, size))[0] == whole
+    _, counting = records(Capture(talk.packets, 3), Options(records=False))
+    assert counting.summary.findings == analyser.summary.findings
+    return [record for record in whole if record["record"] == "finding" and record["id"] in OURS]
+
+
+def ids(talk: Conversation) -> list[str]:
+    return [finding["id"] for finding in findings(talk)]
+
+
+UNANSWERED = [
+    ("CURVE-21", "CURVE", ("HELLO",)),
+    ("CURVE-24", "CURVE", ("HELLO", "WELCOME", "INITIATE")),
+    ("PLAIN-08", "PLAIN", ("HELLO",)),
+    ("PLAIN-09", "PLAIN", ("HELLO", "WELCOME", "INITIATE")),
+    ("NULL-08", "NULL", ("READY",)),
+]
+
+
+@pytest.mark.parametrize("case", UNANSWERED, ids=lambda case: case[0])
+def test_a_server_closes_instead_of_answering(case: tuple[str, str, tuple[str, ...]]) -> None:
+    id_, mechanism, names = case
+    closed = leave(shake(mechanism, *names), 1)
+    (finding,) = findings(closed)
+    assert (finding["id"], finding["side"], finding["severity"]) == (id_, 1, "warn")
+    assert finding["text"].endswith("it closed 2.0 ms after it")
+    assert finding["refs"][0].startswith(finding["conn_id"] + "/0/0/")
+    aborted = shake(mechanism, *names)
+    aborted.reset(1)
+    assert ids(aborted) == [id_]
+    aborted = shake(mechanism, *names)
+    aborted.add(1, 0x11)
+    aborted.reset(0)  # the server had closed when the client did
+    assert ids(aborted) == [id_]
+
+
+@pytest.mark.parametrize("case", UNANSWERED, ids=lambda case: case[0])
+def test_a_client_gives_up_waiting(case: tuple[str, str, tuple[str, ...]]) -> None:
+    id_, mechanism, names = case
+    patient = shake(mechanism, *names)
+    patient.wait(30 * SECOND)
+    (finding,) = findings(leave(patient, 0))
+    assert (finding["id"], finding["side"]) == (id_, 1)
+    assert finding["text"].endswith("the other side gave up 30.0 s after it")
+    assert ids(leave(shake(mechanism, *names), 0)) == []  # who leaves at once waited for nothing
+
+
+@pytest.mark.parametrize("case", UNANSWERED, ids=lambda case: case[0])
+def test_no_answer_is_missed_where_octets_may_be_missing(case: tuple[str, str, tuple[str, ...]]) -> None:
+    _, mechanism, names = case
+    assert ids(shake(mechanism, *names)) == []  # the capture ends first
+    for side in (0, 1):
+        lost = leave(shake(mechanism, *names), 1)
+        at = next(number for number, packet in enumerate(lost.packets) if packet.side == side and packet.payload)
+        del lost.packets[at]
+        assert ids(lost) == []
+    answered = shake(mechanism, *names)
+    answered.send(1, said("NULL", "READY"))
+    answered.acknowledge(0)
+    answered.reset(1)
+    del answered.packets[-3]  # the answer; the client acknowledged it
+    assert ids(answered) == []
+
+
+def test_a_better_explanation_is_enough() -> None:
+    refused = leave(shake("NULL", "READY", "ERROR"), 1)
+    malformed = shake("CURVE")
+    malformed.send(0, build_frame(Framing.V2, b"\x05HELLO" + bytes(100), command=True))
+    cut = shake("NULL", "READY")
+    cut.send(1, said("NULL", "READY")[:10])
+    for talk in (refused, leave(malformed, 1), leave(cut, 1)):
+        assert ids(talk) == []
+
+
+def test_a_misspelt_hello_is_named_as_the_cause() -> None:
+    talk = shake("PLAIN")
+    talk.send(0, build_frame(Framing.V2, b"\x05WELCOME\x05admin\x06secret", command=True))
+    (finding,) = findings(leave(talk, 1))
+    assert finding["id"] == "PLAIN-08"
+    assert finding["text"].endswith("the name of the command is misspelt")
+
+
+@pytest.mark.parametrize(("opened", "words"), [(True, "with the key of this server"), (False, "with another key")])
+def test_a_hello_that_was_tried_tells_whose_key_it_has(opened: bool, words: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.relations.Relations.hello_opened", opened)
+    (finding,) = findings(leave(shake("CURVE", "HELLO"), 1))
+    assert words in finding["text"]
+
+
+def late_ready(seconds: float, *, version: str = "3.1", early: bytes = b"") -> Conversation:
+    """A PUSH that sends behind its READY at once, to a PULL that sends its READY later."""
+    talk = Conversation()
+    talk.send(1, build_greeting_3("NULL", version=version))
+    talk.send(0, hello("PUSH", version) + early)
+    if not early:
+        talk.send(0, message(b"early"))
+    talk.wait(int(seconds * SECOND))
+    talk.send(1, hello("PULL", version)[64:])
+    talk.wait(SECOND)
+    talk.close()
+    return talk
+
+
+def test_traffic_before_the_other_ready() -> None:
+    (finding,) = findings(late_ready(1.5))
+    assert (finding["id"], finding["side"], finding["severity"]) == ("NULL-05", 0, "note")
+    assert finding["text"].endswith("that of the other side came 1.5 s later")
+    assert ids(late_ready(1.5, early=message(b"in the same segment"))) == ["NULL-05"]
+    assert ids(late_ready(0.9)) == []
+    assert ids(late_ready(1.5, version="3.0")) == []
+    lost = late_ready(1.5)
+    del lost.packets[4]
+    assert ids(lost) == []
+
+
+def test_traffic_before_the_other_side_said_anything() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH") + message(b"early"))
+    talk.wait(2 * SECOND)
+    talk.send(1, hello("PULL"))
+    assert ids(leave(talk, 0)) == ["NULL-05"]
+
+
+def test_traffic_on_which_the_other_side_closes() -> None:
+    talk = shake("NULL", "READY")
+    talk.send(0, message(b"early"))
+    early, closed = findings(leave(talk, 1))
+    assert (early["id"], early["side"], closed["id"], closed["side"]) == ("NULL-05", 0, "NULL-08", 1)
+    assert "on which libzmq closes" in closed["text"]
+
+
+def after_error(seconds: float, side: int, octets: bytes) -> Conversation:
+    """Both are ready, side 1 sends ERROR, and after some time `side` says something."""
+    talk = shake("NULL", "READY", "ERROR")
+    talk.wait(int(seconds * SECOND))
+    talk.send(side, octets)
+    return leave(talk, 1)
+
+
+def test_a_side_goes_on_after_the_error_that_it_received() -> None:
+    (finding,) = findings(after_error(1.5, 0, message(b"more")))
+    assert (finding["id"], finding["side"], finding["packet"]) == ("NULL-04", 0, 12)
+    assert finding["text"].endswith("1.5 s after ERROR was received")
+    assert ids(after_error(0.9, 0, message(b"under way"))) == []
+    assert ids(after_error(1.5, 0, b"")) == []
+    assert ids(after_error(0.5, 1, message(b"more"))) == ["NULL-04"]  # the side that sent ERROR, in its own stream
+    lost = after_error(1.5, 0, message(b"more"))
+    del lost.packets[9]
+    assert ids(lost) == []
+
+
+def mismatch(seconds: float) -> Conversation:
+    talk = Conversation()
+    talk.send(0, build_greeting_3("NULL"))
+    talk.send(1, build_greeting_3("CURVE"), cuts=(10, 11))
+    talk.wait(int(seconds * SECOND))
+    talk.send(0, said("NULL", "READY"))
+    return leave(talk, 1)
+
+
+def slow(greeting: Callable[[], Conversation]) -> Conversation:
+    """The last octets of the second greeting come two seconds late."""
+    talk = greeting()
+    packets = []
+    for number, packet in enumerate(talk.packets):
+        packets.append(packet if number < 6 else type(packet)(**{**vars(packet), "time": packet.time + 2 * SECOND}))
+    talk.packets = packets
+    return talk
+
+
+def test_a_side_goes_on_although_the_mechanisms_differ() -> None:
+    (finding,) = findings(mismatch(1.5))
+    assert (finding["id"], finding["side"], finding["packet"]) == ("ZMTP3X-GREETING-13", 0, 8)
+    assert ids(mismatch(0.9)) == []
+    assert ids(slow(lambda: mismatch(0.9))) == []
+    assert ids(slow(lambda: mismatch(1.1))) == ["ZMTP3X-GREETING-13"]
+
+
+@pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
+def test_whole_handshakes_say_nothing(mechanism: str) -> None:
+    names = ("READY", "READY") if mechanism == "NULL" else ("HELLO", "WELCOME", "INITIATE", "READY")
+    for side in (0, 1):
+        assert ids(leave(shake(mechanism, *names), side)) == []
