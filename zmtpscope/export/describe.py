@@ -167,31 +167,6 @@ def describe_connection(values: Values) -> str:
     return ", ".join(words)
 
 
-CLOSINGS: dict[tuple[str | None, str | None, str | None], str] = {
-    (
-        "CURVE",
-        "HELLO",
-        "GREETING",
-    ): "the server could not open the HELLO: give the client the right ZMQ_CURVE_SERVERKEY",
-    (
-        "CURVE",
-        "INITIATE",
-        "WELCOME",
-    ): "the server refused the client's key or could not open the INITIATE; see its ZAP handler",
-    ("PLAIN", "HELLO", "GREETING"): "the server refused the credentials; see its ZAP handler",
-    ("NULL", "READY", "GREETING"): "the closing side has a socket type that does not fit, or did not like the READY",
-}
-"""Why a handshake probably ended: by mechanism, what the other side said last, what the side said that closed."""
-
-
-def closing_hint(values: Values, last_said: tuple[str | None, str | None]) -> str | None:
-    """What to do about a connection that closed inside its handshake; `last_said` by side 0 and side 1."""
-    by = values["closed_by"]
-    if by is None or values["handshake"] != "incomplete" or values["close"] not in ("fin", "rst"):
-        return None
-    return CLOSINGS.get((values["mechanism"], last_said[1 - by], last_said[by]))
-
-
 DESCRIBE: dict[str, Callable[[Values], str]] = {
     "greeting": describe_greeting,
     "command": describe_command,

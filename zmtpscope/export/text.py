@@ -16,7 +16,7 @@ from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.details import details
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.describe import DESCRIBE, closing_hint, endpoint
+from zmtpscope.export.describe import DESCRIBE, endpoint
 from zmtpscope.export.details import hex_lines, tree_lines
 from zmtpscope.export.fold import INDENT, fold, is_below
 from zmtpscope.export.preview import quoted
@@ -87,14 +87,11 @@ class End:
         self.address = self.label = address
         self.socket_type: str | None = None
         self.identity: str | None = None
-        self.last_said: str | None = None
-        """GREETING, or the name of its last command."""
 
-    def learn(self, socket_type: str | None, identity: str | None, said: str | None) -> None:
+    def learn(self, socket_type: str | None, identity: str | None) -> None:
         """Take in what a greeting or command tells of its sender."""
         self.socket_type = socket_type or self.socket_type
         self.identity = identity or self.identity
-        self.last_said = said
         words = [self.address]
         if self.socket_type:
             words.append(safe_text(self.socket_type)[:LONGEST_TYPE])
@@ -167,9 +164,6 @@ class TextLines:
     def _hint(self, values: dict[str, Any]) -> str | None:
         """What to do about it; told once in a run."""
         kind = values["record"]
-        if kind == "connection":
-            one, other = self.ends[values["conn"]]
-            return closing_hint(values, (one.last_said, other.last_said))
         if kind == "gap":
             return FINDINGS[LOSS].hint
         hint: str | None = values["hint"] if kind == "finding" else None
@@ -242,8 +236,7 @@ class TextLines:
         ends = self._ends_of(stream)
         if stream.side is None or values["record"] not in ("greeting", "command"):
             return ends
-        said = values["name"] if values["record"] == "command" else "GREETING"
-        self.ends[stream.conn][stream.side].learn(values["socket_type"], values["identity"], said)
+        self.ends[stream.conn][stream.side].learn(values["socket_type"], values["identity"])
         return self._ends_of(stream)
 
 
