@@ -435,6 +435,12 @@ CURVE-20 error 26 MESSAGE
 CURVE-21 warn wire.md 14
   The server gave no answer to HELLO
   > most often the client has the wrong server key: set its ZMQ_CURVE_SERVERKEY to the public key of the server
+CURVE-22 error curve.md 5
+  The server gave no answer to HELLO, and none of the server keys that were given opens it
+  > if one of them is the key of this server, the client has another: set its ZMQ_CURVE_SERVERKEY to the public half
+CURVE-23 note curve.md 5
+  The server gave no answer to HELLO, although it was made for a server key that was given
+  > if this server has that key, its log says why it closed; if not, the client was given the key of another server
 CURVE-24 warn wire.md 14
   The server gave no answer to INITIATE
   > it refused the client's key (see its ZAP handler), could not open the INITIATE, or the socket types do not fit

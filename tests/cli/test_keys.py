@@ -65,7 +65,8 @@ class TestGivingKeys:
         one, two = key_file(KEY_LOG, "one"), key_file(KEY_LOG, "two")
         code, _, err = zmtpscope(*arguments_of(command, tmp_path), "--keys", one, "--keys", two)
         assert code == 0
-        assert "keys" not in err.replace(str(tmp_path), "")
+        assert ": one" not in err
+        assert ": two" not in err
 
     def test_a_file_that_cannot_be_read_is_2(self, zmtpscope: Run, command: str, tmp_path: pathlib.Path) -> None:
         code, out, err = zmtpscope(*arguments_of(command, tmp_path), "--keys", tmp_path / "none.txt")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from nacl.bindings import crypto_scalarmult_base
 
+from tests.curve import CurvePeers, frame, keys, secret
 from tests.dissect.talks import SECOND, hello, message, said
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
+from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
@@ -120,11 +124,19 @@ def test_a_misspelt_hello_is_named_as_the_cause() -> None:
     assert finding["text"].endswith("the name of the command is misspelt")
 
 
-@pytest.mark.parametrize(("opened", "words"), [(True, "with the key of this server"), (False, "with another key")])
-def test_a_hello_that_was_tried_tells_whose_key_it_has(opened: bool, words: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.relations.Relations.hello_opened", opened)
-    (finding,) = findings(leave(shake("CURVE", "HELLO"), 1))
-    assert words in finding["text"]
+@pytest.mark.parametrize(
+    ("asked", "given", "id_"),
+    [("s", "s", "CURVE-23"), ("another", "s", "CURVE-22"), ("s", None, "CURVE-21"), ("another", None, "CURVE-21")],
+)
+def test_a_server_key_proves_whom_a_hello_was_made_for(asked: str, given: str | None, id_: str, tmp_path: Path) -> None:
+    peers = CurvePeers()
+    talk = shake("CURVE")
+    talk.send(0, frame(peers.hello(None if asked == "s" else crypto_scalarmult_base(secret(asked)))))
+    options = Options(keys=keys(tmp_path, peers.lines("SERVER_LONGTERM" if given else "SERVER_PUBLIC")))
+    found, _ = records(Capture(leave(talk, 1).packets), options)
+    (finding,) = [each for each in found if each["record"] == "finding" and each["severity"] != "chat"]
+    assert finding["id"] == id_
+    assert (z85.encode(peers.S) in finding["text"]) == (given is not None)
 
 
 def late_ready(seconds: float, *, version: str = "3.1", early: bytes = b"") -> Conversation:

@@ -113,7 +113,7 @@ def test_normal_events_and_habits_are_for_those_who_ask() -> None:
 
 
 def test_encrypted_messages_show_their_size_only() -> None:
-    assert "message encrypted, 38 octets" in what(text("security/curve-4.3.5.pcap"))
+    assert "message encrypted, 5 octets inside" in what(text("security/curve-4.3.5.pcap"))
 
 
 def test_frames_and_their_message_stand_in_order_of_offset() -> None:
@@ -234,7 +234,15 @@ def test_greetings_in_words(changes: dict[str, object], shown: str) -> None:
         ({"name": "PONG", "context": b"\0\1"}, "PONG context 0x0001"),
         ({"name": "ERROR", "reason": "500"}, 'ERROR "500" (authentication itself failed)'),
         ({"name": "READY", "metadata": [{"name": "X-Version", "value": "7"}]}, 'READY X-Version="7"'),
-        ({"name": "WELCOME", "length": 170}, "WELCOME 170 octets"),
+        ({"name": "WELCOME", "length": 170, "size": 168}, "WELCOME 170 octets"),
+        ({"name": "HELLO", "server_longterm_key": "S"}, "HELLO made for the server S"),
+        ({"name": "INITIATE", "client_longterm_key": "C", "decrypted": True}, "decrypted INITIATE of the client C"),
+        ({"name": "READY", "metadata_size": 19, "socket_type_guess": []}, "READY metadata of 19 octets"),
+        (
+            {"name": "READY", "metadata_size": 19, "socket_type_guess": ["PUB", "SUB", "REP"]},
+            "READY metadata of 19 octets, perhaps of PUB, SUB or REP",
+        ),
+        ({"name": "PING", "size": 7, "length": 42, "decrypted": True}, "decrypted PING"),
         ({"name": None, "length": 2}, "command without a name"),
         ({"name": "FOO", "data": b"\x1b[2J"}, "FOO \\x1b[2J"),
     ],

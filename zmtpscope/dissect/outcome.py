@@ -83,7 +83,7 @@ def count(dialogue: Dialogue) -> None:
     count_word(summary.mechanisms, mechanism([stream.reader for stream in dialogue.streams]) or without)
     summary.handshakes[handshake(dialogue)] += 1
     summary.closes[dialogue.connection.close_how] += 1
-    if dialogue.session is not None and mechanism([stream.reader for stream in dialogue.streams]) == "CURVE":
+    if dialogue.session is not None and _has_sealed(dialogue):
         summary.curve_connections += 1
         summary.opened_connections += dialogue.session.key is not None
     sums = summary.sums
@@ -101,3 +101,10 @@ def count(dialogue: Dialogue) -> None:
         sums.repeated += tcp.repeated
         sums.conflicting += tcp.conflicting
         sums.late += tcp.late
+
+
+def _has_sealed(dialogue: Dialogue) -> bool:
+    """Whether a connection has CURVE and came so far that there is something to open."""
+    is_curve = mechanism([stream.reader for stream in dialogue.streams]) == "CURVE"
+    said_something = any(stream.message_count for stream in dialogue.streams)
+    return is_curve and (said_something or handshake(dialogue) == "complete")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.endpoints import Ending, Fact, Located, Party
 from zmtpscope.findings import FINDINGS
+from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
@@ -41,10 +42,8 @@ OWED: dict[tuple[str | None, str | None, str | None], str] = {
 """What to say where a handshake ends without the answer that a side owes: by mechanism, the last handshake command of
 the side that asked, and that of the side that owes the answer (None: it has sent its greeting only)."""
 
-HELLO_OPENED = {
-    True: "; the HELLO was made with the key of this server",
-    False: "; the HELLO was made with another key than that of this server",
-}
+SERVERS_NAMED = 3
+"""So many server keys are named that a HELLO was not made for."""
 
 Rows = tuple[list[int], list[int]]
 """The rows of a block with octets of side 0 and side 1."""
@@ -90,9 +89,6 @@ class Side:
 class Relations:
     """The relation findings of one connection. `add` moments in any order, `weigh` them when a block is read."""
 
-    hello_opened: bool | None = None
-    """Whether the box of HELLO opens with the long-term key of the server, for those who know that key; None: unknown.
-    It makes CURVE-21 certain."""
     party: Party | None = None
     """What other connections know this one by, once it has reported something."""
     awaiting = hushing = False
@@ -378,11 +374,25 @@ class Relations:
                 detail += "; the name of the command is misspelt"
             if early is not None:
                 detail += "; traffic had followed at once, on which libzmq closes"
-            if id_ == "CURVE-21" and self.hello_opened is not None:
-                detail += HELLO_OPENED[self.hello_opened]
+            if id_ == "CURVE-21":
+                id_, proof = self._about_server_key()
+                detail += proof
             asked = side.step.event
             reference = f"{stream.stream.conn_id}/{number}/{int(asked.regime.opened)}/{asked.start}/command"
             self.dialogue.note(1 - number, Finding(id_, None, 0, None, detail), arrival, (reference,))
+
+    def _about_server_key(self) -> tuple[str, str]:
+        """Whether a HELLO without an answer was made for a server key that is known: the finding, and what to add."""
+        session = self.dialogue.session
+        if session is None:
+            return "CURVE-21", ""
+        if session.server is not None:
+            return "CURVE-23", f"; it was made for {z85.encode(session.server)}"
+        known = [z85.encode(server.public) for server in session.keys.server_keys if server.secret is not None]
+        if not known:
+            return "CURVE-21", ""
+        more = f" and {len(known) - SERVERS_NAMED} more" if len(known) > SERVERS_NAMED else ""
+        return "CURVE-22", f"; tried in vain: {', '.join(known[:SERVERS_NAMED])}{more}"
 
     def _agreed_mechanism(self) -> str | None:
         """What both sides announced."""

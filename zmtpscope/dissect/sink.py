@@ -67,7 +67,7 @@ class Summary:
     frames: int = 0
     body_octets: int = 0
     curve_connections: int = 0
-    """Connections with CURVE, where keys were given."""
+    """Connections with CURVE on which there was something to open, where keys were given."""
     opened_connections: int = 0
     """Those of them whose MESSAGEs opened, or would have."""
     opened_boxes: int = 0
