@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from nacl.bindings import crypto_box, crypto_box_beforenm, crypto_scalarmult_base, crypto_secretbox
 
@@ -16,9 +16,13 @@ from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.mechanisms.curve import BOXES, COOKIE_PREFIX, MESSAGE_PREFIX, VOUCH_PREFIX
 from zmtpscope.zmtp.metadata import build_metadata
 from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.socket_types import IDENTIFIED
 
 MORE, COMMAND = 1, 2
 """Flags inside the box of a MESSAGE."""
+
+Steps = list[tuple[int, bytes]]
+"""What is said on a connection: (side, octets), in order."""
 
 CLIENT, SERVER = 0, 1
 """The sides, as long as nobody says otherwise: the client of the security handshake opens the connection."""
@@ -33,10 +37,10 @@ class CurvePeers:
     """Both ends of one CURVE connection. Secrets have the names of curve.md 1: s, c, s', c' and K.
 
     Connections with other `seed`s have other transient keys and the same long-term keys. Each call that makes a command
-    takes the next nonce of its sender.
+    takes the next nonce of its sender. `old`: nonces as libzmq 4.0 counts them, little-endian from 0 (curve.md 3).
     """
 
-    def __init__(self, seed: int = 0, **secrets: bytes) -> None:
+    def __init__(self, seed: int = 0, old: bool = False, **secrets: bytes) -> None:
         self.s = secrets.get("s", secret("s"))
         self.c = secrets.get("c", secret("c"))
         self.s_transient = secrets.get("s_transient", secret("s'", seed))
@@ -47,11 +51,19 @@ class CurvePeers:
         self.S_transient = crypto_scalarmult_base(self.s_transient)
         self.C_transient = crypto_scalarmult_base(self.c_transient)
         self.k = crypto_box_beforenm(self.S_transient, self.c_transient)
-        self.nonces = {CLIENT: 0, SERVER: 0}
+        self.old = old
+        self.nonces = {CLIENT: -old, SERVER: -old}
+
+    @classmethod
+    def of_the_vector(cls) -> Self:
+        """The peers of curve.md 8."""
+        names = ("s", "c", "s_transient", "c_transient", "cookie_key")
+        secrets = {name: bytes(range(first, first + 32)) for name, first in zip(names, range(1, 161, 32), strict=True)}
+        return cls(long_nonces=bytes(range(0xA0, 0xD0)), **secrets)
 
     def nonce(self, side: int) -> int:
         self.nonces[side] += 1
-        return self.nonces[side]
+        return int.from_bytes(self.nonces[side].to_bytes(8, "little" if self.old else "big"))
 
     # -- command bodies ----------------------------------------------------------------------------------------------
 
@@ -97,24 +109,26 @@ class CurvePeers:
 
     # -- stream octets -----------------------------------------------------------------------------------------------
 
-    def messages(self, side: int, *bodies: bytes) -> bytes:
-        """One multipart message, each frame of it in a MESSAGE, as libzmq frames it."""
+    def messages(self, side: int, *bodies: bytes, in_commands: bool = False) -> bytes:
+        """One multipart message, each frame of it in a MESSAGE: in a message frame as libzmq sends it, or `in_commands`
+        as the RFC has it."""
         flags = [MORE] * (len(bodies) - 1) + [0]
         sealed = [self.message(side, body, flag) for body, flag in zip(bodies, flags, strict=True)]
-        return b"".join(build_frame(Framing.V2, body) for body in sealed)
+        return b"".join(build_frame(Framing.V2, body, command=in_commands) for body in sealed)
 
     def command(self, side: int, name: str, **fields: Any) -> bytes:
         """A command of traffic inside a MESSAGE, as libzmq sends it."""
         return build_frame(Framing.V2, self.message(side, build_command("CURVE", name, fields), COMMAND))
 
-    def handshake(self, client_type: str = "DEALER", server_type: str = "ROUTER") -> list[tuple[int, bytes]]:
+    def handshake(self, client_type: str = "DEALER", server_type: str = "ROUTER", version: str = "3.1") -> Steps:
         """(side, octets) of greetings and handshake, in order."""
+        identity = {"identity": ""} if client_type in IDENTIFIED else {}
         steps = [
-            (CLIENT, build_greeting_3("CURVE")),
-            (SERVER, build_greeting_3("CURVE")),
+            (CLIENT, build_greeting_3("CURVE", version=version)),
+            (SERVER, build_greeting_3("CURVE", version=version)),
             (CLIENT, frame(self.hello())),
             (SERVER, frame(self.welcome())),
-            (CLIENT, frame(self.initiate(socket_type=client_type, identity=""))),
+            (CLIENT, frame(self.initiate(socket_type=client_type, **identity))),
             (SERVER, frame(self.ready(socket_type=server_type))),
         ]
         return steps
@@ -147,7 +161,7 @@ def frame(body: bytes) -> bytes:
     return build_frame(Framing.V2, body, command=True)
 
 
-def conversation(steps: list[tuple[int, bytes]]) -> Conversation:
+def conversation(steps: Steps) -> Conversation:
     """The packets of these octets, one for each step."""
     talk = Conversation()
     for side, octets in steps:

@@ -30,12 +30,12 @@ CLIENT_METADATA = b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\0"
 SERVER_METADATA = b"\x0bSocket-Type\0\0\0\x06ROUTER"
 
 _VECTORS = json.loads((pathlib.Path(__file__).parent / "vectors.json").read_text())["vectors"]
-_HEX = {vector["id"]: vector["hex"] for vector in _VECTORS if vector["id"].startswith("V-CURVE-")}
+HEX = {vector["id"]: vector["hex"] for vector in _VECTORS if vector["id"].startswith("V-CURVE-")}
 
 
 def _body(name: str, header: int) -> bytes:
     """The command body of a vector, behind its frame header of `header` octets."""
-    return bytes.fromhex(_HEX[name])[header:]
+    return bytes.fromhex(HEX[name])[header:]
 
 
 HELLO = _body("V-CURVE-01", 2)

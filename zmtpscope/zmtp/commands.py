@@ -7,7 +7,7 @@ import re
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, read_opaque
 from zmtpscope.zmtp.mechanism import Mechanism, Misspelling
-from zmtpscope.zmtp.mechanisms import MECHANISMS, mechanism_named, plain
+from zmtpscope.zmtp.mechanisms import MECHANISMS, curve, mechanism_named, plain
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
@@ -34,7 +34,9 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
         return None
     unknown = mechanism.read_unknown if mechanism is not None and regime.shakes_hands else read_opaque
     layout = _read_name(reader, regime, mechanism, fields, named_in_vain=unknown is read_opaque)
-    if layout is not None and whole:
+    if layout is not None and layout.name in curve.SEALED and regime.is_inside_message:
+        read_opaque(reader, regime, fields)
+    elif layout is not None and whole:
         read_data(reader, regime, layout, fields)
     elif layout is None and (whole or unknown is not read_opaque):
         unknown(reader, regime, fields)

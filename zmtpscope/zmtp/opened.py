@@ -35,7 +35,8 @@ class OpenedReader(UnitReader):
     def read_handshake(self, event: Command, octets: bytes) -> Command:
         """The command `event` with what its box holds; `octets` are those of its frame, the box opened."""
         now = event.regime
-        opened = regime(now.framing, now.version, now.mechanism, now.phase, None, now.role, None, now.early, True)
+        shaking = Phase.HANDSHAKE
+        opened = regime(now.framing, now.version, now.mechanism, shaking, None, now.role, None, now.early, True)
         reader = Reader(octets, 0, len(octets), event.start)
         _, size = read_header_2(reader, True)
         reader.body = reader.offset
@@ -93,7 +94,11 @@ class OpenedReader(UnitReader):
         stop = reader.base + reader.stop
         fields: Fields = {"size": reader.left}
         layout = read_command(reader, self.regime, fields, whole=reader.left <= LARGEST_AWAITED_COMMAND)
-        if layout is not None:
+        if layout is not None and layout.phase is Phase.HANDSHAKE:
+            reader.finding("ZMTP3X-CMD-07", *reader.name_span)
+        elif layout is not None and layout.name == "MESSAGE":
+            reader.finding("ZMTP3X-CMD-11", *reader.name_span)
+        elif layout is not None:
             self._judge_traffic(reader, layout.name, fields)
         self.events.append(Command(reader.unit, stop, self.regime, fields, tuple(reader.findings)))
 

@@ -73,6 +73,8 @@ class Regime:
     """Bit 2 of the flags means COMMAND: in 3.x, not in 2.0."""
     greets: bool = field(init=False, compare=False, repr=False)
     shakes_hands: bool = field(init=False, compare=False, repr=False)
+    is_inside_message: bool = field(init=False, compare=False, repr=False)
+    """Units stand in the boxes of MESSAGEs, where no box stands in a box."""
 
     def __post_init__(self) -> None:
         derive = partial(object.__setattr__, self)
@@ -80,6 +82,7 @@ class Regime:
         derive("has_commands", self.framing is Framing.V2 and self.version != "2.0")
         derive("greets", self.phase is Phase.GREETING)
         derive("shakes_hands", self.phase is Phase.HANDSHAKE)
+        derive("is_inside_message", self.opened and self.phase is Phase.TRAFFIC)
 
 
 @lru_cache(maxsize=4096)

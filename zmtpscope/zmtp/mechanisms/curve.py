@@ -63,6 +63,9 @@ BOXES = {
     "INITIATE": Box(b"CurveZMQINITIATE", slice(105, 113), 113),
     "READY": Box(b"CurveZMQREADY---", slice(6, 14), 14),
 }
+SEALED = frozenset({*BOXES, "MESSAGE"})
+"""Commands with a box."""
+
 MESSAGE_PREFIX = {"client": b"CurveZMQMESSAGEC", "server": b"CurveZMQMESSAGES"}
 COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
 """Nonces of the two boxes inside: 16 octets in front of each follow (curve.md 2)."""

@@ -1,0 +1,468 @@
+"""Keys and boxes with something wrong, and captures that lack a part: what is said, and what is not (curve.md 5, 6)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import curve_vector as vector
+from tests.curve import CLIENT, MORE, SERVER, CurvePeers, Steps, conversation, frame, keys, secret
+from tests.dissect.boxes import Found, command, contents, finding, ids, messages, read, read_packets
+from tests.traffic import Capture, Conversation, Packet, record_of
+from zmtpscope.dissect import Analyser, Options, unsealing
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.regime import Framing
+
+
+def changed(octets: bytes, at: int = -1) -> bytes:
+    """The same octets but for one of them."""
+    damaged = bytearray(octets)
+    damaged[at] ^= 1
+    return bytes(damaged)
+
+
+def talk(peers: CurvePeers) -> Steps:
+    """A handshake and two messages each way."""
+    steps = peers.handshake()
+    for number in (1, 2):
+        steps += [(side, peers.messages(side, b"message %d" % number)) for side in (CLIENT, SERVER)]
+    return steps
+
+
+TALKED = [[b"message 1"], [b"message 1"], [b"message 2"], [b"message 2"]]
+
+
+def lines_of(peers: CurvePeers, label: str, **other: bytes) -> str:
+    """The line of this label about a connection, but with other secrets."""
+    for name, value in other.items():
+        setattr(peers, name, value)
+    return peers.lines(label)
+
+
+# -- CURVE-12: a line about this connection that opens nothing -----------------------------------------------------------
+
+WRONG = {
+    "wrong k": lines_of(CurvePeers(), "SHARED", k=secret("another k")),
+    "wrong s'": lines_of(CurvePeers(), "SERVER_TRANSIENT", s_transient=secret("another s'")),
+    "wrong K": lines_of(CurvePeers(), "COOKIE_KEY", cookie_key=secret("another K")),
+    "c' with the wrong S": lines_of(CurvePeers(), "CLIENT_TRANSIENT with S", S=CurvePeers(s=secret("another s")).S),
+    "c' with the wrong S'": lines_of(CurvePeers(), "CLIENT_TRANSIENT")
+    + lines_of(CurvePeers(), "SERVER_PUBLIC_TRANSIENT", S_transient=CurvePeers(1).S_transient),
+    "c' without any way to S'": CurvePeers().lines("CLIENT_TRANSIENT"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_a_line_that_opens_nothing_is_told_once(text: str, size: int, tmp_path: Path) -> None:
+    found = read(talk(CurvePeers()), tmp_path, text, size)
+    assert ids(found) == ["CURVE-12"]
+    assert finding(found, "CURVE-12")["side"] == CLIENT
+    assert contents(found) == [None] * 4
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_a_line_that_opens_nothing_is_no_matter_where_another_opens_everything(text: str, tmp_path: Path) -> None:
+    peers = CurvePeers()
+    found = read(talk(peers), tmp_path, text + peers.lines("SHARED"))
+    assert ids(found) == []
+    assert contents(found) == TALKED
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("steps", [3, 4])
+def test_a_line_is_not_blamed_where_its_box_never_came(text: str, steps: int, tmp_path: Path) -> None:
+    """The server refuses: nothing was captured that k could have opened."""
+    talk = conversation(CurvePeers().handshake()[:steps])
+    talk.close()
+    assert "CURVE-12" not in ids(read_packets(talk.packets, tmp_path, text))
+
+
+def test_a_line_is_blamed_where_the_handshake_alone_was_captured(tmp_path: Path) -> None:
+    assert "CURVE-12" in ids(read(CurvePeers().handshake(), tmp_path, WRONG["wrong k"]))
+
+
+def test_lines_of_other_connections_are_not_blamed(tmp_path: Path) -> None:
+    found = read(talk(CurvePeers()), tmp_path, CurvePeers(1).lines("SHARED", "SERVER_TRANSIENT", "COOKIE_KEY"))
+    assert ids(found) == []
+    assert contents(found) == [None] * 4
+
+
+def test_a_line_that_opens_hello_is_not_blamed_for_a_lost_welcome(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    steps = [step for step in talk(peers) if b"WELCOME" not in step[1]]
+    assert "CURVE-12" not in ids(read(steps, tmp_path, peers.lines("CLIENT_TRANSIENT with S")))
+
+
+# -- CURVE-13 and CURVE-14: what stands in INITIATE ----------------------------------------------------------------------
+
+
+def talk_with(initiate: Callable[[CurvePeers], bytes]) -> Steps:
+    """A handshake with another INITIATE, and a message."""
+    peers = CurvePeers()
+    steps = [*peers.handshake()[:4]]
+    peers.nonces[CLIENT] = 1
+    steps += [(CLIENT, frame(initiate(peers))), (SERVER, frame(peers.ready(socket_type="ROUTER")))]
+    return [*steps, (CLIENT, peers.messages(CLIENT, b"hello"))]
+
+
+def with_vouch(client: CurvePeers, server: CurvePeers) -> Steps:
+    vouch = client.C_transient + server.S
+    return talk_with(lambda peers: peers.initiate(vouch, socket_type="DEALER", identity=""))
+
+
+STRANGER = CurvePeers(1, s=secret("another s"))
+BOTH = ("SERVER_TRANSIENT", "SERVER_LONGTERM")
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "labels", "expected"),
+    [
+        pytest.param(STRANGER, CurvePeers(), BOTH, ["CURVE-13"], id="another client"),
+        pytest.param(STRANGER, CurvePeers(), ("SERVER_TRANSIENT",), ["CURVE-13"], id="another client, S not known"),
+        pytest.param(STRANGER, CurvePeers(), ("COOKIE_KEY",), ["CURVE-13"], id="another client, s' from the cookie"),
+        pytest.param(CurvePeers(), STRANGER, BOTH, ["CURVE-13"], id="another server"),
+        pytest.param(CurvePeers(), STRANGER, ("SERVER_TRANSIENT",), [], id="another server, but S is not known"),
+        pytest.param(STRANGER, STRANGER, ("SHARED", "SERVER_LONGTERM"), [], id="s' is not known"),
+        pytest.param(CurvePeers(), CurvePeers(), BOTH, [], id="as it should be"),
+    ],
+)
+def test_the_vouch_names_client_and_server(
+    client: CurvePeers, server: CurvePeers, labels: tuple[str, ...], expected: list[str], tmp_path: Path
+) -> None:
+    found = read(with_vouch(client, server), tmp_path, CurvePeers().lines(*labels))
+    assert ids(found) == expected
+    assert contents(found) == [[b"hello"]]
+    if expected:
+        told, initiate = finding(found, "CURVE-13"), command(found, "INITIATE")
+        start = initiate["offset"] + 9 + 113 + 16 + 32
+        assert (told["source"], told["side"], told["offset"], told["length"]) == (1, CLIENT, start, 96)
+
+
+def test_a_vouch_that_does_not_open_vouches_for_nobody(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    steps = talk_with(lambda peers: _with_a_broken_vouch(peers))
+    assert ids(read(steps, tmp_path, peers.lines("SERVER_TRANSIENT"))) == ["CURVE-13"]
+
+
+def _with_a_broken_vouch(peers: CurvePeers) -> bytes:
+    """The vouch box was made with a long-term key that is not the C in front of it."""
+    peers.C = CurvePeers(c=secret("another c")).C
+    return peers.initiate(socket_type="DEALER", identity="")
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("SERVER_LONGTERM",), ["CURVE-14"]),
+        (("CLIENT_TRANSIENT with S",), ["CURVE-14"]),
+        (("SHARED", "SERVER_LONGTERM"), ["CURVE-14"]),
+        (("SHARED",), []),
+    ],
+    ids=" and ".join,
+)
+def test_the_cookie_comes_back_as_it_was(
+    labels: tuple[str, ...], expected: list[str], turned: bool, size: int, tmp_path: Path
+) -> None:
+    """It takes an opened WELCOME to know what it was, whichever side connects."""
+    steps = talk_with(lambda peers: peers.initiate(cookie=changed(peers.cookie), socket_type="DEALER", identity=""))
+    steps = [(side ^ turned, octets) for side, octets in steps]
+    found = read(steps, tmp_path, CurvePeers().lines(*labels), size)
+    assert ids(found) == expected
+    if expected:
+        told = finding(found, "CURVE-14")
+        assert (told["offset"], told["length"]) == (command(found, "INITIATE")["offset"] + 9 + 9, 96)
+
+
+# -- CURVE-20 and CURVE-25: boxes that do not open -----------------------------------------------------------------------
+
+
+def test_a_box_that_was_changed_stays_as_it_is(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    steps = peers.handshake()
+    bodies = [b"first", b"second", b"third", b"fourth"]
+    sealed = [peers.messages(CLIENT, body) for body in bodies]
+    sealed[1] = changed(sealed[1])
+    found = read([*steps, *((CLIENT, octets) for octets in sealed)], tmp_path, peers.lines("SHARED"))
+    assert contents(found) == [[b"first"], None, [b"third"], [b"fourth"]]
+    assert [each["source"] for each in messages(found)] == [1, 0, 1, 1]
+    assert ids(found) == ["CURVE-20"]
+    told, closed = finding(found, "CURVE-20"), messages(found)[1]
+    assert [told[name] for name in ("source", "offset", "length", "packet")] == [
+        closed[name] for name in ("source", "offset", "length", "packet")
+    ]
+
+
+def test_a_message_with_a_box_that_was_changed_is_not_complete(tmp_path: Path) -> None:
+    """Nobody knows whether the frame that stays closed was the last: what follows may be the end of its message."""
+    peers = CurvePeers()
+    steps = peers.handshake("REQ", "REP")
+    parts = [(b"", MORE), (b"one", MORE), (b"two", 0), (b"", MORE), (b"three", 0)]
+    sealed = [build_frame(Framing.V2, peers.message(SERVER, content, flags)) for content, flags in parts]
+    sealed[1] = changed(sealed[1])
+    found = read([*steps, *((SERVER, octets) for octets in sealed)], tmp_path, peers.lines("SHARED"))
+    told = [(each["bodies"], each["complete"], each["confidence"]) for each in messages(found)]
+    assert told == [
+        ([b""], False, "proven"),
+        (None, True, "proven"),
+        ([b"two"], True, "likely"),
+        ([b"", b"three"], True, "proven"),
+    ]
+    assert ids(found) == ["CURVE-20"]
+
+
+def test_a_command_behind_a_box_that_was_changed(tmp_path: Path) -> None:
+    """The message under way was given up, so the command does not stand inside one; a topic may have been lost."""
+    peers = CurvePeers()
+    steps = [*peers.handshake("SUB", "PUB"), (CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"a", MORE)))]
+    steps += [(CLIENT, changed(peers.command(CLIENT, "SUBSCRIBE", topic="b")))]
+    steps += [(CLIENT, peers.command(CLIENT, "CANCEL", topic="b"))]
+    assert ids(read(steps, tmp_path, peers.lines("SHARED"))) == ["CURVE-20"]
+
+
+@pytest.mark.parametrize("name", ["INITIATE", "READY"])
+def test_a_box_of_the_handshake_that_was_changed(name: str, tmp_path: Path) -> None:
+    """READY does not open with the key that INITIATE proved. That INITIATE should open is not known before READY."""
+    peers = CurvePeers()
+    steps = [(side, changed(octets) if name.encode() in octets else octets) for side, octets in talk(peers)]
+    found = read(steps, tmp_path, peers.lines("SHARED"))
+    assert not command(found, name)["decrypted"]
+    assert contents(found) == TALKED
+    assert ids(found) == (["CURVE-20"] if name == "READY" else [])
+    if name == "READY":
+        told, ready = finding(found, "CURVE-20"), command(found, "READY")
+        assert (told["source"], told["offset"]) == (0, ready["offset"] + 2 + 14)
+
+
+def test_many_boxes_that_do_not_open_are_counted(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    steps = talk(peers) + [(CLIENT, changed(peers.messages(CLIENT, b"x"))) for _ in range(100)]
+    told = [each for each in read(steps, tmp_path, peers.lines("SHARED")) if each.get("id") == "CURVE-20"]
+    assert (len(told), sum(each["count"] for each in told)) == (11, 100)
+
+
+@pytest.mark.parametrize("size", [1, 2, 1 << 30])
+@pytest.mark.parametrize("label", ["SHARED", "SERVER_LONGTERM"])
+def test_a_message_above_the_limit_is_not_waited_for(
+    label: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing depends on whether its octets happen to be there at once."""
+    monkeypatch.setattr(unsealing, "LARGEST_BOX", 1033)
+    peers = CurvePeers()
+    talk = conversation(peers.handshake())
+    for body in (b"x" * 1000, b"y" * 1001, b"z"):
+        talk.send(CLIENT, peers.messages(CLIENT, body), cuts=(500, 900))
+    found = read_packets(talk.packets, tmp_path, peers.lines(label), size, body_limit=10)
+    if label == "SERVER_LONGTERM":
+        assert ids(found) == []
+        return
+    assert [each["kind"] for each in messages(found)] == ["data", "encrypted", "data"]
+    assert ids(found) == ["CURVE-25"]
+    told, closed = finding(found, "CURVE-25"), messages(found)[1]
+    assert (told["offset"], told["packet"]) == (closed["offset"], closed["packet"])
+
+
+def test_p1_findings_about_closed_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unsealing, "LARGEST_BOX", 1033)
+    peers = CurvePeers()
+    talk = conversation(peers.handshake())
+    for number, body in enumerate((b"x" * 1000, b"y" * 1001, b"z", b"Y" * 3000, b"Z")):
+        talk.send(CLIENT, changed(peers.messages(CLIENT, body), -(number % 2)), cuts=(500, 900))
+        talk.send(SERVER, peers.messages(SERVER, b"a", body), cuts=(500, 900))
+    talk.close()
+    whole = read_packets(talk.packets, tmp_path, peers.lines("SHARED"), body_limit=10)
+    for size in (1, 2, 3, 5):
+        assert read_packets(talk.packets, tmp_path, peers.lines("SHARED"), size, body_limit=10) == whole
+
+
+# -- losses, and captures that begin inside a connection -----------------------------------------------------------------
+
+
+def without_start(steps: Steps, skipped: int = 6, sides: tuple[int, ...] = (CLIENT, SERVER)) -> list[Packet]:
+    """The packets of a capture that was begun behind some steps, with one or both directions."""
+    packets = conversation(steps).packets[3 + skipped :]
+    return [packet for packet in packets if packet.side in sides]
+
+
+def traffic(peers: CurvePeers, count: int = 40) -> Steps:
+    steps = peers.handshake()
+    for number in range(count):
+        steps += [(side, peers.messages(side, b"message", b"%03d" % number)) for side in (CLIENT, SERVER)]
+        steps.append((CLIENT, peers.command(CLIENT, "PING", ttl_ms=100)))
+    return steps
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+@pytest.mark.parametrize("sides", [(CLIENT, SERVER), (CLIENT,), (SERVER,)], ids=str)
+def test_a_shared_key_opens_a_capture_that_begins_inside(sides: tuple[int, ...], size: int, tmp_path: Path) -> None:
+    peers = CurvePeers()
+    packets = without_start(traffic(peers), sides=sides)
+    text = "".join(CurvePeers(seed).lines("SHARED") for seed in range(1, 20)) + peers.lines("SHARED")
+    found = read_packets(packets, tmp_path, text, size)
+    for side in sides:
+        assert contents(found, side) == [[b"message", b"%03d" % number] for number in range(40)]
+    pings = [each for each in found if each["record"] == "command"]
+    assert len(pings) == (40 if CLIENT in sides else 0)
+    assert not {"CURVE-12", "CURVE-20"} & set(ids(found))
+    (connection,) = [each for each in found if each["record"] == "connection"]
+    assert connection["security_server"] == SERVER
+
+
+def test_a_clear_command_does_not_confuse_who_is_who(tmp_path: Path) -> None:
+    """Inside a connection nothing but the boxes tells which side is the server."""
+    peers = CurvePeers()
+    steps = traffic(peers)
+    clear = frame(b"\x05ERROR\x02no")
+    steps.insert(60, (CLIENT, clear))
+    steps.insert(61, (SERVER, clear))
+    found = read_packets(without_start(steps), tmp_path, peers.lines("SHARED"))
+    assert "CURVE-20" not in ids(found)
+    assert None not in contents(found)
+
+
+@pytest.mark.parametrize("sides", [(CLIENT, SERVER), (CLIENT,)], ids=str)
+@pytest.mark.parametrize("skipped", [0, 6])
+def test_foreign_keys_open_nothing_and_cost_little(skipped: int, sides: tuple[int, ...], tmp_path: Path) -> None:
+    """A thousand keys are tried on the first MESSAGEs of each direction, not on thousands of them."""
+    peers = CurvePeers()
+    packets = without_start(traffic(peers, 2000), skipped, sides)
+    text = "".join(f"CURVE_SHARED {secret('C', n).hex()} {secret('k', n).hex()}\n" for n in range(1500))
+    began = time.process_time()
+    found = read_packets(packets, tmp_path, text)
+    assert time.process_time() - began < 10
+    assert not any(each["decrypted"] for each in messages(found))
+    assert not [id_ for id_ in ids(found) if id_.startswith("CURVE")]
+
+
+def test_the_newest_thousand_keys_are_tried(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    packets = without_start(traffic(peers))
+    others = [f"CURVE_SHARED {secret('C', n).hex()} {secret('k', n).hex()}\n" for n in range(1000)]
+    newest = read_packets(packets, tmp_path, "".join(others) + peers.lines("SHARED"))
+    oldest = read_packets(packets, tmp_path, peers.lines("SHARED") + "".join(others))
+    assert [all(each["decrypted"] for each in messages(found)) for found in (newest, oldest)] == [True, False]
+
+
+@pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "COOKIE_KEY"])
+def test_steps_that_were_captured_in_another_order(label: str, tmp_path: Path) -> None:
+    """Two directions that come to the capture over two ways: what the server says may stand in front of its cause."""
+    peers = CurvePeers()
+    packets = conversation(talk(peers)).packets
+    (hello,) = [packet for packet in packets if b"HELLO" in packet.payload]
+    (initiate,) = [packet for packet in packets if b"INITIATE" in packet.payload]
+    for packet, ahead in ((hello, 1), (initiate, 3)):
+        place = packets.index(packet)
+        packets.remove(packet)
+        packets.insert(place + ahead, packet)
+    for size in (1, 1 << 30):
+        found = read_packets(packets, tmp_path, peers.lines(label), size)
+        assert contents(found, CLIENT) == [[b"message 1"], [b"message 2"]]
+        assert contents(found, SERVER)[-1] == [b"message 2"]
+        assert "CURVE-12" not in ids(found)
+
+
+def test_a_loss_inside_a_message(tmp_path: Path) -> None:
+    """The frame with the hole stays closed, and is no changed box; a message under way is incomplete."""
+    peers = CurvePeers()
+    talk = conversation(peers.handshake("DEALER", "REP"))
+    octets = peers.messages(SERVER, b"envelope", b"", b"x" * 1000)
+    talk.send(SERVER, octets, cuts=(30, 40, 300, 600))
+    talk.send(SERVER, peers.messages(SERVER, b"", b"next"))
+    lost = next(packet for packet in talk.packets if packet.payload == octets[300:600])
+    talk.packets = [replace(packet, payload=b"", cut=300) if packet is lost else packet for packet in talk.packets]
+    for size in (1, 1 << 30):
+        found = read_packets(talk.packets, tmp_path, peers.lines("SHARED"), size)
+        told = [(each["kind"], each["bodies"], each["complete"], each["confidence"]) for each in messages(found)]
+        assert told == [
+            ("data", [b"envelope", b""], False, "proven"),
+            ("encrypted", None, False, "proven"),
+            ("data", [b"", b"next"], True, "likely"),
+        ]
+        assert ids(found) == ["ZMTP-CONN-05"]
+
+
+# -- lines that are appended while a capture runs ------------------------------------------------------------------------
+
+
+def read_while_it_grows(steps: Steps, folder: Path, text: str, appended: dict[int, str]) -> Found:
+    """The records where each step comes in a block of its own, and lines are appended in front of some of them."""
+    options = Options(keys=keys(folder, text))
+    analyser = Analyser(options)
+    found: Found = []
+    blocks = iter(Capture(conversation(steps).packets, 1))
+    for step, block in enumerate(blocks, -3):
+        with (folder / "test.keys").open("a") as file:
+            file.write(appended.get(step, ""))
+        for batch in analyser.take(block):
+            found += [record_of(item, index, options) for item, index in batch.in_order()]
+    for batch in analyser.finish():
+        found += [record_of(item, index, options) for item, index in batch.in_order()]
+    return found
+
+
+@pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "SERVER_TRANSIENT", "COOKIE_KEY"])
+@pytest.mark.parametrize("step", [0, 3, 4, 5, 6, 8])
+def test_what_comes_behind_an_appended_line_opens(label: str, step: int, tmp_path: Path) -> None:
+    """Also where the line needs a WELCOME or a cookie that came before it."""
+    peers = CurvePeers()
+    found = read_while_it_grows(talk(peers), tmp_path, "# nothing yet\n", {step: peers.lines(label)})
+    assert contents(found) == [body if 6 + at >= step else None for at, body in enumerate(TALKED)]
+    assert ids(found) == []
+
+
+def test_a_line_is_blamed_once_however_often_the_file_grows(tmp_path: Path) -> None:
+    other = {step: CurvePeers(step).lines("SHARED") for step in range(1, 10)}
+    found = read_while_it_grows(talk(CurvePeers()), tmp_path, WRONG["wrong k"], other)
+    assert ids(found) == ["CURVE-12"]
+
+
+def test_a_line_that_comes_late_for_a_capture_that_begins_inside(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    steps = traffic(peers)[6:]
+    found = read_while_it_grows(steps, tmp_path, "# nothing yet\n", {100: peers.lines("SHARED")})
+    assert contents(found)[-1] == [b"message", b"039"]
+
+
+def test_the_first_message_that_opens_may_be_the_end_of_one(tmp_path: Path) -> None:
+    """Where the frames in front of it stay closed nobody knows, and no rule is applied to it."""
+    peers = CurvePeers()
+    steps = peers.handshake("REQ", "REP")
+    sealed = [(b"", MORE), (b"one", 0), (b"", MORE), (b"two", 0)]
+    steps += [(SERVER, build_frame(Framing.V2, peers.message(SERVER, body, flags))) for body, flags in sealed]
+    found = read_while_it_grows(steps, tmp_path, "# nothing yet\n", {7: peers.lines("SHARED")})
+    told = [(each["kind"], each["bodies"], each["confidence"]) for each in messages(found)]
+    assert told == [
+        ("encrypted", None, "proven"),
+        ("data", [b"one"], "likely"),
+        ("data", [b"", b"two"], "proven"),
+    ]
+
+
+# -- the vectors that no peer sends --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["V-CURVE-09", "V-CURVE-10"])
+def test_a_hello_that_is_wrong(name: str, tmp_path: Path) -> None:
+    """Of the wrong size it has no box; of another version the box opens all the same."""
+    steps = [*CurvePeers().handshake()[:2], (CLIENT, bytes.fromhex(vector.HEX[name]))]
+    found = read(steps, tmp_path, CurvePeers.of_the_vector().lines("SERVER_LONGTERM"))
+    assert command(found, "HELLO")["decrypted"] == (name == "V-CURVE-10")
+    assert ids(found) == ["CURVE-01" if name == "V-CURVE-09" else "CURVE-02"]
+
+
+def test_a_message_that_is_too_short(tmp_path: Path) -> None:
+    peers = CurvePeers.of_the_vector()
+    steps = peers.handshake()
+    steps.append((CLIENT, bytes.fromhex(vector.HEX["V-CURVE-11"])))
+    steps.append((CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"next"))))
+    found = read(steps, tmp_path, peers.lines("SHARED"))
+    assert contents(found) == [None, [b"next"]]
+    assert "CURVE-20" not in ids(found)
