@@ -28,7 +28,7 @@ def changed(octets: bytes, at: int = -1) -> bytes:
     return bytes(damaged)
 
 
-# -- habits, flags and commands inside -----------------------------------------------------------------------------------
+# -- habits, flags and commands inside ---------------------------------------------------------------------------------
 
 
 def test_commands_by_flag_2_are_noted_once_a_direction(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_subscriptions_of_3_0_are_messages_inside(tmp_path: Path) -> None:
     assert ids(found) == []
 
 
-# -- framing, roles, nonces ----------------------------------------------------------------------------------------------
+# -- framing, roles, nonces --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_commands", [False, True])

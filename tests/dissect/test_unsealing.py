@@ -19,7 +19,7 @@ from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.metadata import build_metadata
 from zmtpscope.zmtp.reader import FieldNode
 
-# -- curve.md 5: what an analyser can open -------------------------------------------------------------------------------
+# -- curve.md 5: what an analyser can open -----------------------------------------------------------------------------
 
 HANDSHAKE = {"HELLO", "WELCOME", "INITIATE", "READY"}
 MESSAGES = {"MESSAGE of the client", "MESSAGE of the server"}
@@ -141,7 +141,7 @@ def test_what_opens_is_told_in_place_of_what_was_sealed(tmp_path: Path) -> None:
     assert [each["packet"] for each in messages(found)] == [each["packet"] for each in messages(without)]
 
 
-# -- curve.md 8: the vector ----------------------------------------------------------------------------------------------
+# -- curve.md 8: the vector --------------------------------------------------------------------------------------------
 
 
 def test_the_peers_of_the_vector_make_its_octets() -> None:
@@ -192,7 +192,7 @@ def test_the_vector_is_read_as_the_specification_says(label: str, tmp_path: Path
     assert connection["handshake"] == "complete"
 
 
-# -- field trees ---------------------------------------------------------------------------------------------------------
+# -- field trees -------------------------------------------------------------------------------------------------------
 
 
 def trees(talk: Steps, folder: Path, text: str) -> dict[str, FieldNode]:

@@ -54,6 +54,8 @@ class Analyser:
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
         self.summary.datagrams += len(block.datagrams)
+        if self.options.keys is not None:
+            self.options.keys.refresh()
         touched = self.flows.take(block)
         if touched:
             yield from self._advance(touched)

@@ -63,6 +63,8 @@ class Assembly:
     """How many of the carried frames have frame rows already."""
     damaged: tuple[bytes, int] | None = None
     """Octets of the message under way were lost: what was kept in front of the loss, and its stream offset."""
+    uncertain_start = False
+    """What stood in front of the next message is not known: that may be the end of one, and is no more than likely."""
     message_count = 0
     last_message = 0
     """Stream offset of the last message."""
@@ -179,6 +181,7 @@ class Assembly:
         if context.messages:
             self._tell_messages(carried, last, complete, context)
         self.damaged = None
+        self.uncertain_start = False
 
     def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
         first = np.empty_like(last)
@@ -225,10 +228,13 @@ class Assembly:
                     time_ends=time_ends[rows],
                 )
             )
-        if self.damaged is not None:
+        if self.damaged is not None or self.uncertain_start:
             whole = runs.pop(0)
             head, rest = whole.part(0, 1), whole.part(1, len(whole.first))
-            head.data, head.base = self.damaged
+            if self.damaged is not None:
+                head.data, head.base = self.damaged
+            if self.uncertain_start:
+                head.confidence = "likely"
             runs[:0] = [head, rest] if len(rest.first) else [head]
         self.message_runs += runs
 

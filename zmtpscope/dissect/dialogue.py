@@ -196,15 +196,16 @@ class Dialogue:
             more = count - told.get(id_, 0)
             if more:
                 arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
-                self.teller.repeated(stream.side, Finding(id_, offset), arrival, more)
+                source = int(reader.regime.opened)
+                self.teller.repeated(stream.side, Finding(id_, offset), arrival, more, source)
                 told[id_] = count
 
     def note_unfit_keys(self, arrival: Arrival) -> None:
         """Say once that the key files name this connection in vain, if so; `arrival` is what proved it."""
-        if self.session is not None and self.session.unfit:
-            self.session.unfit = False
-            client = self.session.roles.index("client") if "client" in self.session.roles else None
-            self.note(client, Finding("CURVE-12"), arrival)
+        session = self.session
+        if session is not None and session.unfit and not session.unfit_told:
+            session.unfit_told = True
+            self.note({"client": 0, "server": 1}.get(session.role(0) or ""), Finding("CURVE-12"), arrival)
 
     def note(self, side: int | None, finding: Finding, arrival: Arrival, refs: tuple[str, ...] = ()) -> None:
         """A finding that becomes decidable with the segment `arrival`."""

@@ -17,6 +17,8 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
     connection, streams = dialogue.connection, dialogue.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]
+    if dialogue.session is not None:
+        roles = [role or dialogue.session.role(side) for side, role in enumerate(roles)]
     server = roles.index("server") if "server" in roles else 1 - roles.index("client") if "client" in roles else None
     confidences = [
         stream.confidence if stream.reader.unreliable_from is None else "likely"

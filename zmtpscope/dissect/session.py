@@ -41,47 +41,59 @@ class _ServerPair(NamedTuple):
     """The key files name this connection for it."""
 
 
+ROLES = ("client", "server")
+LAST_STEPS = {"INITIATE": "client", "READY": "server"}
+"""The last step of the handshake that each role takes."""
+
+
 class Session:
     """What is known about the keys of one connection.
 
-    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `roles` the role
-    of each side, "client" or "server", once known; `closed`: no more boxes will open, for want of a key.
+    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `closed`: no
+    more MESSAGEs will open, for want of a key.
     """
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
         self.key: bytes | None = None
         self.server: bytes | None = None
-        self.roles: list[str | None] = [None, None]
         self.closed = False
         self.unfit = False
         """The key files name this connection, and nothing that they say of it opens a box."""
+        self.unfit_told = False
         self.cookie: bytes | None = None
         """The cookie that the WELCOME brought, where that was opened."""
+        self._roles: list[str | None] = [None, None]
+        self._shaking: set[str] = set()
+        """Roles of which more of the handshake may come."""
         self._client_transient: bytes | None = None
         """C'"""
         self._secrets: ConnectionSecrets | None = None
         self._server_transient: bytes | None = None
         """S', from the WELCOME."""
+        self._welcome: tuple[bytes, bytes] | None = None
+        """Nonce and box of a WELCOME that has not opened yet."""
         self._returned_cookie: bytes | None = None
         """The cookie in the INITIATE."""
         self._pair: _ServerPair | None = None
         self._tried = [0, 0]
+        self._met_box_of_k = False
         self._generation = keys.generation
 
     @property
     def settled(self) -> bool:
-        """Whether what one side sends from now on has no influence any more on what opens of the other."""
-        return self.closed or self.key is not None
+        """Whether what one side sends from now on has no influence any more on what is told of the other."""
+        return self.key is not None or (self.closed and not self._shaking)
 
-    @property
-    def knows_servers(self) -> list[bytes]:
-        """S of every server whose s is known."""
-        return [server.public for server in self.keys.server_keys[:MOST_KEYS] if server.secret is not None]
+    def role(self, side: int) -> str | None:
+        """The role of a side in the handshake, "client" or "server", once that of any side is known."""
+        role, other = self._roles[side], self._roles[1 - side]
+        return ROLES[other == "client"] if role is None and other is not None else role
 
-    def close(self) -> None:
-        """This connection has no boxes."""
-        self.closed = True
+    def assign(self, side: int, role: str) -> None:
+        """A side has shown its role, by a step of the handshake or a box; what it showed first stands."""
+        if self.role(side) is None:
+            self._roles[side] = role
 
     def look_again(self) -> None:
         """The key files may say more than before."""
@@ -96,6 +108,7 @@ class Session:
         """C' has come, in a HELLO."""
         if self._client_transient is None:
             self._client_transient = client_transient
+            self._shaking = set(ROLES)
             self._find_secrets()
 
     def _find_secrets(self) -> None:
@@ -109,8 +122,12 @@ class Session:
         """What the box of a handshake command holds, by its name and body; None where no key is known that opens it."""
         box = BOXES[name]
         nonce, sealed = box.prefix + body[box.nonce], body[box.start :]
+        self._shaking.discard(LAST_STEPS.get(name, ""))
         if name in ("HELLO", "WELCOME"):
-            return self._open_with_server(name, nonce, sealed)
+            content = self._open_with_server(name, nonce, sealed)
+            if name == "HELLO" and content is None and self.closed:
+                self._shaking.clear()
+            return content
         if name == "INITIATE":
             self._returned_cookie = body[COOKIE_AT]
         return self._open(nonce, sealed)
@@ -122,10 +139,14 @@ class Session:
                 self._pair, self.server = pair, pair.server
                 if name == "WELCOME":
                     self._server_transient, self.cookie = content[:KEY_SIZE], content[KEY_SIZE:]
+                    self._welcome = None
                 return content
+        if name == "WELCOME":
+            self._welcome = nonce, sealed
         return None
 
     def _open(self, nonce: bytes, sealed: bytes) -> bytes | None:
+        self._met_box_of_k = True
         for key in self._candidates():
             content = open_box(sealed, nonce, key)
             if content is not None:
@@ -133,19 +154,31 @@ class Session:
                 return content
         return None
 
-    def try_message(self, side: int, body: bytes) -> bool:
-        """Look for k with a MESSAGE of `side`; True if it was found."""
-        role, other = self.roles[side], self.roles[1 - side]
-        if role is None and other is not None:
-            role = "client" if other == "server" else "server"
-        for each in ("client", "server") if role is None else (role,):
-            if self._open(MESSAGE_PREFIX[each] + body[NONCE_OF_MESSAGE], body[BOX_OF_MESSAGE:]) is not None:
-                self.roles[side], self.roles[1 - side] = each, "client" if each == "server" else "server"
-                return True
+    def open_message(self, side: int, body: bytes) -> bytes | None:
+        """What the box of a MESSAGE of `side` holds; None where no key is known that opens it."""
+        key = self.key
+        if key is None:
+            return self._try_message(side, body) if self.may_open_messages_of(side) else None
+        return open_box(
+            body[BOX_OF_MESSAGE:], MESSAGE_PREFIX[self.role(side) or "client"] + body[NONCE_OF_MESSAGE], key
+        )
+
+    def _try_message(self, side: int, body: bytes) -> bytes | None:
+        """Look for k with a MESSAGE."""
+        role = self.role(side)
+        for each in ROLES if role is None else (role,):
+            content = self._open(MESSAGE_PREFIX[each] + body[NONCE_OF_MESSAGE], body[BOX_OF_MESSAGE:])
+            if content is not None:
+                self.assign(side, each)
+                return content
         self._tried[side] += 1
-        if self._client_transient is not None or min(self._tried) >= TRIES:
+        if min(self._tried) >= TRIES if self._client_transient is None else not self._shaking:
             self.give_up()
-        return False
+        return None
+
+    def finish_handshake(self, side: int) -> None:
+        """The side sends MESSAGEs: of its handshake nothing more will come."""
+        self._shaking.discard(self.role(side) or "")
 
     def may_open_messages_of(self, side: int) -> bool:
         """Whether it makes sense to look at MESSAGEs of a side at all."""
@@ -155,7 +188,8 @@ class Session:
         """No key that is known opens what follows."""
         if not self.settled:
             self.closed = True
-            self.unfit = self._secrets is not None and not (self._pair is not None and self._pair.said)
+            opened = self._pair is not None and self._pair.said
+            self.unfit = self._secrets is not None and self._met_box_of_k and not opened
 
     def vouch_is_wrong(self, content: bytes) -> bool:
         """Whether the vouch in the box of an INITIATE names another client or server than those that shake hands.
@@ -211,6 +245,8 @@ class Session:
             return
         for secret in self._server_secrets():
             yield self._client_transient, secret
+        if self._welcome is not None and self._secrets.client_transients:
+            self._open_with_server("WELCOME", *self._welcome)
         publics = self._secrets.server_public_transients
         if self._server_transient is not None:
             publics = (self._server_transient, *publics)

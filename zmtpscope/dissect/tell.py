@@ -100,12 +100,12 @@ class Teller:
         elif self.telling:
             self._put_finding(side, finding, first, ordinal, refs, unit, 1, source)
 
-    def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int) -> None:
+    def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int, source: int = 0) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
         self.sink.summary.findings[_severity(finding), finding.id] += count
         key = (side, finding.id)
         self.told[key] = max(self.told[key], TOLD) + count
-        self.last[key] = (finding, last, 0)
+        self.last[key] = (finding, last, source)
 
     def _put_finding(
         self,

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zmtpscope.curve_crypto import open_box
 from zmtpscope.dissect.assembly import Assembly, Context, behind, joined
 from zmtpscope.dissect.batch import Stream
-from zmtpscope.dissect.session import Session
+from zmtpscope.dissect.session import LAST_STEPS, Session
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, FrameColumns
@@ -21,8 +20,8 @@ from zmtpscope.zmtp.mechanisms.curve import (
     AUTHENTICATOR_SIZE,
     BOXES,
     COOKIE_AT,
+    CURVE,
     HEAD_OF_MESSAGE,
-    MESSAGE_PREFIX,
     SMALLEST_INITIATE,
     SMALLEST_MESSAGE,
     WELCOME_SIZE,
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
 
 LARGEST_BOX = 16 << 20
 """Octets of a MESSAGE that are waited for whatever the body limit."""
+
+SENDERS = {name: CURVE.commands[name].sender for name in BOXES}
+"""Who sends each step of the handshake."""
 
 Row = tuple[int, int, int, int]
 """Offset, body, size, flags of a frame."""
@@ -73,7 +75,12 @@ class Unsealing:
             return event
         if name == "HELLO":
             self.session.meet(event.fields["client_key"])
+        known = self.session.key is not None
         content = self.session.open_handshake(name, body)
+        if content is None and known and name in LAST_STEPS:
+            box = BOXES[name].start
+            changed = Finding("CURVE-20", event.start + header + box, len(body) - box)
+            event = event._replace(findings=(*event.findings, changed))
         if content is not None:
             stream.patch(event.start + header + BOXES[name].start + AUTHENTICATOR_SIZE, content)
             event = self._reader(stream).read_handshake(event, stream.octets(event.start, event.stop))
@@ -88,13 +95,11 @@ class Unsealing:
         name, fields = event.fields.get("name"), event.fields
         if event.regime.mechanism != "CURVE" or stream.reader is None or len(body) != fields["size"]:
             return False
-        side, role = stream.side, stream.reader.role
-        self.session.roles[side] = role
-        if name == "HELLO" or name == "INITIATE":
-            return role == "client" and "nonce" in fields
-        if name == "WELCOME":
-            return role == "server" and len(body) == WELCOME_SIZE
-        return name == "READY" and role == "server" and "nonce" in fields
+        sender = SENDERS.get(str(name))
+        if sender is None or sender != stream.reader.role:
+            return False
+        self.session.assign(stream.side, sender)
+        return len(body) == WELCOME_SIZE if name == "WELCOME" else "nonce" in fields
 
     def _judge_initiate(self, event: Command, body: bytes, start: int, content: bytes | None) -> Command:
         findings = list(event.findings)
@@ -114,22 +119,28 @@ class Unsealing:
         """
         frames = joined(self.waiting, columns) if self.waiting.offsets else columns
         self.waiting = NO_FRAMES
-        if not frames.offsets or not self.session.may_open_messages_of(stream.side):
+        if not frames.offsets or stream.reader is None or stream.reader.regime.mechanism != "CURVE":
+            return frames
+        self.session.finish_handshake(stream.side)
+        if not self.session.may_open_messages_of(stream.side):
+            self._reader(stream).lose()
+            self.assembly.uncertain_start = True
             return frames
         whole = len(frames.offsets)
-        if frames.bodies[-1] + frames.sizes[-1] > stream.end and self._is_worth_waiting(stream, frames):
+        reaches_on = frames.bodies[-1] + frames.sizes[-1] > stream.end
+        if reaches_on and frames.flags[-1] & ENCRYPTED and frames.sizes[-1] <= self._limit(stream):
             whole -= 1
             self.waiting = behind(frames, whole)
         return self._open(stream, frames.rows()[:whole])
 
-    def _is_worth_waiting(self, stream: SideStream, frames: FrameColumns) -> bool:
-        if not frames.flags[-1] & ENCRYPTED:
-            return False
-        return frames.sizes[-1] <= max(LARGEST_BOX, stream.dialogue.options.body_limit)
+    @staticmethod
+    def _limit(stream: SideStream) -> int:
+        """Octets of the largest MESSAGE that is opened."""
+        return max(LARGEST_BOX, stream.dialogue.options.body_limit)
 
     def _open(self, stream: SideStream, rows: list[Row]) -> FrameColumns:
         data, base = stream.reading, stream.kept_base
-        session, reader = self.session, self._reader(stream)
+        reader, limit = self._reader(stream), self._limit(stream)
         closed, stretch = FrameColumns(), list[tuple[int, int, int]]()
         stretches: list[tuple[list[tuple[int, int, int]], Row | None]] = []
         """MESSAGEs that opened, and the frame behind them that did not."""
@@ -139,14 +150,9 @@ class Unsealing:
             offset, body, size, flags = row
             start = body - base
             content = None
-            if flags & ENCRYPTED and size >= SMALLEST_MESSAGE and 0 <= start <= len(data) - size:
-                if session.key is None:
-                    session.try_message(stream.side, data[start : start + size])
-                if session.key is not None:
-                    prefix = MESSAGE_PREFIX[session.roles[stream.side] or "client"]
-                    nonce = prefix + data[start + 8 : start + 16]
-                    content = open_box(data[start + 16 : start + size], nonce, session.key)
-            if content:
+            if flags & ENCRYPTED and SMALLEST_MESSAGE <= size <= limit and 0 <= start <= len(data) - size:
+                content = self.session.open_message(stream.side, data[start : start + size])
+            if content is not None:
                 parts += data[done : start + HEAD_OF_MESSAGE], content
                 done = start + size
                 stretch.append((offset, body, size))
@@ -180,13 +186,13 @@ class Unsealing:
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
             return
-        whole = body + size <= stream.end
-        arrival = stream.arrival(offset, body + size if whole else body + MESSAGE_HEAD)
+        too_large = size > self._limit(stream)
+        arrival = stream.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
         if self.session.key is None:
             stream.dialogue.note_unfit_keys(arrival)
         elif size >= SMALLEST_MESSAGE:
-            is_there = whole and body >= stream.kept_base
-            finding = Finding("CURVE-20" if is_there else "CURVE-25", offset, body + size - offset)
+            let_go = too_large or body < stream.kept_base
+            finding = Finding("CURVE-25" if let_go else "CURVE-20", offset, body + size - offset)
             stream.dialogue.note(stream.side, finding, arrival)
         self.lose(stream, arrival.ordinal)
 
@@ -207,6 +213,7 @@ class Unsealing:
         if self.assembly.open_frames:
             context = self._context(stream, self.reader)
             self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
+        self.assembly.uncertain_start = True
 
     def give_way(self, stream: SideStream, data: bytes) -> None:
         """All sides hold too much: tell a message of several frames as far as it came; `data` is what is held."""
