@@ -285,6 +285,19 @@ def test_p1_findings_about_closed_boxes(tmp_path: Path, monkeypatch: pytest.Monk
         assert read_packets(talk.packets, tmp_path, peers.lines("SHARED"), size, body_limit=10) == whole
 
 
+@pytest.mark.parametrize("size", [1, 2, 1 << 30])
+def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp_path: Path) -> None:
+    """However long ago that was: commands came between, and the box that did not open."""
+    peers = CurvePeers()
+    steps = [*peers.handshake(), (CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"first", MORE)))]
+    steps += [(CLIENT, peers.command(CLIENT, "PING", ttl_ms=100)) for _ in range(5)]
+    steps.append((CLIENT, changed(peers.messages(CLIENT, b"last"))))
+    found = read(steps, tmp_path, peers.lines("SHARED"), size)
+    (given_up,) = [each for each in messages(found) if not each["complete"]]
+    assert given_up["packet"] == given_up["packet_end"] == SYN_PACKETS + 6 + 1
+    assert given_up["ts_ns"] == given_up["ts_end_ns"]
+
+
 # -- losses, and captures that begin inside a connection ---------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.curve import CurvePeers
+from tests.curve import conversation as conversation_of
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
 from tests.zmtp.sides import command
@@ -51,6 +53,18 @@ def test_the_other_sides_greeting_tells_the_version(cuts: tuple[int, ...], side:
     assert bodies(found) == TASKS
     connection = found[-1]
     assert (connection["version"], connection["confidence"]) == ("3.1", "likely")
+    assert analyser.summary.sums.hold()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_the_handshake_of_curve_is_read_behind_a_lost_greeting(side: int, size: int) -> None:
+    """Nothing told the side's mechanism, but HELLO tells by itself that it is one of CURVE."""
+    peers = CurvePeers()
+    conversation = without(conversation_of(peers.handshake()), {side: range(GREETING)})
+    found, analyser = records(Capture(conversation.packets, size))
+    (told,) = [record for record in found if record.get("name") == "HELLO"]
+    assert (told["client_key"], told["nonce"]) == (peers.C_transient, 1)
     assert analyser.summary.sums.hold()
 
 

@@ -59,6 +59,8 @@ class Assembly:
     """The segment with the first octet of the message under way."""
     frame_start = Arrival(0, 0, 0)
     """The segment with the first octet of the last frame that was carried."""
+    frame_end = Arrival(0, 0, 0)
+    """The one with its last octet, as far as that has come."""
     frames_told = 0
     """How many of the carried frames have frame rows already."""
     damaged: tuple[bytes, int] | None = None
@@ -107,6 +109,13 @@ class Assembly:
                 self.message_start = context.arrivals.at(self.carried.offsets[0])
             if columns.offsets:
                 self.frame_start = context.arrivals.at(self.carried.offsets[-1])
+            self._note_end(context)
+
+    def _note_end(self, context: Context) -> None:
+        """Remember how the last octet of the carried frames came, as long as that is known."""
+        last = min(self.carried.bodies[-1] + self.carried.sizes[-1], context.end) - 1
+        if last >= context.arrivals.begin:
+            self.frame_end = context.arrivals.at(last)
 
     def _take_whole(self, carried: int, context: Context) -> tuple[bool, bool]:
         """Take the messages that are whole, up to one that is too long, and a part of that.
@@ -149,6 +158,7 @@ class Assembly:
         for column, more in zip(columns_of(carried), columns_of(columns), strict=True):
             column += more
         self.frame_start = context.arrivals.at(carried.offsets[-1])
+        self._note_end(context)
         return True
 
     def give_up(self, context: Context) -> None:
@@ -199,6 +209,8 @@ class Assembly:
         if carried:
             packets[0], times[0] = self.message_start.packet, self.message_start.time
         orders, packet_ends, time_ends = segments_at(table, stops - 1)
+        if stops[-1] <= context.arrivals.begin:
+            packet_ends[-1], time_ends[-1] = self.frame_end.packet, self.frame_end.time
         runs: list[MessageRun] = []
         for regime, confidence, low, high in slices(context, starts):
             frames = slice(int(first[low]), int(last[high - 1]) + 1)

@@ -34,4 +34,5 @@ UNSEEN = Mechanism(
     ),
     steps={},
     misspellings=(plain.MISSPELT_HELLO,),
+    nonce_at={"HELLO": curve.BOXES["HELLO"].nonce.start},
 )
