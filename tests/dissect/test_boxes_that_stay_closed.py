@@ -298,6 +298,17 @@ def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp
     assert given_up["ts_ns"] == given_up["ts_end_ns"]
 
 
+def test_p1_a_closed_message_with_outer_more_is_told_with_its_last_octet(tmp_path: Path) -> None:
+    """It is a message of its own whatever the flags outside say, and waits for no frame behind it."""
+    peers = CurvePeers()
+    talk = conversation(peers.handshake())
+    talk.send(CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"hello"), more=True), cuts=(30,))
+    talk.send(SERVER, peers.messages(SERVER, b"later"))
+    talk.send(CLIENT, peers.messages(CLIENT, b"next"))
+    whole = read_packets(talk.packets, tmp_path, "# nothing\n")
+    assert read_packets(talk.packets, tmp_path, "# nothing\n", 1) == whole
+
+
 # -- losses, and captures that begin inside a connection ---------------------------------------------------------------
 
 

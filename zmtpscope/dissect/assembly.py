@@ -151,7 +151,7 @@ class Assembly:
         """Whether the message under way is not over with these frames; they are carried with it then, in place."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
-        if waits or (not carried.flags[-1] & MORE) or ends_message(as_array(columns.flags)).any():
+        if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
             return waits and not columns.offsets
         if len(carried.offsets) + len(columns.offsets) >= MOST_FRAMES:
             return False
