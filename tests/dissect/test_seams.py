@@ -19,6 +19,9 @@ from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
 from zmtpscope.dissect.reassembly import TcpSide
+from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.regime import Framing
 
 Sent = tuple[list[Packet], list[tuple[bytes, ...]]]
 EVERYTHING = Options(frames=True, details=True)
@@ -119,6 +122,19 @@ def test_p1_a_version_is_settled_by_its_last_octet_however_much_came_before() ->
     assert blocks == whole
     settled = next(record for record in blocks if record.get("id") == "ZMTP-CONN-06")
     assert settled["packet"] == 6
+
+
+def test_p1_a_command_too_large_to_wait_for_is_told_with_its_head() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, build_frame(Framing.V2, b"\x04PING" + bytes(LARGEST_AWAITED_COMMAND), command=True)[:600], cuts=(300,))
+    talk.send(1, b"\x04\x07\x04PING\0\0")
+    talk.packets[-2:] = reversed(talk.packets[-2:])
+    whole, _ = records(Capture(talk.packets))
+    blocks, _ = records(Capture(talk.packets, 1))
+    assert blocks == whole
+    assert [record["side"] for record in whole if record.get("name") == "PING"] == [0, 1]
 
 
 def singly(octets: bytes) -> range:

@@ -15,6 +15,7 @@ from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
+from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.units import UnitReader
@@ -170,7 +171,11 @@ class Dialogue:
         """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with
         octets of it that the stream does not remember any more, by stream offset."""
         side = stream.side
-        ordinal = stream.arrival(event.start, event.stop).ordinal
+        stop = event.stop
+        if isinstance(event, Command) and not event.regime.opened:
+            size: int = event.fields["size"]
+            stop -= size - COMMAND_HEAD if size > LARGEST_AWAITED_COMMAND else 0
+        ordinal = stream.arrival(event.start, stop).ordinal
         if not isinstance(event, Remark):
             first = stream.arrivals.at(event.start)
             unit = self._unit(stream, event) if self.options.details else None
