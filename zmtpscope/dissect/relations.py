@@ -168,8 +168,15 @@ class Relations:
         self.dialogue.sink.facts.append(Fact(arrival, self.party, kind, unit, value))
 
     def _note(self, id_: str, moment: Moment, severity: str | None = None, detail: str | None = None) -> None:
-        start, length = moment.event.start, moment.event.stop - moment.event.start
-        self.dialogue.note(moment.side, Finding(id_, start, length, severity, detail), moment.arrival)
+        self._note_unit(id_, moment, moment.arrival, severity, detail)
+
+    def _note_unit(
+        self, id_: str, moment: Moment, arrival: Arrival, severity: str | None, detail: str | None = None
+    ) -> None:
+        """A finding about what was said, which `arrival` made decidable."""
+        event = moment.event
+        finding = Finding(id_, event.start, event.stop - event.start, severity, detail)
+        self.dialogue.teller.finding(moment.side, finding, arrival, arrival.ordinal, source=int(event.regime.opened))
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
 
@@ -440,9 +447,7 @@ class Relations:
                 self.dialogue.note(number, finding, Arrival(arrival.ordinal, last.packet, last.time))
 
     def _note_at(self, id_: str, moment: Moment, arrival: Arrival, severity: str | None) -> None:
-        start, length = moment.event.start, moment.event.stop - moment.event.start
-        decided = Arrival(arrival.ordinal, moment.arrival.packet, moment.arrival.time)
-        self.dialogue.note(moment.side, Finding(id_, start, length, severity), decided)
+        self._note_unit(id_, moment, moment.arrival._replace(ordinal=arrival.ordinal), severity)
 
 
 HANDLERS: dict[str, Callable[[Relations, Moment], None]] = {
