@@ -44,7 +44,7 @@ class BlockView:
 class Arrivals:
     """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins."""
 
-    __slots__ = ("begin", "ends", "holes", "ordinals", "packets", "times")
+    __slots__ = ("_pieces", "_table", "begin", "ends", "holes", "ordinals", "packets", "times")
 
     def __init__(self) -> None:
         self.begin = 0
@@ -54,9 +54,13 @@ class Arrivals:
         self.times: list[int] = []
         self.holes: set[int] = set()
         """Ends of the pieces that no packet brought."""
+        self._pieces: Pieces | None = None
+        self._table: Int64 | None = None
+        """What was made of the columns since they changed: whoever asks once may ask for each of many frames."""
 
     def add(self, view: BlockView, rows: list[int], offset: int) -> int:
         """Append the pieces `rows`, the first of which begins at stream offset `offset`; the offset behind the last."""
+        self._pieces = self._table = None
         starts, stops = view.starts, view.stops
         for row in rows:
             offset += stops[row] - starts[row]
@@ -68,6 +72,7 @@ class Arrivals:
 
     def add_hole(self, end: int, arrival: Arrival) -> None:
         """Octets up to `end` were lost; whoever asks for one of them is answered with the segment that told so."""
+        self._pieces = self._table = None
         self.ends.append(end)
         self.ordinals.append(arrival.ordinal)
         self.packets.append(arrival.packet)
@@ -76,8 +81,10 @@ class Arrivals:
 
     def pieces(self) -> Pieces:
         """A copy of what is known, for those who ask later which packets carried what."""
-        packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
-        return Pieces(self.begin, list(self.ends), packets)
+        if self._pieces is None:
+            packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
+            self._pieces = Pieces(self.begin, list(self.ends), packets)
+        return self._pieces
 
     def at(self, offset: int) -> Arrival:
         """The segment that carried the octet at `offset` (of the first octet kept, or the last, beyond the ends)."""
@@ -97,12 +104,15 @@ class Arrivals:
 
     def table(self) -> Int64:
         """Ends, ordinals, packets and times of all pieces: four rows, for `segments_at`."""
-        return np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
+        if self._table is None:
+            self._table = np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
+        return self._table
 
     def trim(self, offset: int) -> None:
         """Forget the pieces that end at or in front of `offset`, but for the last of them."""
         count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         if count > 0:
+            self._pieces = self._table = None
             self.begin = self.ends[count - 1]
             if self.holes:
                 self.holes.difference_update(self.ends[:count])
