@@ -194,7 +194,8 @@ class Agreement:
         self.version = decision.version
         if not SILENT_FORMS.issuperset(decision.forms):
             dialogue.identified = True
-        for side, stream in enumerate(dialogue.streams):
+        begin: list[tuple[SideStream, SideReader | None]] = []
+        for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             form = decision.forms[side]
@@ -203,10 +204,16 @@ class Agreement:
             if forced or lost:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
-            stream.begin(self._reader(stream, form), arrival.ordinal, decision.confidence)
             for finding in decision.findings[side] if dialogue.identified else ():
                 if finding.id != "ZMTP-CONN-03" or (self.over and dialogue.connection.ended(side)):  # else it may go on
                     dialogue.note(side, finding, arrival)
+            begin.append((stream, self._reader(stream, form)))
+        for stream, reader in begin:
+            stream.begin(reader, arrival.ordinal, decision.confidence)
+
+    def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
+        """Both sides, in the order in which what waited is read: the one whose octets have settled the version last."""
+        return sorted(enumerate(self.dialogue.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
 
     def _framings(self) -> tuple[Framing, ...]:
         """What framings a side may speak that begins with a hole."""
@@ -227,7 +234,7 @@ class Agreement:
         self.version = rule.version
         form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
         framing = Framing.V1 if self.version == "1.0" else Framing.V2
-        for side, stream in enumerate(self.dialogue.streams):
+        for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             if self.dialogue.connection.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):

@@ -22,10 +22,17 @@ from zmtpscope.zmtp.mechanisms.curve import (
 )
 
 TRIES = 3
-"""MESSAGEs of each side on which keys are tried."""
+"""MESSAGEs of each side on which keys are tried, and handshake commands of each name."""
 
 MOST_KEYS = 1000
 """Shared keys of other connections, and keys of servers, that are tried on a box."""
+
+TRIED_OCTETS = 64 << 20
+"""About so many octets are authenticated in vain for one MESSAGE of a connection that is not known: on large ones fewer
+keys are tried."""
+
+ALWAYS_TRIED = 16
+"""So many keys are tried however large the MESSAGE."""
 
 NONCE_OF_MESSAGE = slice(8, 16)
 BOX_OF_MESSAGE = 16
@@ -51,6 +58,8 @@ class Session:
 
     `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `closed`: no
     more MESSAGEs will open, for want of a key.
+
+    Once `settled`, nothing here changes any more that matters to what is told of either side.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -106,7 +115,7 @@ class Session:
 
     def meet(self, client_transient: bytes) -> None:
         """C' has come, in a HELLO."""
-        if self._client_transient is None:
+        if self._client_transient is None and not self.settled:
             self._client_transient = client_transient
             self._shaking = set(ROLES)
             self._find_secrets()
@@ -136,10 +145,13 @@ class Session:
         for pair in self._server_pairs():
             content = open_box(sealed, nonce, pair.key)
             if content is not None:
-                self._pair, self.server = pair, pair.server
-                if name == "WELCOME":
-                    self._server_transient, self.cookie = content[:KEY_SIZE], content[KEY_SIZE:]
-                    self._welcome = None
+                if not self.settled:
+                    self._pair, self.server = pair, pair.server
+                    if name == "WELCOME":
+                        self._server_transient, self.cookie = content[:KEY_SIZE], content[KEY_SIZE:]
+                        self._welcome = None
+                elif name == "WELCOME":
+                    self._welcome = nonce, sealed  # for when the key files say more
                 return content
         if name == "WELCOME":
             self._welcome = nonce, sealed
@@ -147,7 +159,7 @@ class Session:
 
     def _open(self, nonce: bytes, sealed: bytes) -> bytes | None:
         self._met_box_of_k = True
-        for key in self._candidates():
+        for key in self._candidates(len(sealed)):
             content = open_box(sealed, nonce, key)
             if content is not None:
                 self.key = key
@@ -225,12 +237,14 @@ class Session:
                     if made is not None:
                         yield _ServerPair(made, public, True)
 
-    def _candidates(self) -> Iterator[bytes]:
-        """k: known, said, or made from what is known."""
+    def _candidates(self, size: int) -> Iterator[bytes]:
+        """k, for a box of `size` octets: known, said, or made from what is known."""
         if self.key is not None:
             yield self.key
+        elif self.settled:
+            return
         elif self._client_transient is None:
-            for _, key in self.keys.shared_keys(MOST_KEYS):
+            for _, key in self.keys.shared_keys(max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size))):
                 yield key
         elif self._secrets is not None:
             yield from self._secrets.shared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
-from zmtpscope.zmtp.events import Command, Remark
+from zmtpscope.zmtp.events import Event, FrameColumns, Remark
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 
@@ -154,7 +155,7 @@ class SideStream:
         if base == self.end:
             self._hold([])
         elif base == self.kept_base:
-            self._hold([*self.kept, view.octets(rows)])
+            self._hold_more(view.octets(rows))
         else:
             self._hold([b"".join([*self.kept, view.octets(rows)])[base - self.kept_base :]])
             self.kept_base = base
@@ -177,8 +178,7 @@ class SideStream:
             self._release_remarks()
         reader.read(data, self.kept_base)
         self._tell()
-        if reader.repeats:
-            self.dialogue.count_repeats(self, reader, self.repeats)
+        self._count_repeats(reader)
         data, self.reading = self.reading, b""
         if reader.broken is not None:
             rest = data[max(0, reader.broken - self.kept_base) :]
@@ -212,18 +212,24 @@ class SideStream:
     def _tell(self) -> None:
         """Hand on what the reader has read of the octets in `reading`."""
         assert self.reader is not None
+        columns: FrameColumns
+        events: Sequence[Event]
         columns, events = self.reader.take()
+        if self.unsealing is not None:
+            columns, events = self.unsealing.take(self, columns, events)
         for event in events:
             if isinstance(event, Remark) and event.frame and event.stop > self.end:
                 self.held.append((event, {}))
-            elif self.unsealing is not None and isinstance(event, Command):
-                self.dialogue.take_event(self, self.unsealing.open_command(self, event))
             else:
                 self.dialogue.take_event(self, event)
-        if self.unsealing is not None:
-            columns = self.unsealing.take(self, columns)
         if columns.offsets or self.assembly.open_frames:
             self.assembly.take(columns, self.context(self.reading))
+
+    def _count_repeats(self, reader: SideReader) -> None:
+        if reader.repeats:
+            self.dialogue.count_repeats(self, reader, self.repeats)
+        if self.unsealing is not None and self.unsealing.reader is not None and self.unsealing.reader.repeats:
+            self.dialogue.count_repeats(self, self.unsealing.reader, self.unsealing.repeats)
 
     def patch(self, offset: int, octets: bytes) -> None:
         """Put what a box holds in its place among the octets that are being read."""
@@ -264,10 +270,11 @@ class SideStream:
             begin = inside if begin is None else min(begin, inside)
         if begin is None or not options.records or options.bodies == "none":
             return None
-        under_way = self.end - begin
+        waits_from = None if self.unsealing is None else self.unsealing.waits_from
+        under_way = (self.end if waits_from is None else waits_from) - begin  # what waits may prove no part of it
         others = self.dialogue.sink.held_octets - self.held_octets
         limit = options.body_limit + HEADERS * self._open_frames()
-        return begin if under_way <= limit and under_way + others <= ALL_HELD else None
+        return begin if under_way <= limit and self.end - begin + others <= ALL_HELD else None
 
     def _open_frames(self) -> int:
         inside = 0 if self.unsealing is None else self.unsealing.assembly.open_frames
@@ -279,6 +286,12 @@ class SideStream:
         self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
+
+    def _hold_more(self, octets: bytes) -> None:
+        """Hold these octets behind the others: what waits may be large and come in small pieces."""
+        self.kept.append(octets)
+        self.dialogue.sink.held_octets += len(octets)
+        self.held_octets += len(octets)
 
     def context(self, data: bytes) -> Context:
         """What rows made now have in common; `data` are the octets from `kept_base` on."""
@@ -375,7 +388,8 @@ class SideStream:
             reader = self.reader
             assert reader is not None
             if reader.position > start and reader.position >= self.end:  # all of it is body
-                self._let_go_of_boxes(told.ordinal)
+                if self.unsealing is not None and self.unsealing.waiting is not None:
+                    self._let_go_of_boxes(told.ordinal)
                 self.assembly.damage(b"".join(self.kept), self.kept_base)
                 self._hold([])
                 self.dialogue.note_gap(self, hole, start, told, reader.position)
@@ -407,6 +421,7 @@ class SideStream:
         self.reading = b"".join(self.kept)
         frames = self.unsealing.let_go(self, ordinal)
         if frames.offsets:
+            self.assembly.damage(self.reading, self.kept_base)
             self.assembly.take(frames, self.context(self.reading))
         self.reading = b""
 

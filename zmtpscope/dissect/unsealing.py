@@ -6,15 +6,18 @@ from source 1 (`zmtpscope.zmtp.opened`); everything else goes the way of a conne
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zmtpscope.dissect.assembly import Assembly, Context, behind, joined
+from zmtpscope.dissect.assembly import Assembly, Context
 from zmtpscope.dissect.batch import Stream
-from zmtpscope.dissect.session import LAST_STEPS, Session
+from zmtpscope.dissect.session import LAST_STEPS, TRIES, Session
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.content import MESSAGE_HEAD
-from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, FrameColumns
+from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, Event, FrameColumns
 from zmtpscope.zmtp.framing import LONG
 from zmtpscope.zmtp.mechanisms.curve import (
     AUTHENTICATOR_SIZE,
@@ -45,7 +48,7 @@ Row = tuple[int, int, int, int]
 class Unsealing:
     """Opens the boxes of one side.
 
-    `opened` counts the MESSAGEs that were opened, `waiting` has the one that is not whole yet, if any.
+    `opened` counts the MESSAGEs that were opened, `waiting` is the one that is not whole yet, if any.
     """
 
     def __init__(self, session: Session, stream: Stream) -> None:
@@ -53,25 +56,52 @@ class Unsealing:
         self.assembly = Assembly(stream)
         """Of what was inside."""
         self.reader: OpenedReader | None = None
-        self.waiting = NO_FRAMES
+        self.waiting: Row | None = None
         self.opened = 0
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
+        self._steps: Counter[str] = Counter()
+        """How often a step of the handshake was looked at, by its name."""
 
     @property
     def waits_from(self) -> int | None:
         """Stream offset of the frame that is not whole yet."""
-        return self.waiting.offsets[0] if self.waiting.offsets else None
+        return None if self.waiting is None else self.waiting[0]
+
+    def take(
+        self, stream: SideStream, columns: FrameColumns, events: list[Event]
+    ) -> tuple[FrameColumns, Sequence[Event]]:
+        """Open what is sealed among frames and events that were read together; the last frame may not be whole.
+
+        Gives the frames that stay as they are, and all events, what was told inside of boxes in its place among them.
+        """
+        if stream.reader is None or stream.reader.mechanism != "CURVE":
+            return columns, events
+        rows = columns.rows() if self.waiting is None else [self.waiting, *columns.rows()]
+        self.waiting = None
+        closed, told, done = FrameColumns(), list[Event](), 0
+        for event in events:
+            if isinstance(event, Command) and event.fields.get("name") in BOXES:
+                in_front = bisect_left(rows, event.start, done, key=_offset_of)
+                told += self._open(stream, rows[done:in_front], closed)
+                done = in_front
+                event = self._open_step(stream, event)
+            told.append(event)
+        told += self._open(stream, rows[done:], closed)
+        return closed, sorted(told, key=_start_of)
 
     # -- the handshake -----------------------------------------------------------------------------------------------
 
-    def open_command(self, stream: SideStream, event: Command) -> Command:
+    def _open_step(self, stream: SideStream, event: Command) -> Command:
         """A command with what its box holds, where it has one that opens; else as it was."""
         name = str(event.fields.get("name"))
         octets = stream.octets(event.start, event.stop)
         header = 9 if octets[0] & LONG else 2
         body = octets[header:]
         if not self._is_sealed(stream, event, body):
+            return event
+        self._steps[name] += 1
+        if self._steps[name] > TRIES:
             return event
         if name == "HELLO":
             self.session.meet(event.fields["client_key"])
@@ -112,36 +142,26 @@ class Unsealing:
 
     # -- MESSAGEs ----------------------------------------------------------------------------------------------------
 
-    def take(self, stream: SideStream, columns: FrameColumns) -> FrameColumns:
-        """Open the MESSAGEs among `columns`, the last of which may not be whole, and tell what is inside.
-
-        Gives the frames that stay as they are.
-        """
-        frames = joined(self.waiting, columns) if self.waiting.offsets else columns
-        self.waiting = NO_FRAMES
-        if not frames.offsets or stream.reader is None or stream.reader.regime.mechanism != "CURVE":
-            return frames
-        self.session.finish_handshake(stream.side)
-        if not self.session.may_open_messages_of(stream.side):
-            self._reader(stream).lose()
-            self.assembly.uncertain_start = True
-            return frames
-        whole = len(frames.offsets)
-        reaches_on = frames.bodies[-1] + frames.sizes[-1] > stream.end
-        if reaches_on and frames.flags[-1] & ENCRYPTED and frames.sizes[-1] <= self._limit(stream):
-            whole -= 1
-            self.waiting = behind(frames, whole)
-        return self._open(stream, frames.rows()[:whole])
-
     @staticmethod
     def _limit(stream: SideStream) -> int:
         """Octets of the largest MESSAGE that is opened."""
         return max(LARGEST_BOX, stream.dialogue.options.body_limit)
 
-    def _open(self, stream: SideStream, rows: list[Row]) -> FrameColumns:
-        data, base = stream.reading, stream.kept_base
-        reader, limit = self._reader(stream), self._limit(stream)
-        closed, stretch = FrameColumns(), list[tuple[int, int, int]]()
+    def _open(self, stream: SideStream, rows: list[Row], closed: FrameColumns) -> list[Event]:
+        """Open the MESSAGEs among `rows` and tell what is inside: the events. The frames that stay as they are go to
+        `closed`; the last may have to wait."""
+        if not rows:
+            return []
+        session = self.session
+        session.finish_handshake(stream.side)
+        if not session.may_open_messages_of(stream.side):
+            for row in rows:
+                closed.append(*row)
+            self._reader(stream).lose()
+            self.assembly.uncertain_start = True
+            return []
+        data, base, limit = stream.reading, stream.kept_base, self._limit(stream)
+        stretch = list[tuple[int, int, int]]()
         stretches: list[tuple[list[tuple[int, int, int]], Row | None]] = []
         """MESSAGEs that opened, and the frame behind them that did not."""
         parts: list[bytes] = []
@@ -150,8 +170,11 @@ class Unsealing:
             offset, body, size, flags = row
             start = body - base
             content = None
+            if flags & ENCRYPTED and body + size > stream.end and size <= limit:
+                self.waiting = row
+                break
             if flags & ENCRYPTED and SMALLEST_MESSAGE <= size <= limit and 0 <= start <= len(data) - size:
-                content = self.session.open_message(stream.side, data[start : start + size])
+                content = session.open_message(stream.side, data[start : start + size])
             if content is not None:
                 parts += data[done : start + HEAD_OF_MESSAGE], content
                 done = start + size
@@ -163,23 +186,23 @@ class Unsealing:
         stretches.append((stretch, None))
         if parts:
             data = stream.reading = b"".join((*parts, data[done:]))
+        events: list[Event] = []
         for opened, row_behind in stretches:
-            self.opened += len(opened)
-            reader.read_messages(data, base, opened)
-            self._tell(stream, reader)
+            if opened:
+                self.opened += len(opened)
+                events += self._read(stream, data, opened)
             if row_behind is not None:
                 self._fail(stream, row_behind)
-        return closed
+        return events
 
-    def _tell(self, stream: SideStream, reader: OpenedReader) -> None:
-        """Hand on what was read inside of boxes."""
+    def _read(self, stream: SideStream, data: bytes, opened: list[tuple[int, int, int]]) -> list[Event]:
+        """Read what is inside of boxes that are open now: rows go to the assembly, events are given."""
+        reader = self._reader(stream)
+        reader.read_messages(data, stream.kept_base, opened)
         columns, events = reader.take()
-        for event in events:
-            stream.dialogue.take_event(stream, event)
         if columns.offsets:
             self.assembly.take(columns, self._context(stream, reader))
-        if reader.repeats:
-            stream.dialogue.count_repeats(stream, reader, self.repeats)
+        return events
 
     def _fail(self, stream: SideStream, row: Row) -> None:
         """A frame stays as it was."""
@@ -202,17 +225,20 @@ class Unsealing:
         Gives the frame that waited: it will never be whole.
         """
         self.lose(stream, ordinal)
-        waiting, self.waiting = self.waiting, NO_FRAMES
-        return waiting
+        if self.waiting is None:
+            return NO_FRAMES
+        frames = FrameColumns()
+        frames.append(*self.waiting)
+        self.waiting = None
+        return frames
 
     def lose(self, stream: SideStream, ordinal: int) -> None:
         """What was inside of boxes has a gap."""
-        if self.reader is None:
-            return
-        self.reader.lose()
-        if self.assembly.open_frames:
-            context = self._context(stream, self.reader)
-            self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
+        if self.reader is not None:
+            self.reader.lose()
+            if self.assembly.open_frames:
+                context = self._context(stream, self.reader)
+                self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
         self.assembly.uncertain_start = True
 
     def give_way(self, stream: SideStream, data: bytes) -> None:
@@ -224,7 +250,17 @@ class Unsealing:
     def _reader(self, stream: SideStream) -> OpenedReader:
         if self.reader is None:
             self.reader = OpenedReader(stream.dialogue.version)
+            if self.assembly.uncertain_start or stream.reader is None or stream.reader.role is None:
+                self.reader.lose()  # there may have been MESSAGEs in front
         return self.reader
 
     def _context(self, stream: SideStream, reader: OpenedReader) -> Context:
         return replace(stream.context(stream.reading), regimes=reader.regimes, doubtful=None)
+
+
+def _offset_of(row: Row) -> int:
+    return row[0]
+
+
+def _start_of(event: Event) -> int:
+    return event.start
