@@ -154,6 +154,13 @@ def with_a_large_box_that_does_not_open_inside_a_message() -> Case:
     return Case(spoken(steps, cuts=range(0, 400, 10)), peers.lines("SHARED"), "CURVE-20", Options(body_limit=100))
 
 
+def with_more_to_say_of_a_box_that_does_not_open() -> Case:
+    """It is the first in a message frame, too, which is known before it is whole."""
+    peers = CurvePeers()
+    steps = [*peers.handshake(), (CLIENT, garbled(sealed(peers.message(CLIENT, bytes(100)))))]
+    return Case(spoken(steps, cuts=range(0, 400, 30)), peers.lines("SHARED"), "CURVE-10")
+
+
 def with_the_same_said_inside_and_outside() -> Case:
     """Empty commands inside and outside of boxes: more of both together than are told one by one."""
     peers = CurvePeers()
@@ -207,6 +214,7 @@ CASES = [
     with_a_message_larger_than_what_is_waited_for,
     with_bodies_as_large_as_wanted_in_two_frames,
     with_a_large_box_that_does_not_open_inside_a_message,
+    with_more_to_say_of_a_box_that_does_not_open,
     with_the_same_said_inside_and_outside,
     with_the_same_said_very_often_inside,
     with_a_message_in_front_of_its_socket_type,

@@ -222,6 +222,8 @@ class SideStream:
                 self.held.append((event, {}))
             else:
                 self.dialogue.take_event(self, event)
+        if self.unsealing is not None:
+            self.unsealing.tell_notes(self)
         if columns.offsets or self.assembly.open_frames:
             self.assembly.take(columns, self.context(self.reading))
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.assembly import Assembly, Context
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.session import LAST_STEPS, TRIES, Session
@@ -60,6 +61,8 @@ class Unsealing:
         self.opened = 0
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
+        self._notes: list[tuple[Finding, Arrival]] = []
+        """What is to be said about boxes that stay closed."""
         self._steps: Counter[str] = Counter()
         """How often a step of the handshake was looked at, by its name."""
 
@@ -89,6 +92,12 @@ class Unsealing:
             told.append(event)
         told += self._open(stream, rows[done:], closed)
         return closed, sorted(told, key=_start_of)
+
+    def tell_notes(self, stream: SideStream) -> None:
+        """Say what is to be said about boxes that stay closed, once the events of their frames were told."""
+        notes, self._notes = self._notes, []
+        for finding, arrival in notes:
+            stream.dialogue.note(stream.side, finding, arrival)
 
     # -- the handshake -----------------------------------------------------------------------------------------------
 
@@ -216,7 +225,7 @@ class Unsealing:
         elif size >= SMALLEST_MESSAGE:
             let_go = too_large or body < stream.kept_base
             finding = Finding("CURVE-25" if let_go else "CURVE-20", offset, body + size - offset)
-            stream.dialogue.note(stream.side, finding, arrival)
+            self._notes.append((finding, arrival))
         self.lose(stream, arrival.ordinal)
 
     def let_go(self, stream: SideStream, ordinal: int) -> FrameColumns:
