@@ -103,9 +103,9 @@ class Dialogue:
             deliver(self.connection.tcp, view, take)
 
     def _has_no_boxes(self) -> bool:
-        """Whether a side has said that the mechanism is another than CURVE."""
-        mechanisms = {stream.reader.mechanism for stream in self.streams if stream.reader is not None}
-        return self.version in ("1.0", "2.0") or not mechanisms <= {None, "CURVE"}
+        """Whether a side has shown that the mechanism is another than CURVE."""
+        readers = [stream.reader for stream in self.streams if stream.reader is not None]
+        return self.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
     def finish(self) -> None:
         """Nothing more will come: tell what is left, and the connection itself."""

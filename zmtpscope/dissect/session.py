@@ -12,11 +12,14 @@ from typing import NamedTuple
 from zmtpscope.curve_crypto import open_box, shared_key
 from zmtpscope.curve_keys import ConnectionSecrets, Keys
 from zmtpscope.zmtp.mechanisms.curve import (
+    BOX_OF_MESSAGE,
     BOXES,
     COOKIE_AT,
     COOKIE_PREFIX,
+    CURVE,
     KEY_SIZE,
     MESSAGE_PREFIX,
+    NONCE_OF_MESSAGE,
     VOUCH_PREFIX,
     VOUCH_SIZE,
 )
@@ -27,15 +30,12 @@ TRIES = 3
 MOST_KEYS = 1000
 """Shared keys of other connections, and keys of servers, that are tried on a box."""
 
-TRIED_OCTETS = 64 << 20
+TRIED_OCTETS = 8 << 20
 """About so many octets are authenticated in vain for one MESSAGE of a connection that is not known: on large ones fewer
 keys are tried."""
 
 ALWAYS_TRIED = 16
 """So many keys are tried however large the MESSAGE."""
-
-NONCE_OF_MESSAGE = slice(8, 16)
-BOX_OF_MESSAGE = 16
 
 
 class _ServerPair(NamedTuple):
@@ -47,16 +47,19 @@ class _ServerPair(NamedTuple):
     said: bool
     """The key files name this connection for it."""
 
+    def __repr__(self) -> str:
+        return "_ServerPair(***)"
+
 
 ROLES = ("client", "server")
-LAST_STEPS = {"INITIATE": "client", "READY": "server"}
+LAST_STEPS = {layout.name: layout.sender for layout in CURVE.layouts if layout.last}
 """The last step of the handshake that each role takes."""
 
 
 class Session:
     """What is known about the keys of one connection.
 
-    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `closed`: no
+    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `hopeless`: no
     more MESSAGEs will open, for want of a key.
 
     Once `settled`, nothing here changes any more that matters to what is told of either side.
@@ -66,7 +69,7 @@ class Session:
         self.keys = keys
         self.key: bytes | None = None
         self.server: bytes | None = None
-        self.closed = False
+        self.hopeless = False
         self.unfit = False
         """The key files name this connection, and nothing that they say of it opens a box."""
         self.unfit_told = False
@@ -86,13 +89,17 @@ class Session:
         """The cookie in the INITIATE."""
         self._pair: _ServerPair | None = None
         self._tried = [0, 0]
+        self._newest: tuple[bytes, bytes] | None = None
+        """The newest line among those that were tried without knowing the connection ..."""
+        self._tried_before: tuple[bytes, bytes] | None = None
+        """... and before the key files said more."""
         self._met_box_of_k = False
         self._generation = keys.generation
 
     @property
     def settled(self) -> bool:
         """Whether what one side sends from now on has no influence any more on what is told of the other."""
-        return self.key is not None or (self.closed and not self._shaking)
+        return self.key is not None or (self.hopeless and not self._shaking)
 
     def role(self, side: int) -> str | None:
         """The role of a side in the handshake, "client" or "server", once that of any side is known."""
@@ -109,8 +116,9 @@ class Session:
         if self._generation != self.keys.generation:
             self._generation = self.keys.generation
             if self.key is None:
-                self.closed = self.unfit = False
+                self.hopeless = self.unfit = False
                 self._tried = [0, 0]
+                self._tried_before = self._newest
                 self._find_secrets()
 
     def meet(self, client_transient: bytes) -> None:
@@ -123,7 +131,7 @@ class Session:
     def _find_secrets(self) -> None:
         if self._client_transient is not None:
             self._secrets = self.keys.secrets_for(self._client_transient)
-            self.closed = self._secrets is None
+            self.hopeless = self._secrets is None
 
     # -- boxes -------------------------------------------------------------------------------------------------------
 
@@ -134,7 +142,7 @@ class Session:
         self._shaking.discard(LAST_STEPS.get(name, ""))
         if name in ("HELLO", "WELCOME"):
             content = self._open_with_server(name, nonce, sealed)
-            if name == "HELLO" and content is None and self.closed:
+            if name == "HELLO" and content is None and self.hopeless:
                 self._shaking.clear()
             return content
         if name == "INITIATE":
@@ -184,7 +192,8 @@ class Session:
                 self.assign(side, each)
                 return content
         self._tried[side] += 1
-        if min(self._tried) >= TRIES if self._client_transient is None else not self._shaking:
+        # k opens both directions, so one of them is proof enough
+        if max(self._tried) >= TRIES if self._client_transient is None else not self._shaking:
             self.give_up()
         return None
 
@@ -194,12 +203,12 @@ class Session:
 
     def may_open_messages_of(self, side: int) -> bool:
         """Whether it makes sense to look at MESSAGEs of a side at all."""
-        return self.key is not None or (not self.closed and self._tried[side] < TRIES)
+        return self.key is not None or (not self.hopeless and self._tried[side] < TRIES)
 
     def give_up(self) -> None:
         """No key that is known opens what follows."""
         if not self.settled:
-            self.closed = True
+            self.hopeless = True
             opened = self._pair is not None and self._pair.said
             self.unfit = self._secrets is not None and self._met_box_of_k and not opened
 
@@ -244,14 +253,22 @@ class Session:
         elif self.settled:
             return
         elif self._client_transient is None:
-            for _, key in self.keys.shared_keys(max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size))):
-                yield key
+            yield from self._keys_of_others(size)
         elif self._secrets is not None:
             yield from self._secrets.shared
             for public, secret in self._transient_pairs():
                 made = shared_key(public, secret)
                 if made is not None:
                     yield made
+
+    def _keys_of_others(self, size: int) -> Iterator[bytes]:
+        """k of every connection that the key files name, the newest first, as far as they were not tried before."""
+        lines = self.keys.shared_keys(max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size)))
+        for line in lines:
+            if line == self._tried_before:
+                break
+            yield line[1]
+        self._newest = lines[0] if lines else None
 
     def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:
         """(C', s') and (S', c'), either of which makes k."""

@@ -266,17 +266,22 @@ class SideStream:
 
     def _kept_message(self) -> int | None:
         """Stream offset of the message under way whose bodies are kept; None where there is none."""
-        options = self.dialogue.options
-        begin = self.assembly.open_offset
-        if self.unsealing is not None and (inside := self.unsealing.assembly.open_offset) is not None:
-            begin = inside if begin is None else min(begin, inside)
+        begin = self._kept_from(self.assembly, self.end)
+        if self.unsealing is None:
+            return begin
+        waits_from = self.unsealing.waits_from
+        # what waits may prove no part of what is under way inside
+        inside = self._kept_from(self.unsealing.assembly, self.end if waits_from is None else waits_from)
+        return begin if inside is None else inside if begin is None else min(begin, inside)
+
+    def _kept_from(self, assembly: Assembly, end: int) -> int | None:
+        """Where the message under way begins, which ends at `end` so far, if its bodies are kept."""
+        options, begin = self.dialogue.options, assembly.open_offset
         if begin is None or not options.records or options.bodies == "none":
             return None
-        waits_from = None if self.unsealing is None else self.unsealing.waits_from
-        under_way = (self.end if waits_from is None else waits_from) - begin  # what waits may prove no part of it
         others = self.dialogue.sink.held_octets - self.held_octets
-        limit = options.body_limit + HEADERS * self._open_frames()
-        return begin if under_way <= limit and self.end - begin + others <= ALL_HELD else None
+        small = end - begin <= options.body_limit + HEADERS * assembly.open_frames
+        return begin if small and self.end - begin + others <= ALL_HELD else None
 
     def _open_frames(self) -> int:
         inside = 0 if self.unsealing is None else self.unsealing.assembly.open_frames

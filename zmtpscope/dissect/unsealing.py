@@ -23,9 +23,10 @@ from zmtpscope.zmtp.framing import LONG
 from zmtpscope.zmtp.mechanisms.curve import (
     AUTHENTICATOR_SIZE,
     BOXES,
+    CONTENT_OF_MESSAGE,
     COOKIE_AT,
     CURVE,
-    HEAD_OF_MESSAGE,
+    KEY_SIZE,
     SMALLEST_INITIATE,
     SMALLEST_MESSAGE,
     WELCOME_SIZE,
@@ -145,7 +146,7 @@ class Unsealing:
         if self.session.cookie is not None and body[COOKIE_AT] != self.session.cookie:
             findings.append(Finding("CURVE-14", start + COOKIE_AT.start, COOKIE_AT.stop - COOKIE_AT.start))
         if content is not None and self.session.vouch_is_wrong(content):
-            vouch = BOXES["INITIATE"].start + AUTHENTICATOR_SIZE + 32
+            vouch = BOXES["INITIATE"].start + AUTHENTICATOR_SIZE + KEY_SIZE
             findings.append(Finding("CURVE-13", start + vouch, SMALLEST_INITIATE - vouch))
         return event._replace(findings=tuple(findings))
 
@@ -185,7 +186,7 @@ class Unsealing:
             if flags & ENCRYPTED and SMALLEST_MESSAGE <= size <= limit and 0 <= start <= len(data) - size:
                 content = session.open_message(stream.side, data[start : start + size])
             if content is not None:
-                parts += data[done : start + HEAD_OF_MESSAGE], content
+                parts += data[done : start + CONTENT_OF_MESSAGE], content
                 done = start + size
                 stretch.append((offset, body, size))
             else:
@@ -264,7 +265,8 @@ class Unsealing:
         return self.reader
 
     def _context(self, stream: SideStream, reader: OpenedReader) -> Context:
-        return replace(stream.context(stream.reading), regimes=reader.regimes, doubtful=None)
+        # what opened is what the peer sealed, however the frame was found
+        return replace(stream.context(stream.reading), regimes=reader.regimes, doubtful=None, confidence="proven")
 
 
 def _offset_of(row: Row) -> int:

@@ -58,7 +58,7 @@ class OpenedReader(UnitReader):
     def read_messages(self, data: bytes | bytearray, base: int, rows: Iterable[tuple[int, int, int]]) -> None:
         """Read MESSAGEs by (offset, body, size) of their frames, all in `data`, whose first octet has the stream offset
         `base`."""
-        frames, head = self.frames, curve.HEAD_OF_MESSAGE
+        frames, head = self.frames, curve.CONTENT_OF_MESSAGE
         for offset, body, size in rows:
             flags = data[body + head - base]
             if flags <= curve.MORE and self._plain:

@@ -134,6 +134,13 @@ class SideReader(UnitReader):
         return self.position + GREETING_3_SIZE if fixed else None
 
     @property
+    def has_no_boxes(self) -> bool:
+        """The side has shown that its mechanism is another than CURVE."""
+        if self.mechanism is None:
+            return not (self._undecided or self.regime.greets)
+        return self.mechanism != "CURVE"
+
+    @property
     def handshake_done(self) -> bool:
         """The side has sent its own last handshake command."""
         return self._conduct.done

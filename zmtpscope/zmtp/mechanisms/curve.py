@@ -33,8 +33,8 @@ KEY_SIZE = 32
 AUTHENTICATOR_SIZE = 16
 """So many octets longer than what it holds is a box."""
 
-HEAD_OF_MESSAGE = SMALLEST_MESSAGE - 1
-"""Octets of a MESSAGE in front of what its box holds: name, nonce, authenticator."""
+NONCE_OF_MESSAGE, BOX_OF_MESSAGE, CONTENT_OF_MESSAGE = slice(8, 16), 16, 32
+"""Where in the body of a MESSAGE its nonce stands, its box begins, and, behind the authenticator, what that holds."""
 
 MORE, COMMAND = 0x01, 0x02
 """Flags inside the box of a MESSAGE; libzmq marks commands like that (D3)."""
@@ -289,7 +289,8 @@ CURVE = Mechanism(
     ),
     steps={"client": ("HELLO", "INITIATE"), "server": ("WELCOME", "READY")},
     seals=True,
-    nonce_at={"HELLO": 112, "INITIATE": 105, "READY": 6, "MESSAGE": 8},
+    nonce_at={name: BOXES[name].nonce.start for name in ("HELLO", "INITIATE", "READY")}
+    | {"MESSAGE": NONCE_OF_MESSAGE.start},
     clear_traffic="CURVE-09",
     error_of_client="CURVE-16",
 )
