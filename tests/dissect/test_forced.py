@@ -27,6 +27,23 @@ def test_traffic_without_a_start_is_read_from_its_first_octet() -> None:
     assert found[-1]["confidence"] == "likely"
 
 
+def test_traffic_that_begins_inside_a_frame_is_read_from_the_next_one_on() -> None:
+    talk = Conversation(syn=False)
+    talk.send(0, b"the end of a body" + 20 * message(b"body", b"of two frames"))
+    talk.send(0, 20 * message(b"body", b"of two frames"))
+    found = read_as(talk, DecodeAs("tcp.port", 5555, "3.1", "NULL"))
+    assert messages(found) == 40 * [[b"body", b"of two frames"]]
+    assert (found[-1]["version"], found[-1]["undissected_bytes"]) == ("3.1", 17)
+    assert not [record for record in found if record["record"] == "finding" and record["severity"] == "error"]
+
+
+def test_a_connection_that_was_captured_whole_says_so() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    assert read_as(talk, DecodeAs("tcp.port", 5555, "3.1"))[-1]["handshake"] == "complete"
+
+
 def test_a_rule_for_another_port_or_connection_changes_nothing() -> None:
     talk = Conversation(syn=False)
     talk.send(0, message(b"alone"))

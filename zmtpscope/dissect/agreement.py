@@ -238,10 +238,10 @@ class Agreement:
             if stream.mode is not Mode.NEGOTIATING:
                 continue
             if self.dialogue.connection.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
-                reader = SideReader(form, self.version)
+                stream.begin(SideReader(form, self.version), arrival.ordinal, "likely")
             else:
-                reader = SideReader.midstream(framing, offset=0, version=self.version, mechanism=rule.mechanism)
-            stream.begin(reader, arrival.ordinal, "likely")
+                stream.forced = rule
+                stream.search_from_the_start(arrival.ordinal, (framing,))
 
 
 def deliver(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView, take: Callable[[int, int | Hole], bool]) -> None:

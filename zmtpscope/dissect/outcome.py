@@ -61,14 +61,15 @@ def mechanism(readers: list[SideReader | None]) -> str | None:
 def handshake(dialogue: Dialogue) -> str:
     """complete, failed, incomplete or unseen."""
     decision = dialogue.agreement.decision
-    if decision is None:
+    from_start = any(tcp.begun for tcp in dialogue.connection.tcp)
+    if decision is None and not (from_start and dialogue.agreement.forced):
         return "unseen"
-    if SILENT_FORMS.issuperset(decision.forms) and not any(tcp.begun for tcp in dialogue.connection.tcp):
+    if decision is not None and SILENT_FORMS.issuperset(decision.forms) and not from_start:
         return "unseen"
     readers = [stream.reader for stream in dialogue.streams if stream.reader is not None]
     if any(reader.error_seen for reader in readers):
         return "failed"
-    if decision.outcome not in ("agreed", "1.0 frames"):
+    if decision is not None and decision.outcome not in ("agreed", "1.0 frames"):
         return "incomplete" if dialogue.connection.close_how == "open" else "failed"
     if len(readers) == 2 and all(reader.handshake_done for reader in readers):
         return "complete"

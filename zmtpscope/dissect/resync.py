@@ -20,7 +20,8 @@ from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 WINDOW = 64 << 10
-"""Every octet in the first 64 KiB may begin a frame; behind them only the first octet of a segment."""
+"""Every octet in the first 64 KiB may begin a frame; behind them only the first octet of a segment, and the header of a
+sealed MESSAGE."""
 RETAINED = 1 << 20
 """A trial that needs more octets than these in front of what was captured last is given up."""
 ENOUGH = 12
@@ -44,6 +45,9 @@ GREETING_REST = re.compile(
 )
 """What may be left of a 3.x greeting whose first octets were lost: at least a letter of the mechanism, all behind it,
 and the command that follows. Without looking it would pass for frames: `01 4E` begins one of 78 octets."""
+
+SEALED_HEADERS = (9, 2)
+"""Octets of a frame header in front of a MESSAGE."""
 
 FOR_COMMAND = 8
 FOR_BODY = 1
@@ -116,15 +120,18 @@ class FrameSearch:
         self.boundaries: list[int] = []
         """Where frames of trials end: a heap, which may still name trials that have been given up."""
         self.starts: deque[int] = deque([offset])
-        """Segment starts behind the window, not looked at yet (the window needs no list)."""
+        """Where to look behind the window, in order (the window needs no list)."""
 
     def feed(self, octets: bytes) -> Found | None:
         """Take the octets of the next segment; where frames begin, once that is likely enough."""
         end = self.base + len(self.data)
+        self.at = min(self.at, end)  # where nothing was to be looked at before, something is now
         if end >= self.limit:
             self.starts.append(end)
         self.edges.add(end)
         self.data += octets
+        if self.framing is Framing.V2 and end + len(octets) > self.limit:
+            self._look_for_sealed(end)
         self.edges.add(end + len(octets))
         if not self.known and self.boundary is None and self.base == self.origin:
             self.boundary = self._behind_greeting()
@@ -135,6 +142,19 @@ class FrameSearch:
         if found is None:
             self._trim()
         return found
+
+    def _look_for_sealed(self, end: int) -> None:
+        """Look for a frame wherever a body begins with the name of MESSAGE, of what came from `end` on: it is long
+        enough to stand out from random octets, of which sealed traffic is made."""
+        place = self.data.find(MESSAGE_NAME, max(0, end - self.base - len(MESSAGE_NAME) + 1))
+        found = []
+        while place >= 0:
+            found += [self.base + place - header for header in SEALED_HEADERS if place >= header]
+            place = self.data.find(MESSAGE_NAME, place + len(MESSAGE_NAME))
+        found = [start for start in found if start >= self.limit]
+        if found:
+            self.starts = deque(sorted({*self.starts, *found}))
+            self.at = min(self.at, *found)  # its header may have come before its name
 
     @property
     def end(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
 from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context
 from zmtpscope.dissect.batch import Stream
+from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.events import Event, FrameColumns, Remark
@@ -48,6 +49,8 @@ class SideStream:
     reader: SideReader | None = None
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
     """What frames are searched for while nothing tells which."""
+    forced: DecodeAs | None = None
+    """What the user said of a side whose start was not captured."""
     pending_gap: tuple[Hole, int] | None = None
     """The hole (and its stream offset) behind which the search goes on; its record tells where it ended."""
     end = 0
@@ -441,7 +444,8 @@ class SideStream:
         """Look for a frame boundary from stream offset `offset` on, or wait for the one that is known."""
         self.mode = Mode.SEARCHING
         framings = self.framings if self.reader is None else (self.reader.regime.framing,)
-        known, sizes = self.reader is not None, frozenset(self.assembly.recent_sizes)
+        known = self.reader is not None or self.forced is not None
+        sizes = frozenset(self.assembly.recent_sizes)
         self.searches = [FrameSearch(framing, offset, known, sizes, boundary) for framing in framings]
 
     def _search(self, octets: bytes) -> bytes:
@@ -456,7 +460,8 @@ class SideStream:
                 result, search = min(found, key=_offset_of)
                 self._resume(result, search, arrival)
                 return search.octets_from(result.offset) + octets[stop - begin :]
-            if self.reader is None and all(search.exhausted() for search in self.searches):
+            unknown = self.reader is None and self.forced is None
+            if unknown and all(search.exhausted() for search in self.searches):
                 self._give_up_search(arrival)
                 self.mode = Mode.OPAQUE
                 return octets[stop - begin :]
@@ -467,6 +472,8 @@ class SideStream:
         """The octets that belong together end before a boundary was found: the last chance to find one."""
         for search in self.searches:
             found = search.conclude()
+            if found is None and self.forced is not None and search.base == search.origin:
+                found = Found(search.framing, search.origin)  # whoever forced it knows better
             if found is not None:
                 self._resume(found, search, arrival)
                 self._consume(search.octets_from(found.offset))
@@ -487,7 +494,11 @@ class SideStream:
         self.confidence = "likely"
         self.settled = max(self.settled, arrival.ordinal)
         self._tell_gap(arrival, found.offset)
-        if self.reader is None:
+        if self.forced is not None:
+            version, mechanism = self.forced.version, self.forced.mechanism
+            self.reader = SideReader.midstream(found.framing, offset=found.offset, version=version, mechanism=mechanism)
+            self.forced = None
+        elif self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
             self.dialogue.found_midstream(self, found.offset, arrival._replace(ordinal=self.settled))
         else:
