@@ -87,6 +87,8 @@ _CONNECTION = (
     Field("closed_by", "int", "Side that closed first"),
     Field("messages_0", "int", "Messages that side 0 sent"),
     Field("messages_1", "int", "Messages that side 1 sent"),
+    Field("sealed_0", "int", "How many of these stayed closed: each is a message, a part of one, or a command"),
+    Field("sealed_1", "int", "The same of side 1"),
     Field("bytes_0", "int", "Octets in the message frames of side 0, headers not counted", "octets"),
     Field("bytes_1", "int", "Octets in the message frames of side 1, headers not counted", "octets"),
     Field("gap_bytes", "int", "Octets that the capture lost, of both sides", "octets"),

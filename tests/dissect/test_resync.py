@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.dissect.talks import message
-from zmtpscope.dissect.resync import WINDOW, FrameSearch, Found
+from zmtpscope.dissect.resync import WINDOW, Found, FrameSearch
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 

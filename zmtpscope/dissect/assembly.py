@@ -45,6 +45,8 @@ class Context:
     settled: int
     """No row was decidable before the segment with this ordinal."""
     pieces: Pieces | None
+    seals: bool
+    """MESSAGEs may be among the frames."""
     messages: bool
     """Whether message rows are wanted at all (else they are only counted)."""
     frames: bool
@@ -70,6 +72,8 @@ class Assembly:
     message_count = 0
     last_message = 0
     """Stream offset of the last message."""
+    sealed = 0
+    """How many of the messages are MESSAGEs that stayed closed."""
     frame_count = 0
     body_octets = 0
 
@@ -184,6 +188,8 @@ class Assembly:
         self.message_count += len(last)
         self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]
         self.frame_count += count
+        if context.seals:
+            self.sealed += int(np.count_nonzero(as_array(frames.flags)[last] & ENCRYPTED))
         # all but the last body have gone by; that one may be announced and not there, and of any size
         self.body_octets += int(np.add.reduce(as_array(frames.sizes)[: count - 1]))
         self.body_octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])

@@ -48,6 +48,7 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         **{f"socket_type_{side}": stream.socket_type for side, stream in enumerate(streams)},
         **{f"identity_{side}": stream.identity for side, stream in enumerate(streams)},
         **{f"messages_{stream.side}": stream.message_count for stream in streams},
+        **{f"sealed_{stream.side}": stream.assembly.sealed for stream in streams},
         **{f"bytes_{stream.side}": stream.body_octets for stream in streams},
     }
 
@@ -93,6 +94,7 @@ def count(dialogue: Dialogue) -> None:
     for stream, tcp in zip(dialogue.streams, dialogue.connection.tcp, strict=True):
         count_word(summary.socket_types, stream.socket_type or "unknown")
         summary.messages += stream.message_count
+        summary.sealed += stream.assembly.sealed
         summary.frames += stream.frame_count
         summary.body_octets += stream.body_octets
         summary.opened_boxes += 0 if stream.unsealing is None else stream.unsealing.opened

@@ -171,6 +171,11 @@ class FrameSearch:
             return Found(self.framing, trial.start)
         return None
 
+    def first_octets(self) -> Found | None:
+        """The very start, once the window was looked at in vain, if a frame may begin there."""
+        header = self._header(0) if self.base == self.origin and self.end >= self.limit else None
+        return Found(self.framing, self.origin) if header is not None and header[0] else None
+
     def exhausted(self) -> bool:
         """No trial is under way and every octet of the window was looked at."""
         return not self.trials and self.at >= self.limit

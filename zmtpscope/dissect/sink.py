@@ -64,6 +64,8 @@ class Summary:
     closes: Counter[str] = field(default_factory=Counter)
     commands: Counter[str] = field(default_factory=Counter)
     messages: int = 0
+    sealed: int = 0
+    """Messages that are MESSAGEs which stayed closed."""
     frames: int = 0
     body_octets: int = 0
     curve_connections: int = 0

@@ -13,6 +13,7 @@ from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
+from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import Event, FrameColumns, Remark
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
@@ -318,6 +319,7 @@ class SideStream:
             doubtful=reader.unreliable_from,
             settled=self.settled,
             pieces=self.arrivals.pieces() if self.dialogue.options.details else None,
+            seals=seals(reader.regime),
             messages=self.dialogue.wants_messages(self),
             frames=self.dialogue.options.frames,
         )
@@ -455,6 +457,8 @@ class SideStream:
             piece = octets[start - begin : stop - begin]
             start = stop
             results = [(search.feed(piece), search) for search in self.searches]
+            if self.forced is not None:
+                results = [(result or search.first_octets(), search) for result, search in results]
             found = [(result, search) for result, search in results if result is not None]
             if found:
                 result, search = min(found, key=_offset_of)

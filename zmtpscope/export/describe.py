@@ -159,12 +159,20 @@ def describe_connection(values: Values) -> str:
         words.append("start not captured")
     elif values["version"] is not None and values["handshake"] != "complete":
         words.append(f"handshake {values['handshake']}")
-    words.append(f"messages >{values['messages_0']} <{values['messages_1']}")
+    words.append(_told_and_sealed(values))
     if values["gap_bytes"]:
         words.append(f"{values['gap_bytes']} octets lost")
     if values["undissected_bytes"]:
         words.append(f"{values['undissected_bytes']} octets not understood")
     return ", ".join(words)
+
+
+def _told_and_sealed(values: Values) -> str:
+    """How much each side said; what is sealed may be messages, parts of messages or commands."""
+    sealed = values["sealed_0"], values["sealed_1"]
+    told = values["messages_0"] - sealed[0], values["messages_1"] - sealed[1]
+    words = [f"messages >{told[0]} <{told[1]}"] if any(told) or not any(sealed) else []
+    return ", ".join([*words, f"sealed frames >{sealed[0]} <{sealed[1]}"] if any(sealed) else words)
 
 
 DESCRIBE: dict[str, Callable[[Values], str]] = {

@@ -48,7 +48,8 @@ def summary_lines(
         yield _line("handshakes", _counted(summary.handshakes) + where)
         yield _line("ended by", _counted({ENDS.get(how, how): count for how, count in summary.closes.items()}))
         yield _line("commands", _counted(summary.commands))
-        yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets)")
+        sealed = f", {summary.sealed} of them sealed frames" if summary.sealed else ""
+        yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets{sealed})")
     if summary.curve_connections:
         connections = f"{summary.opened_connections} of {summary.curve_connections} connections with CURVE"
         yield _line("decrypted", f"{connections}, {summary.opened_boxes} MESSAGEs")
