@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import platform
 import shutil
 import signal
 import socket
@@ -571,6 +572,9 @@ def test_the_library_is_compiled_once_into_a_folder_of_the_user(
     monkeypatch.setenv("CC", "cc -g")
     KeyRecording(["true"], key_log)
     assert len(list(folder.iterdir())) == 2
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.31"))
+    KeyRecording(["true"], key_log)
+    assert len(list(folder.iterdir())) == 3
 
 
 def test_a_cache_that_others_write_to_is_refused(
@@ -585,13 +589,51 @@ def test_a_cache_that_others_write_to_is_refused(
             each.chmod(mode)
             said = refused(key_log)
             assert said.startswith(f"{each}: others than you may write there")
-            assert f"chmod go-w {each}" in said
+            assert f"chmod go-w {each} and delete what is in {folder}," in said
         each.chmod(0o700)
     folder.chmod(0o1777)
     assert "others than you may write there" in refused(key_log)
     folder.chmod(0o700)
     cache.chmod(0o1777)  # as /tmp: nobody else can rename what is the user's
     KeyRecording(["true"], key_log)
+
+
+def of_another_user(library: pathlib.Path) -> None:
+    library.write_text("planted")
+    os.chown(library, NOBODY, NOBODY)
+
+
+def open_to_others(library: pathlib.Path) -> None:
+    library.write_text("planted")
+    library.chmod(0o720)
+
+
+def a_link(library: pathlib.Path) -> None:
+    planted = library.with_name("planted")
+    planted.write_text("planted")
+    library.symlink_to(planted)
+
+
+@pytest.mark.parametrize("plant", [pytest.param(of_another_user, marks=needs_root), open_to_others, a_link])
+def test_a_library_that_others_may_have_put_there_is_made_anew(
+    key_log: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pathlib.Path], None],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    KeyRecording(["true"], key_log)
+    (library,) = (tmp_path / "cache" / "zmtpscope").iterdir()
+    library.unlink()
+    plant(library)
+    KeyRecording(["true"], key_log)
+    status = library.lstat()
+    assert (status.st_mode, status.st_uid) == (stat.S_IFREG | 0o700, os.geteuid())
+    assert library.read_bytes()[:4] == b"\x7fELF"
+
+    library.unlink()
+    library.mkdir()
+    assert refused(key_log).startswith(f"{library}: the compiled library cannot be put there: Is a directory; delete")
 
 
 @needs_root

@@ -173,15 +173,33 @@ def _library() -> Path:
         raise KeyRecordingError(f"the environment variable CC is no command: {error}") from None
     source = SOURCE.read_bytes()
     command = [*compiler, *COMPILER_OPTIONS]
-    made_of = "\0".join([platform.machine(), *command]).encode(errors="surrogateescape") + b"\0" + source
+    # a folder may be shared with systems of an older C library, where programs would not start with this one
+    made_for = [platform.machine(), *platform.libc_ver(), *command]
+    made_of = "\0".join(made_for).encode(errors="surrogateescape") + b"\0" + source
     library = folder / f"{LIBRARY}{hashlib.sha256(made_of).hexdigest()[:32]}.so"
-    if not library.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as building:
-            built = Path(building, library.name)
-            _compile([*command, "-o", str(built), "-x", "c", "-", "-ldl"], source)
-            built.chmod(0o700)
-            built.replace(library)
+    try:
+        if not _is_ours(library):
+            with tempfile.TemporaryDirectory(dir=folder) as building:
+                built = Path(building, library.name)
+                _compile([*command, "-o", str(built), "-x", "c", "-", "-ldl"], source)
+                built.chmod(0o700)
+                built.replace(library)
+    except OSError as error:
+        raise KeyRecordingError(
+            f"{library}: the compiled library cannot be put there: {error.strerror}; delete what is in the folder, "
+            "or set XDG_CACHE_HOME"
+        ) from None
     return library
+
+
+def _is_ours(library: Path) -> bool:
+    """Whether it is there and from nobody else: the folder may have been open to others once, and the name is known."""
+    try:
+        status = library.lstat()
+    except FileNotFoundError:
+        return False
+    written_by_others = status.st_mode & WRITTEN_BY_OTHERS
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not written_by_others
 
 
 def _cache_folder() -> Path:
@@ -193,7 +211,7 @@ def _cache_folder() -> Path:
         (cache / "zmtpscope").mkdir(mode=0o700, exist_ok=True)
         folder = (cache / "zmtpscope").resolve(strict=True)
         for each in (folder, *folder.parents):
-            _refuse_what_others_may_change(each, each.stat(), below=each != folder)
+            _refuse_what_others_may_change(each, each.stat(), folder)
     except RuntimeError:
         raise KeyRecordingError("there is no home folder to keep the compiled library in; set XDG_CACHE_HOME") from None
     except OSError as error:
@@ -205,16 +223,17 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _refuse_what_others_may_change(folder: Path, status: os.stat_result, *, below: bool) -> None:
-    """`below` is for the folders that the one for the library lies below: they may be root's, or sticky like /tmp."""
+def _refuse_what_others_may_change(each: Path, status: os.stat_result, folder: Path) -> None:
+    """`folder` is for the library; those that it lies below may be root's, or sticky like /tmp."""
+    below = each != folder
     if status.st_uid != os.geteuid() and not (below and status.st_uid == 0):
         raise KeyRecordingError(
-            f"{folder}: it belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
+            f"{each}: it belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
         )
     if status.st_mode & WRITTEN_BY_OTHERS and not (below and status.st_mode & stat.S_ISVTX):
         raise KeyRecordingError(
-            f"{folder}: others than you may write there and change the compiled library; "
-            f"chmod go-w {shlex.quote(str(folder))}, or set XDG_CACHE_HOME"
+            f"{each}: others than you may write there and change the compiled library; chmod go-w "
+            f"{shlex.quote(str(each))} and delete what is in {shlex.quote(str(folder))}, or set XDG_CACHE_HOME"
         )
 
 
