@@ -58,7 +58,6 @@ def _told(key_log: Path, connections: int) -> str:
         keys = f"the keys of {connections} connection{'' if connections == 1 else 's'}"
         return f"zmtpscope: {key_log}: {keys} recorded -> zmtpscope read --keys {quote(str(key_log))} CAPTURE"
     return (
-        f"zmtpscope: {key_log}: no keys were recorded -> did a CURVE connection get to READY? Then the cryptography is "
-        "inside the program or its libzmq (linked statically, symbols hidden, built with tweetnacl), or what it was "
-        "started through cleared the environment or is set-uid"
+        f"zmtpscope: {key_log}: no keys were recorded -> if the program made CURVE connections, it is one that cannot "
+        "be recorded (no shared libsodium, environment cleared, set-uid), or the file could not be written"
     )
