@@ -324,7 +324,7 @@ SODIUM = """
 #include <errno.h>
 typedef unsigned char octet;
 int crypto_box_open(octet *m, const octet *c, unsigned long long size, const octet *n, const octet *p, const octet *s)
-{ errno = 17; return c[0] ? -1 : 0; }
+{ for (int i = 0; i < size; i++) m[i] = c[i]; errno = 17; return c[0] ? -1 : 0; }
 int crypto_box_beforenm(octet *k, const octet *p, const octet *s)
 { for (int i = 0; i < 32; i++) k[i] = p[i] ^ s[i]; errno = 18; return 0; }
 int crypto_scalarmult_base(octet *p, const octet *s)
@@ -340,13 +340,25 @@ int beforenm(octet *k, const octet *p, const octet *s)
 { WAY int result = crypto_box_beforenm(k, p, s); return result; }
 """
 DRIVER = """
-import ctypes, json, os, sys
+import ctypes, json, os, resource, signal, sys
 library, steps = sys.argv[1], json.loads(sys.argv[2])
 user = ctypes.CDLL(library, use_errno=True)
 keys = {name: ctypes.create_string_buffer(bytes([ord(name)] * 32), 32) for name in "pqst"}
 for what, *step in steps:
     if what == "chmod":
         os.chmod(os.environ["ZMTPSCOPE_KEY_LOG"], 0o640)
+    elif what == "cut":
+        with open(os.environ["ZMTPSCOPE_KEY_LOG"], "a") as file:
+            file.write("CURVE_SHARED 00")
+    elif what == "limit":
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+        size = os.path.getsize(os.environ["ZMTPSCOPE_KEY_LOG"]) + int(step[0])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    elif what == "pending":
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGXFSZ])
+        signal.raise_signal(signal.SIGXFSZ)
+    elif what == "still-pending":
+        assert signal.sigpending() == {signal.SIGXFSZ}
     elif what == "beforenm":
         shared = ctypes.create_string_buffer(32)
         public, secret = (keys[name] for name in step)
@@ -357,7 +369,8 @@ for what, *step in steps:
         nonce, public, secret = step
         damaged = what == "damaged"
         nonce = nonce.encode().ljust(24, b"n")
-        assert user.open_box(bytes(9), bytes([damaged]) * 9, 9, nonce, keys[public], keys[secret]) == -damaged
+        message, box = ctypes.create_string_buffer(64), bytes([damaged]) + bytes(31) + b"q" * 32
+        assert user.open_box(message, box, 64, nonce, keys[public], keys[secret]) == -damaged
         assert ctypes.get_errno() == 17
 """
 
@@ -403,6 +416,9 @@ def test_a_client_is_known_by_its_welcome_and_a_server_by_its_initiate(key_log: 
     "unknown",
     [
         ["beforenm p s"],
+        ["open CurveZMQINITIATE p s", "beforenm q s"],
+        ["open WELCOME- p s", "beforenm p s"],
+        ["open CurveZMQINITIATE p s", "open VOUCH--- q s", "beforenm q s"],
         ["open WELCOME- p s", "beforenm q t"],
         ["open CurveZMQINITIATE p s", "beforenm p t"],
         ["damaged WELCOME- p s", "beforenm q s"],
@@ -436,7 +452,8 @@ def test_the_real_function_is_found_however_it_was_linked(key_log: pathlib.Path,
     preloaded = build("preloaded.so", SODIUM)
     not_linked = build("not-linked.so", USER.replace("WAY", "volatile"))
     jumping = build("jumping.so", USER.replace("WAY", ""), build("libsodium-of-a-test.so", SODIUM))
-    for library, others in ((not_linked, preloaded), (jumping, "")):
+    whole = build("whole.so", SODIUM + USER.replace("WAY", ""))
+    for library, others in ((not_linked, preloaded), (jumping, ""), (whole, "")):
         key_log.unlink(missing_ok=True)
         done = recorded(key_log, *python(DRIVER, library, steps(*CLIENT_STEPS)), LD_PRELOAD=others)
         assert (done.returncode, keys_in(key_log)) == (0, CLIENT_KEYS), done.stderr
@@ -445,6 +462,130 @@ def test_the_real_function_is_found_however_it_was_linked(key_log: pathlib.Path,
 def test_a_file_that_others_may_read_by_now_gets_no_more_keys(key_log: pathlib.Path, user: str) -> None:
     done = recorded(key_log, *python(DRIVER, user, steps("chmod", *CLIENT_STEPS)))
     assert (done.returncode, keys_in(key_log)) == (0, []), done.stderr
+
+
+@pytest.mark.parametrize("room", [0, 50])
+def test_a_limit_on_the_size_of_files_does_not_end_the_program(key_log: pathlib.Path, user: str, room: int) -> None:
+    done = recorded(key_log, *python(DRIVER, user, steps(f"limit {room}", *CLIENT_STEPS, *SERVER_STEPS)))
+    assert (done.returncode, "no keys were recorded" in done.stderr) == (0, True), done.stderr
+    done = recorded(key_log, *python(DRIVER, user, steps("pending", "limit 0", *CLIENT_STEPS, "still-pending")))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_line_that_was_cut_off_takes_no_other_with_it(key_log: pathlib.Path, user: str) -> None:
+    done = recorded(key_log, *python(DRIVER, user, steps("cut", *CLIENT_STEPS, *SERVER_STEPS)))
+    assert "the keys of 2 connections recorded" in done.stderr
+    assert [len(line) for line in key_log.read_text().splitlines()[1:]] == [15, 142, 142]
+
+
+# The loader: a call that waits for it while it is in a constructor that waits for the call would wait for ever
+
+OPENS_A_BOX = """
+#include <semaphore.h>
+#include <pthread.h>
+typedef unsigned char octet;
+int crypto_box_open(octet *, const octet *, unsigned long long, const octet *, const octet *, const octet *);
+static sem_t asked, done;
+static void *work(void *nothing)
+{
+    octet octets[99] = {0};
+    while (!sem_wait(&asked)) {
+        volatile int result = crypto_box_open(octets, octets, 64, octets, octets, octets);
+        sem_post(&done);
+    }
+    return nothing;
+}
+void start(void) { pthread_t thread; pthread_create(&thread, 0, work, 0); }
+void ask(void) { sem_post(&asked); sem_wait(&done); }
+"""
+ASKS = "void start(void), ask(void); __attribute__((constructor)) static void begin(void) { START ask(); }"
+LOADS = """
+import ctypes, os, sys
+worker, waiting = sys.argv[1:]
+if worker:
+    worker = ctypes.CDLL(worker)
+    worker.start()
+    worker.ask()
+ctypes.CDLL(waiting)
+print("loaded", flush=True)
+os._exit(0)  # the thread goes on
+"""
+
+
+def loaded(key_log: pathlib.Path, worker: str, waiting: str, **environment: str) -> str:
+    """What a program says that loads a library whose constructor waits for another thread."""
+    command = ["timeout", "-s", "KILL", "10", *python(LOADS, worker, waiting)]
+    return recorded(key_log, *command, **environment).stdout
+
+
+def test_a_plugin_that_waits_for_a_box_of_another_thread_while_it_is_loaded(
+    key_log: pathlib.Path, build: Callable[..., str]
+) -> None:
+    preloaded = build("preloaded.so", SODIUM)
+    waiting = build("starts-and-asks.so", OPENS_A_BOX + ASKS.replace("START", "start();"))
+    assert loaded(key_log, "", waiting, LD_PRELOAD=preloaded) == "loaded\n"
+
+
+def test_and_where_the_thread_uses_a_libsodium_that_was_loaded_later(
+    key_log: pathlib.Path, build: Callable[..., str]
+) -> None:
+    worker = build("opens-a-box.so", OPENS_A_BOX, build("libsodium-of-a-test.so", SODIUM))
+    waiting = build("asks.so", ASKS.replace("START", ""), worker)
+    assert loaded(key_log, worker, waiting) == "loaded\n"
+
+
+@pytest.mark.parametrize("then", ["unload", "keep"])
+def test_each_library_gets_its_own_libsodium(key_log: pathlib.Path, build: Callable[..., str], then: str) -> None:
+    """When unloaded, the second comes to lie where the first was, and its functions lie elsewhere in it."""
+    program = """
+import ctypes, _ctypes, sys
+for number, library in enumerate(sys.argv[2:]):
+    user = ctypes.CDLL(library)
+    assert user.open_box(bytes(64), bytes(64), 64, bytes(24), bytes(32), bytes(32)) == number
+    if sys.argv[1] == "unload":
+        _ctypes.dlclose(user._handle)
+"""
+    libraries = []
+    for number in (0, 1):
+        source = f'__asm__(".text; .skip {number * 256}");' + SODIUM.replace("? -1 : 0", f"? -1 : {number}")
+        sodium = build(f"sodium-{number}.so", source)
+        libraries.append(build(f"user-{number}.so", USER.replace("WAY", "volatile"), sodium))
+    done = recorded(key_log, *python(program, then, *libraries))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_thread_that_is_to_end_does_not_end_while_a_line_is_written(
+    key_log: pathlib.Path, build: Callable[..., str]
+) -> None:
+    source = """
+#include <pthread.h>
+#include <string.h>
+typedef unsigned char octet;
+int crypto_box_open(octet *, const octet *, unsigned long long, const octet *, const octet *, const octet *);
+int crypto_box_beforenm(octet *, const octet *, const octet *);
+static int returned;
+static void *work(void *nothing)
+{
+    octet octets[64] = {0}, nonce[24] = "CurveZMQINITIATE", key[32];
+    pthread_cancel(pthread_self());
+    crypto_box_open(octets, octets, 64, nonce, octets, octets);
+    crypto_box_beforenm(key, octets, octets);
+    returned = 1;
+    pthread_testcancel();
+    returned = 2;
+    return nothing;
+}
+int run(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    pthread_join(thread, 0);
+    return returned;
+}
+"""
+    library = build("cancelled.so", source, build("libsodium-of-a-test.so", SODIUM))
+    done = recorded(key_log, *python("import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).run())", library))
+    assert (done.returncode, keys_in(key_log)) == (1, [(bytes(32), bytes(32))]), done.stderr
 
 
 # The key log

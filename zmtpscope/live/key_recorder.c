@@ -2,9 +2,10 @@
 
    libzmq opens one box directly before it computes the key k that is shared by both sides, on the same thread and with
    the same secret: a client WELCOME (curve_client_tools.hpp, process_welcome), a server INITIATE and the vouch in it
-   (curve_server.cpp, process_initiate). The nonce names the box, so it tells the role; a client's C' belongs to the
-   secret it uses, a server is given C'. Keys made for other purposes are never written. No secret is kept: what
-   a thread remembers is an address to compare with. */
+   (curve_server.cpp, process_initiate). The nonce names the box, so it tells the role, and with the box comes the
+   transient public key of the other side: S' is in WELCOME, INITIATE is opened with C'. Only a key that is computed
+   from that public key is written. A client's own C' belongs to the secret it uses. No secret is kept: what a thread
+   remembers of one is its address. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,41 +13,82 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef unsigned char octet;
 typedef int box_open(octet *, const octet *, unsigned long long, const octet *, const octet *, const octet *);
 typedef int box_beforenm(octet *, const octet *, const octet *);
 typedef int scalarmult_base(octet *, const octet *);
+enum function { BOX_OPEN, BOX_BEFORENM, SCALARMULT_BASE, FUNCTIONS };
 
+static const char *const names[FUNCTIONS] = {"crypto_box_open", "crypto_box_beforenm", "crypto_scalarmult_base"};
 static char key_log[PATH_MAX];
+static void *there_from_the_start[FUNCTIONS];
 static __thread enum { OTHER, WELCOME, INITIATE } opened;
 static __thread const octet *opened_with;
+static __thread octet public_key_of_peer[32];
 
-/* Read before the program runs: it may change its environment, also while another thread reads it. */
+/* A loaded object. `unloaded` counts those that had gone by then. */
+struct object {
+    const void *address;
+    int place;
+    ElfW(Addr) base;
+    unsigned long long unloaded;
+    char path[PATH_MAX];
+};
+
+static __thread struct {
+    ElfW(Addr) caller;
+    unsigned long long unloaded;
+    void *function;
+} known[FUNCTIONS];
+
+/* The path is read before the program runs: it may change its environment, also while another thread reads it.
+   Objects that are there now never go. */
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("ZMTPSCOPE_KEY_LOG");
     if (path && strlen(path) < sizeof key_log)
         strcpy(key_log, path);
+    for (int i = 0; i < FUNCTIONS; i++)
+        there_from_the_start[i] = dlsym(RTLD_NEXT, names[i]);
+    dlerror(); /* what is not found is no error of the program */
 }
 
-static int copy_libsodium_path(struct dl_phdr_info *object, size_t size, void *path)
+static int is_in(const struct dl_phdr_info *object, const void *address)
 {
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && (ElfW(Addr))address - object->dlpi_addr - part->p_vaddr < part->p_memsz)
+            return 1;
+    }
+    return 0;
+}
+
+/* For dl_iterate_phdr: the object with the address, or without one that at the place; ourselves left out. */
+static int find(struct dl_phdr_info *each, size_t size, void *result)
+{
+    struct object *object = result;
     (void)size;
-    if (!strstr(object->dlpi_name, "libsodium") || strlen(object->dlpi_name) >= PATH_MAX)
+    if (is_in(each, names) || (object->address ? !is_in(each, object->address) : object->place-- > 0))
         return 0;
-    strcpy(path, object->dlpi_name);
+    object->base = each->dlpi_addr;
+    object->unloaded = each->dlpi_subs;
+    snprintf(object->path, sizeof object->path, "%s", each->dlpi_name);
     return 1;
 }
 
-/* The function in a loaded object or in what it is linked with. */
+/* The function in a loaded object or in what it is linked with. The program itself has no path; RTLD_NEXT saw it. */
 static void *function_in(const char *path, const char *name)
 {
-    void *object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    void *object = *path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     void *function = object ? dlsym(object, name) : NULL;
     if (object)
         dlclose(object);
@@ -54,21 +96,36 @@ static void *function_in(const char *path, const char *name)
 }
 
 /* What the caller would have called without us: what the whole program sees, then what the caller's own object is
-   linked with (RTLD_NEXT does not see what was loaded with RTLD_LOCAL). Where neither has it, the first libsodium that
-   is loaded: a jump at the end of a function leaves no trace of the object it is in. Looked up anew each time, since
-   objects come and go. */
-static void *original(const char *name, const void *caller)
+   linked with (RTLD_NEXT does not see what was loaded with RTLD_LOCAL). Where neither has it, the first object that has
+   it: a jump at the end of a function leaves no trace of the object it is in.
+   dlsym and dlopen wait while another thread is in a constructor of an object that it loads, and that may wait for us:
+   so they are called for what was loaded later only, and again only when something was unloaded, which may have been
+   the caller or the function. dl_iterate_phdr does not wait for constructors; within it nothing may be loaded. */
+static void *original(enum function which, const void *caller)
 {
-    int error = errno;
-    char path[PATH_MAX];
-    Dl_info object;
-    void *function = dlsym(RTLD_NEXT, name);
-    if (!function && dladdr(caller, &object))
-        function = function_in(object.dli_fname, name);
-    if (!function && dl_iterate_phdr(copy_libsodium_path, path))
-        function = function_in(path, name);
+    if (there_from_the_start[which])
+        return there_from_the_start[which];
+    struct object object = {.address = caller};
+    int error = errno, found = dl_iterate_phdr(find, &object);
+    if (found && known[which].function && known[which].caller == object.base
+        && known[which].unloaded == object.unloaded) {
+        errno = error;
+        return known[which].function;
+    }
+    known[which].caller = object.base;
+    known[which].unloaded = object.unloaded;
+    void *function = dlsym(RTLD_NEXT, names[which]);
+    if (!function && found)
+        function = function_in(object.path, names[which]);
+    for (int place = 0; !function; place++) {
+        object = (struct object){.place = place};
+        if (!dl_iterate_phdr(find, &object))
+            break;
+        function = function_in(object.path, names[which]);
+    }
+    dlerror();
     errno = error;
-    return function;
+    return known[which].function = function;
 }
 
 static char *put_key(char *end, const octet *key)
@@ -80,52 +137,77 @@ static char *put_key(char *end, const octet *key)
     return end;
 }
 
-/* One write for a line, so that threads and processes may share the file. What goes wrong is no concern of the program.
+/* Write without the signal that a limit on the size of files raises; one that was pending before stays. A plain file
+   raises no other. sigprocmask is for the calling thread on Linux, and unlike pthread_sigmask in every libc. */
+static void write_quietly(int file, const char *octets, size_t size)
+{
+    sigset_t limit, before, pending;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    sigprocmask(SIG_BLOCK, &limit, &before);
+    sigpending(&pending);
+    if (write(file, octets, size) < 0 && errno == EFBIG && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&limit, NULL, &(struct timespec){0});
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* One write for a line, so that threads and processes may share the file; it begins with a newline behind one that was
+   cut off by a full disk or a limit. What goes wrong is no concern of the program, and no thread is cancelled here.
    The file is never created here, and left alone when it is not, or no longer, readable by its owner only. */
 static void write_line(const octet *client_key, const octet *shared_key)
 {
     struct stat status;
-    char line[160], *end = put_key(stpcpy(line, "CURVE_SHARED "), client_key);
+    char last = '\n', line[160] = "\n", *begin = line + 1, *end = put_key(stpcpy(begin, "CURVE_SHARED "), client_key);
     *end++ = ' ';
     end = put_key(end, shared_key);
     *end++ = '\n';
-    int file = open(key_log, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int cancellation;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+    int file = open(key_log, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file >= 0 && !fstat(file, &status) && S_ISREG(status.st_mode) && !(status.st_mode & (S_IRWXG | S_IRWXO))
-        && status.st_uid == geteuid() && write(file, line, end - line) < 0) {
+        && status.st_uid == geteuid()) {
+        if (status.st_size && (pread(file, &last, 1, status.st_size - 1) != 1 || last != '\n'))
+            begin = line;
+        write_quietly(file, begin, end - begin);
     }
     if (file >= 0)
         close(file);
+    pthread_setcancelstate(cancellation, NULL);
     explicit_bzero(line, sizeof line);
 }
 
 int crypto_box_open(octet *message, const octet *box, unsigned long long size, const octet *nonce,
                     const octet *public_key, const octet *secret_key)
 {
-    box_open *open_box = original("crypto_box_open", __builtin_return_address(0));
+    box_open *open_box = original(BOX_OPEN, __builtin_return_address(0));
     int result = open_box ? open_box(message, box, size, nonce, public_key, secret_key) : -1;
     if (result == 0 && !memcmp(nonce, "VOUCH---", 8))
         return result; /* stands between INITIATE and the shared key */
     opened = OTHER;
     opened_with = secret_key;
-    if (result == 0 && !memcmp(nonce, "WELCOME-", 8))
+    if (result == 0 && !memcmp(nonce, "WELCOME-", 8) && size >= 64) {
         opened = WELCOME;
-    if (result == 0 && !memcmp(nonce, "CurveZMQINITIATE", 16))
+        memcpy(public_key_of_peer, message + 32, 32); /* behind the 32 octets of padding of this interface */
+    }
+    if (result == 0 && !memcmp(nonce, "CurveZMQINITIATE", 16)) {
         opened = INITIATE;
+        memcpy(public_key_of_peer, public_key, 32);
+    }
     return result;
 }
 
 int crypto_box_beforenm(octet *shared_key, const octet *public_key, const octet *secret_key)
 {
     const void *caller = __builtin_return_address(0);
-    box_beforenm *compute = original("crypto_box_beforenm", caller);
+    box_beforenm *compute = original(BOX_BEFORENM, caller);
     int result = compute ? compute(shared_key, public_key, secret_key) : -1, error = errno;
-    if (result == 0 && opened == INITIATE && opened_with == secret_key)
-        write_line(public_key, shared_key);
-    if (result == 0 && opened == WELCOME && opened_with == secret_key) {
-        scalarmult_base *public_of = original("crypto_scalarmult_base", caller);
-        octet client_key[32];
-        if (public_of && !public_of(client_key, secret_key))
-            write_line(client_key, shared_key);
+    if (result == 0 && opened != OTHER && opened_with == secret_key && !memcmp(public_key_of_peer, public_key, 32)) {
+        octet own_key[32];
+        scalarmult_base *public_of = opened == WELCOME ? original(SCALARMULT_BASE, caller) : NULL;
+        if (opened == INITIATE)
+            write_line(public_key, shared_key);
+        else if (public_of && !public_of(own_key, secret_key))
+            write_line(own_key, shared_key);
     }
     opened = OTHER;
     errno = error;
