@@ -11,18 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
-from zmtpscope import curve_keys
 from zmtpscope.curve_crypto import public_key
-from zmtpscope.curve_keys import (
-    LABELS,
-    LONGEST_LINE,
-    MOST_LINES_OF_A_CONNECTION,
-    MOST_SERVER_KEYS,
-    ConnectionSecrets,
-    KeyFileError,
-    Keys,
-    key_from_text,
-)
+from zmtpscope.curve_keys import LABELS, ConnectionSecrets, KeyFileError, Keys, files, key_from_text
+from zmtpscope.curve_keys.contents import LONGEST_LINE, MOST_LINES_OF_A_CONNECTION, MOST_SERVER_KEYS
 from zmtpscope.zmtp import z85
 
 OTHER = bytes(range(100, 132))
@@ -271,7 +262,7 @@ class TestFilesThatCannotBeRead:
 
     @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
     def test_one_that_is_too_large(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
-        monkeypatch.setattr(curve_keys, "LARGEST_FILE", 1 << 20)
+        monkeypatch.setattr(files, "LARGEST_FILE", 1 << 20)
         assert keys_of(b"\n" * (1 << 20)).server_keys == []
         for too_large in (lambda: keys_of(b"\n" * ((1 << 20) + 1)), lambda: Keys([pathlib.Path("/dev/zero")])):
             with pytest.raises(KeyFileError, match="the file is larger than"):
@@ -374,7 +365,7 @@ class TestRefresh:
         assert found(keys, OTHER).shared == ()
 
     def test_growing_too_large_is_told_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(curve_keys, "LARGEST_FILE", 1000)
+        monkeypatch.setattr(files, "LARGEST_FILE", 1000)
         keys = Keys([path])
         for _ in range(2):
             self.append(path, "#" * 1000 + "\n")

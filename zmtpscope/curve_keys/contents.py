@@ -1,0 +1,202 @@
+"""What the lines of one key file say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from zmtpscope.curve_crypto import public_key
+from zmtpscope.curve_keys.lines import (
+    FORMS,
+    LABEL_OF,
+    PROPERTY,
+    SERVER_LONGTERM,
+    SERVER_PUBLIC,
+    SERVER_PUBLIC_TRANSIENT,
+    SHARED,
+    WANTS,
+    KeyLine,
+    key_from_text,
+    key_line,
+)
+
+LONGEST_LINE = 1000
+"""Octets; four times the longest line with a meaning."""
+
+MOST_SERVER_KEYS = 1000
+"""Pairs and public keys of servers that are taken from one file: each is tried on each connection."""
+
+MOST_LINES_OF_A_CONNECTION = 16
+"""Different lines with the same C' that are kept of one file."""
+
+PROBLEMS_TOLD = 10
+"""Lines of one file that are complained about one by one."""
+
+WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
+
+TAIL = 64
+"""Octets in front of the place where reading goes on that are compared, to tell a file that grew from a new one."""
+
+
+@dataclass(slots=True, repr=False)
+class Certificate:
+    """The keys of one `curve` section, as far as they were met, and the line of the last."""
+
+    public: bytes | None = None
+    secret: bytes | None = None
+    number: int = 0
+
+
+class Contents:
+    """What the lines of one file say; they may come in any pieces."""
+
+    def __init__(self, path: Path) -> None:
+        self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
+        """By C'; the C' with the newest line stands last."""
+        self.problems: list[str] = []
+        self.untold_problems = 0
+        self.octets = 0
+        """That were read."""
+        self.tail = b""
+        """The last of them."""
+        self._path = path
+        self._rest = b""
+        self._number = 0
+        self._pairs: dict[tuple[bytes, bytes | None], None] = {}
+        self._server_lines: list[KeyLine] = []
+        self._certificates: list[Certificate] = []
+        self._certificate: Certificate | None = None
+        self._news = 0
+
+    def add(self, octets: bytes) -> bool:
+        """The next octets of the file; True if they say anything new. A line without end waits for it."""
+        news = self._news
+        self.octets += len(octets)
+        self.tail = (self.tail + octets[-TAIL:])[-TAIL:]
+        lines = (self._rest + octets).split(b"\n")
+        self._rest = lines.pop()[: LONGEST_LINE + 1]
+        for line in lines:
+            self._number += 1
+            self._add_line(line, self._number)
+        return self._news > news
+
+    def add_unfinished_line(self) -> bool:
+        """Take the line without end as it is; True if there was one."""
+        if self._rest:
+            self._add_line(self._rest, self._number + 1)
+        return bool(self._rest)
+
+    def complain(self, text: str, number: int | None = None) -> None:
+        """One more problem, of line `number` or of the whole file."""
+        if len(self.problems) == PROBLEMS_TOLD:
+            self.untold_problems += 1
+        else:
+            where = self._path if number is None else f"{self._path}:{number}"
+            self.problems.append(f"{where}: {text}")
+
+    def newest_shared(self) -> Iterator[tuple[bytes, bytes]]:
+        """(C', k) of all CURVE_SHARED lines, newest first."""
+        for lines in reversed(self.connections.values()):
+            for line in reversed(lines):
+                if line.label == SHARED and line.value is not None:
+                    yield line.public, line.value
+
+    def server_lines(self) -> list[KeyLine]:
+        """Lines and certificates with the long-term key of a server; secret and public half belong together."""
+        lines = self._server_lines.copy()
+        for certificate in self._certificates:
+            if certificate.secret is not None:
+                public = certificate.public or public_key(certificate.secret)
+                lines.append(KeyLine(SERVER_LONGTERM, public, certificate.secret, None, certificate.number))
+            elif certificate.public is not None:
+                lines.append(KeyLine(SERVER_PUBLIC, certificate.public, None, None, certificate.number))
+        return lines
+
+    def has_secrets(self) -> bool:
+        """Whether anything in the file must be kept secret."""
+        lines = chain(self.server_lines(), chain.from_iterable(self.connections.values()))
+        return any(line.label not in WITHOUT_SECRET for line in lines)
+
+    def is_empty(self) -> bool:
+        """Whether there is no key in the file."""
+        return not self.connections and not self.server_lines()
+
+    def says_the_same(self, other: Contents) -> bool:
+        """Whether two readings of a file came to the same keys."""
+        return self.connections == other.connections and self.server_lines() == other.server_lines()
+
+    def _add_line(self, line: bytes, number: int) -> None:
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")  # Windows likes to put it there
+        fields = line[:LONGEST_LINE].split()
+        if not fields or fields[0][:1] == b"#":
+            return
+        label = LABEL_OF.get(fields[0])
+        if label is None:
+            self._add_line_of_certificate(line[:LONGEST_LINE], fields, number)
+        elif len(line) > LONGEST_LINE:
+            self.complain(f"the line has more than {LONGEST_LINE} octets and was skipped", number)
+        elif (said := key_line(label, fields, number)) is None:
+            self.complain(f"{label} wants {WANTS.get(label, '2 keys')} of {FORMS}", number)
+        elif label in (SERVER_LONGTERM, SERVER_PUBLIC):
+            self._add_server(said)
+        else:
+            self._add_to_connection(said)
+
+    def _add_to_connection(self, line: KeyLine) -> None:
+        lines = self.connections.get(line.public, ())
+        if line in lines:
+            return
+        if len(lines) == MOST_LINES_OF_A_CONNECTION:
+            self.complain(f"{len(lines)} other lines tell of the same connection; this one was skipped", line.number)
+            return
+        if lines:
+            del self.connections[line.public]
+        self.connections[line.public] = (*lines, line)
+        self._news += 1
+
+    def _add_server(self, line: KeyLine) -> None:
+        pair = line.public, line.value
+        if pair in self._pairs:
+            return
+        if self._has_enough_servers(line.number):
+            return
+        self._pairs[pair] = None
+        if line.value is not None and public_key(line.value) != line.public:
+            self.complain("the secret key does not belong to the public key in front of it", line.number)
+            return
+        self._server_lines.append(line)
+        self._news += 1
+
+    def _has_enough_servers(self, number: int) -> bool:
+        enough = len(self._pairs) + len(self._certificates) >= MOST_SERVER_KEYS
+        if enough:
+            self.complain(f"there are {MOST_SERVER_KEYS} server keys in front of it; it was skipped", number)
+        return enough
+
+    def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
+        """ZPL (ZeroMQ RFC 4): a name at the start of a line begins a section, its properties are indented."""
+        if not line[:1].isspace():
+            self._certificate = None
+            if fields[0] == b"curve" and not self._has_enough_servers(number):
+                self._certificate = Certificate()
+                self._certificates.append(self._certificate)
+        elif self._certificate is not None and (match := PROPERTY.fullmatch(line)):
+            self._add_property(self._certificate, match[1], match[2] or match[3] or match[4] or b"", number)
+
+    def _add_property(self, certificate: Certificate, name: bytes, text: bytes, number: int) -> None:
+        key = key_from_text(text)
+        if key is None:
+            self.complain(f"{name.decode()} wants {FORMS}", number)
+            return
+        if name == b"public-key":
+            certificate.public = key
+        else:
+            certificate.secret = key
+        certificate.number = number
+        self._news += 1
+        if certificate.public and certificate.secret and public_key(certificate.secret) != certificate.public:
+            self.complain("the secret key and the public key of the certificate do not belong together", number)
+            certificate.public = certificate.secret = None

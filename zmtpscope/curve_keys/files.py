@@ -1,0 +1,143 @@
+"""One key file: how it is read, at once and again where it grows or is replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from zmtpscope.curve_crypto import public_key
+from zmtpscope.curve_keys.contents import Contents
+from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine
+
+LARGEST_FILE = 64 << 20
+"""Octets; 470,000 lines in hex (1.3 s, 170 MB of memory) or 700,000 in Z85."""
+
+PIECE = 1 << 20
+
+TOO_LARGE = f"the file is larger than {LARGEST_FILE >> 20} MiB"
+
+
+class KeyFileError(Exception):
+    """A key file that cannot be read at all. `str()` is the one line for people."""
+
+
+class KeyFile:
+    """One key file: what it says, and up to where it was read."""
+
+    contents: Contents
+    _status: os.stat_result
+    _took_unfinished: bool
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._read_all(unfinished=True)
+        except OSError as error:
+            raise KeyFileError(f"{path}: {_reason(error)}") from None
+
+    def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
+        """The lines about the connection of this C'. One whose c' is that of another key is dropped and told."""
+        lines = self.contents.connections.get(client_transient, ())
+        kept = tuple(line for line in lines if not _is_of_another_key(line))
+        if len(kept) < len(lines):
+            for line in lines:
+                if line not in kept:
+                    text = f"the secret key of {CLIENT_TRANSIENT} does not belong to the public key in front of it"
+                    self.contents.complain(text, line.number)
+            self.contents.connections[client_transient] = kept
+        return kept
+
+    def problems(self) -> list[str]:
+        """The problems of this file, bounded, in sentences."""
+        contents = self.contents
+        problems = contents.problems.copy()
+        if contents.untold_problems:
+            problems.append(f"{self.path}: {contents.untold_problems} more lines could not be used")
+        if contents.is_empty():
+            problems.append(
+                f"{self.path}: there is no key in it; a key log has lines like {SHARED}, a certificate a section curve"
+            )
+        return problems
+
+    def is_readable_by_others(self) -> bool:
+        """Whether the mode of the file lets its group or others read it."""
+        return os.name == "posix" and stat.S_ISREG(self._status.st_mode) and bool(self._status.st_mode & 0o077)
+
+    def refresh(self) -> bool:
+        """Read what is new; True if the file says something else than before."""
+        try:
+            status = os.stat(self.path)
+            if not stat.S_ISREG(status.st_mode) or _state(status) == _state(self._status):
+                return False
+            if status.st_size > LARGEST_FILE:
+                if self._status.st_size <= LARGEST_FILE:
+                    self.contents.complain(f"{TOO_LARGE}; what came since is not read")
+                self._status = status
+                return False
+            if self._has_only_grown(status):
+                return self._read_on(status)
+            before = self.contents
+            # what was taken of a line without end is put right by reading that line again, with its end
+            self._read_all(unfinished=not self._took_unfinished)
+        except (OSError, KeyFileError):  # gone, or closed to us: perhaps not for long
+            return False
+        return not self.contents.says_the_same(before)
+
+    def _has_only_grown(self, status: os.stat_result) -> bool:
+        """Whether the octets that were read still stand in front of new ones, as far as their end shows."""
+        place = (status.st_dev, status.st_ino)
+        if place != (self._status.st_dev, self._status.st_ino) or status.st_size <= self.contents.octets:
+            return False
+        if self._took_unfinished:
+            return False
+        tail = self.contents.tail
+        with open(self.path, "rb") as file:
+            file.seek(self.contents.octets - len(tail))
+            return file.read(len(tail)) == tail
+
+    def _read_on(self, status: os.stat_result) -> bool:
+        with open(self.path, "rb") as file:
+            file.seek(self.contents.octets)
+            news = [self.contents.add(piece) for piece in _pieces(file, status.st_size - self.contents.octets)]
+        self._status = status
+        return any(news)
+
+    def _read_all(self, unfinished: bool) -> None:
+        """Read the file from its start; with `unfinished` a last line without end counts as it is."""
+        contents = Contents(self.path)
+        with open(self.path, "rb") as file:
+            status = os.fstat(file.fileno())
+            for piece in _pieces(file, status.st_size if stat.S_ISREG(status.st_mode) else LARGEST_FILE + 1):
+                contents.add(piece)
+                if contents.octets > LARGEST_FILE:
+                    raise KeyFileError(f"{self.path}: {TOO_LARGE}; give the part of it that belongs to the capture")
+        self._took_unfinished = unfinished and contents.add_unfinished_line()
+        self.contents, self._status = contents, status
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int, int]:
+    """What changes when a file is written or replaced."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _pieces(file: BinaryIO, octets: int) -> Iterator[bytes]:
+    """At most so many octets of `file`, in pieces."""
+    while octets and (piece := file.read(min(octets, PIECE))):
+        octets -= len(piece)
+        yield piece
+
+
+def _is_of_another_key(line: KeyLine) -> bool:
+    """Whether c' of the line is certainly not the secret of its C'."""
+    return line.label == CLIENT_TRANSIENT and line.value is not None and public_key(line.value) != line.public
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, PermissionError):
+        return "there is no permission to read it"
+    return f"it cannot be read ({error.strerror or error})"

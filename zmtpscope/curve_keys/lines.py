@@ -1,0 +1,87 @@
+"""What one line of a key file says: a line of a key log, or a property of a certificate."""
+
+from __future__ import annotations
+
+import re
+from binascii import unhexlify
+from dataclasses import dataclass, field
+from typing import Final
+
+from zmtpscope.zmtp import z85
+
+SHARED: Final = "CURVE_SHARED"
+CLIENT_TRANSIENT: Final = "CURVE_CLIENT_TRANSIENT"
+SERVER_TRANSIENT: Final = "CURVE_SERVER_TRANSIENT"
+SERVER_PUBLIC_TRANSIENT: Final = "CURVE_SERVER_PUBLIC_TRANSIENT"
+COOKIE_KEY: Final = "CURVE_COOKIE_KEY"
+SERVER_LONGTERM: Final = "CURVE_SERVER_LONGTERM"
+SERVER_PUBLIC: Final = "CURVE_SERVER_PUBLIC"
+LABELS: Final = (
+    SHARED,
+    CLIENT_TRANSIENT,
+    SERVER_TRANSIENT,
+    SERVER_PUBLIC_TRANSIENT,
+    COOKIE_KEY,
+    SERVER_LONGTERM,
+    SERVER_PUBLIC,
+)
+"""Everything that a line of a key log can begin with."""
+
+LABEL_OF = {label.encode(): label for label in LABELS}
+FORMS = "64 hex digits or 40 Z85 characters"
+
+PROPERTY = re.compile(rb"""\s+(public-key|secret-key)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S*))\s*(?:#.*)?""")
+
+
+def key_from_text(text: bytes) -> bytes | None:
+    """The key that 64 hex digits of either case or 40 Z85 characters spell; None for everything else."""
+    try:
+        if len(text) == 64:
+            return unhexlify(text)
+        if len(text) == 40:
+            return z85.decode(text)
+    except ValueError:
+        pass
+    return None
+
+
+@dataclass(slots=True, repr=False)
+class KeyLine:
+    """One line of a key log, or what a certificate says in words of one.
+
+    `public` is the first field: C', or S for the two labels of server keys. `value` is the second: the secret, or S' of
+    SERVER_PUBLIC_TRANSIENT; None for SERVER_PUBLIC. `server` is S of a CLIENT_TRANSIENT line that has it. `number`
+    counts the lines of the file from 1; two lines that say the same are equal.
+    """
+
+    label: str
+    public: bytes
+    value: bytes | None
+    server: bytes | None = None
+    number: int = field(default=0, compare=False)
+
+
+WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
+
+
+def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
+    """A line of a key log; None where its fields are not those of the label. A comment may stand behind them."""
+    public = key_from_text(fields[1]) if len(fields) > 1 else None
+    if public is None:
+        return None
+    value = server = None
+    rest = fields[2:]
+    if label == SERVER_PUBLIC:
+        if rest[:1] == [b"-"]:
+            rest = rest[1:]
+    else:
+        value = key_from_text(rest[0]) if rest else None
+        if value is None:
+            return None
+        rest = rest[1:]
+        # Z85 has the # too, so that a key is looked for before a comment is
+        if label == CLIENT_TRANSIENT and rest and (server := key_from_text(rest[0])):
+            rest = rest[1:]
+    if rest and rest[0][:1] != b"#":
+        return None
+    return KeyLine(label, public, value, server, number)

@@ -1,0 +1,166 @@
+"""What is asked of all key files together: the keys of a connection by its C', and those of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from zmtpscope.curve_keys.files import KeyFile
+from zmtpscope.curve_keys.lines import (
+    CLIENT_TRANSIENT,
+    COOKIE_KEY,
+    SERVER_PUBLIC_TRANSIENT,
+    SERVER_TRANSIENT,
+    SHARED,
+    KeyLine,
+)
+from zmtpscope.zmtp import z85
+
+
+class ServerKey(NamedTuple):
+    """The long-term key of a server: S, and s where it is known."""
+
+    public: bytes
+    secret: bytes | None
+
+    def __repr__(self) -> str:
+        return f"ServerKey({z85.encode(self.public)})"
+
+
+class ClientTransient(NamedTuple):
+    """c' of a connection, and the S that its client asked for, where the line has it."""
+
+    secret: bytes
+    server: bytes | None
+
+    def __repr__(self) -> str:
+        return "ClientTransient(***)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConnectionSecrets:
+    """All that is said about the connection of one C', in the order of the files and of their lines.
+
+    More than one of a kind are candidates: lines that contradict each other. Each c' belongs to C', that was checked;
+    of k, s', S' and K nothing is proven until a box opens with them.
+    """
+
+    shared: tuple[bytes, ...]
+    """k"""
+    client_transients: tuple[ClientTransient, ...]
+    """c', perhaps with S"""
+    server_transients: tuple[bytes, ...]
+    """s'"""
+    server_public_transients: tuple[bytes, ...]
+    """S'"""
+    cookie_keys: tuple[bytes, ...]
+    """K"""
+
+
+class Keys:
+    """What a number of key files say. One C' is looked up at the cost of a dictionary look-up for each file.
+
+    Raises `KeyFileError` where a file cannot be opened or is larger than `LARGEST_FILE`. Files that are no regular ones
+    (pipes) are read once, to their end.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._files = [KeyFile(path) for path in paths]
+        self._server_keys = self._all_server_keys()
+        self.generation = 0
+        """Goes up whenever `refresh` finds that the files say something else than before."""
+
+    def refresh(self) -> bool:
+        """Look whether files have changed, and read what is new; True if they say something else than before.
+
+        Costs one `os.stat` for each file that has not changed. Of a file that grew the new octets are read; its last
+        line waits until it has its end. A file that was cut or replaced is read anew, and what it said before is
+        forgotten. One that cannot be read any more goes on saying what it said.
+        """
+        changed = [file.refresh() for file in self._files]
+        if not any(changed):
+            return False
+        self._server_keys = self._all_server_keys()
+        self.generation += 1
+        return True
+
+    def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
+        """Everything the files say about the connection of this C'; None where no line names it.
+
+        A c' that does not belong to C' is left out, and a problem from now on.
+        """
+        if not any(client_transient in file.contents.connections for file in self._files):
+            return None
+        lines: list[KeyLine] = []
+        for file in self._files:
+            lines += (line for line in file.lines_of(client_transient) if line not in lines)
+        return ConnectionSecrets(
+            shared=_values(lines, SHARED),
+            client_transients=tuple(
+                ClientTransient(line.value, line.server)
+                for line in lines
+                if line.label == CLIENT_TRANSIENT and line.value is not None
+            ),
+            server_transients=_values(lines, SERVER_TRANSIENT),
+            server_public_transients=_values(lines, SERVER_PUBLIC_TRANSIENT),
+            cookie_keys=_values(lines, COOKIE_KEY),
+        )
+
+    @property
+    def server_keys(self) -> list[ServerKey]:
+        """The long-term keys of servers, each S once, with s where any file has it. Each s belongs to its S.
+
+        A certificate with a secret is taken for that of a server: which side it belongs to does not stand in it.
+        """
+        return self._server_keys
+
+    def shared_keys(self, limit: int = 1000) -> list[tuple[bytes, bytes]]:
+        """(C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that begin inside a connection.
+
+        With more than one file these take turns.
+        """
+        turns = zip_longest(*(file.contents.newest_shared() for file in self._files))
+        pairs: dict[tuple[bytes, bytes], None] = {}
+        for pair in chain.from_iterable(turns):
+            if len(pairs) == limit:
+                break
+            if pair is not None:
+                pairs[pair] = None
+        return list(pairs)
+
+    def lines(self) -> Iterator[tuple[Path, KeyLine]]:
+        """All that is said, with the file that says it, in the order of the files and of their lines."""
+        for file in self._files:
+            contents = file.contents
+            said = chain(contents.server_lines(), *map(file.lines_of, list(contents.connections)))
+            for line in sorted(said, key=lambda line: line.number):
+                yield file.path, line
+
+    @property
+    def problems(self) -> list[str]:
+        """A sentence about each line that could not be used, with file and line, and about files without any key.
+
+        At most `PROBLEMS_TOLD` lines of a file and the number of the others. No sentence repeats what stands in the
+        line. File names are as they were given: escape them before they reach a terminal.
+        """
+        return [problem for file in self._files for problem in file.problems()]
+
+    @property
+    def readable_by_others(self) -> list[Path]:
+        """Files with secrets whose mode lets their group or others read them (POSIX only)."""
+        return [file.path for file in self._files if file.is_readable_by_others() and file.contents.has_secrets()]
+
+    def _all_server_keys(self) -> list[ServerKey]:
+        keys: dict[bytes, bytes | None] = {}
+        for file in self._files:
+            for line in file.contents.server_lines():
+                if keys.get(line.public) is None:
+                    keys[line.public] = line.value
+        return [ServerKey(*pair) for pair in keys.items()]
+
+
+def _values(lines: Sequence[KeyLine], label: str) -> tuple[bytes, ...]:
+    return tuple(line.value for line in lines if line.label == label and line.value is not None)
