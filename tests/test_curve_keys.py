@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import time
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
 from zmtpscope.curve_crypto import public_key
-from zmtpscope.curve_keys import LABELS, ConnectionSecrets, KeyFileError, Keys, files, key_from_text
+from zmtpscope.curve_keys import LABELS, ConnectionSecrets, KeyFileError, Keys, contents, files, key_from_text
 from zmtpscope.curve_keys.contents import LONGEST_LINE, MOST_LINES_OF_A_CONNECTION, MOST_SERVER_KEYS
 from zmtpscope.zmtp import z85
 
@@ -104,17 +105,22 @@ def test_the_server_of_a_client_transient_may_be_left_out(keys_of: Callable[...,
 
 
 def test_comments_empty_lines_and_unknown_labels_are_passed(keys_of: Callable[..., Keys]) -> None:
-    text = "# CURVE_SHARED\n\n   \t\nCLIENT_RANDOM 00 11\nSHARED\ncurve_shared x\n" + "#" * 5000 + "\n"
+    text = "# CURVE_SHARED\n\n   \t\nCLIENT_RANDOM 00 11\nSHARED\ncurved x\n" + "#" * 5000 + "\n"
     keys = keys_of(text + line("SHARED", CLIENT_TRANSIENT.public, SHARED).rstrip() + " # the first connection\n")
     assert found(keys).shared == (SHARED,)
     assert keys.problems == []
 
 
-def test_a_z85_key_may_begin_like_a_comment(keys_of: Callable[..., Keys]) -> None:
-    server = key_from_text(b"#" + b"0" * 39)
+def test_a_z85_key_may_have_the_sign_of_comments_in_it(keys_of: Callable[..., Keys]) -> None:
+    """It cannot begin with one: five characters of which the first is # stand for more than four octets."""
+    assert key_from_text(b"#" + b"0" * 39) is None
+    server = key_from_text(b"0#" * 20)
+    assert server is not None
     c = CLIENT_TRANSIENT
-    keys = keys_of(line("CLIENT_TRANSIENT", c.public, c.secret, server or b"", spelt=z85.encode))
+    keys = keys_of(line("CLIENT_TRANSIENT", c.public, c.secret, server, spelt=z85.encode).rstrip() + " # mine\n")
     assert found(keys).client_transients == ((c.secret, server),)
+    assert keys_of(f"curve\n  public-key = {'0#' * 20}# mine\n").server_keys == []
+    assert keys_of(f"curve\n  public-key = {'0#' * 20} # mine\n").server_keys == [(server, None)]
 
 
 def test_lines_that_contradict_each_other_are_both_candidates(keys_of: Callable[..., Keys]) -> None:
@@ -163,6 +169,12 @@ class TestCertificates:
         assert keys.server_keys == []
         assert "there is no key in it" in keys.problems[0]
 
+    @pytest.mark.parametrize("value", ["{} y", '"{}" y', '"{}', "", "# {}", "'{}\""])
+    def test_a_value_with_something_else_is_told(self, keys_of: Callable[..., Keys], value: str) -> None:
+        keys = keys_of(f"curve\n  public-key = {value.format(z85.encode(SERVER.public))}\n")
+        assert keys.server_keys == []
+        assert told(keys)[0] == "keys.txt:2: public-key wants 64 hex digits or 40 Z85 characters"
+
     def test_a_value_that_is_no_key_is_told(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(PUBLIC_CERTIFICATE.replace('key = "', 'key = "x'))
         assert told(keys)[0] == "keys.txt:7: public-key wants 64 hex digits or 40 Z85 characters"
@@ -182,6 +194,12 @@ class TestHalves:
         keys = keys_of("curve\n" + "".join(halves[::order]))
         assert keys.server_keys == []
         assert "the secret key and the public key of the certificate do not belong together" in keys.problems[0]
+
+    def test_a_certificate_that_contradicts_itself_says_nothing_more(self, keys_of: Callable[..., Keys]) -> None:
+        halves = [f"  public-key={z85.encode(SERVER.public)}\n", f"  secret-key={z85.encode(CLIENT.secret)}\n"]
+        keys = keys_of("curve\n" + "".join(halves) + f"  secret-key={z85.encode(SERVER.secret)}\n")
+        assert keys.server_keys == []
+        assert len(keys.problems) == 2  # and that there is no key in the file
 
     def test_of_a_client_transient_once_it_is_looked_up(self, keys_of: Callable[..., Keys]) -> None:
         c = CLIENT_TRANSIENT
@@ -251,20 +269,85 @@ def test_no_repr_shows_a_secret(keys_of: Callable[..., Keys]) -> None:
         assert not any(form in shown for form in (repr(secret)[2:-1], secret.hex(), z85.encode(secret)))
 
 
+class TestLabelsThatNobodyKnows:
+    """They are ignored, but not in silence where they look like those of key logs: most likely a typing error."""
+
+    @pytest.mark.parametrize(
+        "text", ["CURVE_SHRED {} {}", "curve_shared {} {}", "CURVE_SHARED={} {}", "CURVE_SHARED:{} {}", "Curve_ {} {}"]
+    )
+    def test_they_are_told_without_their_keys(self, keys_of: Callable[..., Keys], text: str) -> None:
+        keys = keys_of(line("SERVER_PUBLIC", OTHER) + text.format(OTHER.hex(), SHARED.hex()) + "\n")
+        assert told(keys) == [
+            "keys.txt:2: the line begins with CURVE_, but with no label that is known "
+            "(they are in capitals, with a blank behind); it was skipped"
+        ]
+
+    def test_as_many_as_of_all_problems(self, keys_of: Callable[..., Keys]) -> None:
+        keys = keys_of("CURVE_SHRED\n" * 25 + line("SERVER_PUBLIC", OTHER))
+        assert len(keys.problems) == 11
+        assert told(keys)[-1] == "keys.txt: 15 more lines could not be used"
+
+    @pytest.mark.parametrize("text", ["metadata\n    curve_note = 1\n", "#CURVE_SHRED\n", "CURVES\n", "SHARED 0 0\n"])
+    def test_other_lines_are_not(self, keys_of: Callable[..., Keys], text: str) -> None:
+        assert keys_of(text + line("SERVER_PUBLIC", OTHER)).problems == []
+
+
+@pytest.mark.parametrize("form", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_told(keys_of: Callable[..., Keys], form: str) -> None:
+    text = line("SHARED", OTHER, SHARED)
+    mark = "" if form == "utf-16" else "\ufeff"
+    assert told(keys_of((mark + text).encode(form))) == [
+        "keys.txt: it is saved as UTF-16, of which nothing is read; save it as UTF-8"
+    ]
+
+
+class TestCost:
+    """Files made to take long. What is counted does not depend on the machine."""
+
+    def test_lines_are_bounded(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
+        monkeypatch.setattr(files, "MOST_LINES", 1000)
+        assert keys_of(b"\n" * 999 + line("SERVER_PUBLIC", OTHER).encode()).server_keys == [(OTHER, None)]
+        with pytest.raises(KeyFileError, match="the file has more than 1,000 lines; give the part of it"):
+            keys_of(b"\n" * 1001)
+
+    def test_lines_with_blanks_cost_what_others_do(self, keys_of: Callable[..., Keys]) -> None:
+        """2,000 of them; where each is tried in all ways to divide its blanks this takes half a minute."""
+        began = time.process_time()
+        keys_of("curve\n" + ("  public-key=" + " " * 960 + "x y\n") * 2_000)
+        assert time.process_time() - began < 5
+
+    @pytest.mark.parametrize("secret", [SERVER.secret, CLIENT.secret])
+    def test_halves_are_compared_once_for_each_certificate(
+        self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys], secret: bytes
+    ) -> None:
+        asked = []
+        monkeypatch.setattr(contents, "public_key", lambda key: asked.append(key) or public_key(key))
+        halves = f"  public-key={z85.encode(SERVER.public)}\n  secret-key={z85.encode(secret)}\n"
+        keys_of("curve\n" + halves * 1000)
+        assert len(asked) == 1
+
+
 class TestFilesThatCannotBeRead:
     def test_a_missing_one(self, tmp_path: pathlib.Path) -> None:
         with pytest.raises(KeyFileError, match=r"keys\.txt: there is no such file$"):
             Keys([tmp_path / "keys.txt"])
 
     def test_a_directory(self, tmp_path: pathlib.Path) -> None:
-        with pytest.raises(KeyFileError, match=r"it cannot be read \(Is a directory\)$"):
+        with pytest.raises(KeyFileError, match=r": it is a directory$"):
             Keys([tmp_path])
+
+    @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+    def test_one_without_permission(self, tmp_path: pathlib.Path) -> None:
+        path = tmp_path / "keys.txt"
+        path.touch(mode=0)
+        with pytest.raises(KeyFileError, match=r": there is no permission to read it$"):
+            Keys([path])
 
     @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
     def test_one_that_is_too_large(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
         monkeypatch.setattr(files, "LARGEST_FILE", 1 << 20)
-        assert keys_of(b"\n" * (1 << 20)).server_keys == []
-        for too_large in (lambda: keys_of(b"\n" * ((1 << 20) + 1)), lambda: Keys([pathlib.Path("/dev/zero")])):
+        assert keys_of(b" " * (1 << 20)).server_keys == []
+        for too_large in (lambda: keys_of(b" " * ((1 << 20) + 1)), lambda: Keys([pathlib.Path("/dev/zero")])):
             with pytest.raises(KeyFileError, match="the file is larger than"):
                 too_large()
 
@@ -374,6 +457,32 @@ class TestRefresh:
         assert "what came since is not read" in keys.problems[0]
         assert found(keys, OTHER).shared == (SHARED,)
 
+    def test_growing_beyond_the_lines_is_told_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(files, "MOST_LINES", 10)
+        keys = Keys([path])
+        for _ in range(2):
+            self.append(path, "\n" * 10)
+            assert not keys.refresh()
+        self.append(path, line("COOKIE_KEY", OTHER, COOKIE_KEY))
+        assert not keys.refresh()
+        assert told(keys) == ["keys.txt: the file has more than 10 lines; what came since is not read"]
+        assert found(keys, OTHER).cookie_keys == ()
+        path.write_text(line("COOKIE_KEY", OTHER, COOKIE_KEY))
+        assert keys.refresh()
+        assert keys.problems == []
+
+    def test_another_file_with_too_many_lines_is_read_once(
+        self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(files, "MOST_LINES", 10)
+        keys = Keys([path])
+        path.write_text("#\n" * 200)
+        assert not keys.refresh()
+        monkeypatch.delattr(files, "Contents")
+        assert not keys.refresh()
+        assert told(keys) == ["keys.txt: the file has more than 10 lines; what came since is not read"]
+        assert found(keys, OTHER).shared == (SHARED,)
+
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_a_pipe_is_read_once(self, tmp_path: pathlib.Path) -> None:
         reader, writer = os.pipe()
@@ -425,12 +534,14 @@ def pieces_of_files(draw: st.DrawFn) -> list[bytes]:
     piece = st.one_of(
         st.builds(
             lambda label, spelt, keys, end: " ".join([label, *map(spelt, keys)]).encode() + end,
-            st.sampled_from([*LABELS, "#", "    public-key =", "    secret-key =", "UNKNOWN"]),
+            st.sampled_from([*LABELS, "#", "    public-key =", "    secret-key =", "UNKNOWN", "CURVE_X"]),
             SPELT,
             st.lists(FEW | KEY, max_size=4),
             st.sampled_from([b"\n", b"\r\n", b" -\n", b" # x\n", b""]),
         ),
-        st.sampled_from([b"curve\n", b"metadata\n", CERTIFICATE.encode(), b"\xef\xbb\xbf", b"x" * 1001, b"\n"]),
+        st.sampled_from(
+            [b"curve\n", b"metadata\n", CERTIFICATE.encode(), b"\xef\xbb\xbf", b"\xff\xfe", b"x" * 1001, b"\n"]
+        ),
         st.binary(max_size=100),
     )
     return draw(st.lists(piece, max_size=12))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from zmtpscope.curve_crypto import public_key
 from zmtpscope.curve_keys.lines import (
     FORMS,
     LABEL_OF,
-    PROPERTY,
     SERVER_LONGTERM,
     SERVER_PUBLIC,
     SERVER_PUBLIC_TRANSIENT,
@@ -20,6 +19,8 @@ from zmtpscope.curve_keys.lines import (
     KeyLine,
     key_from_text,
     key_line,
+    looks_like_a_key_line,
+    property_of,
 )
 
 LONGEST_LINE = 1000
@@ -34,6 +35,11 @@ MOST_LINES_OF_A_CONNECTION = 16
 PROBLEMS_TOLD = 10
 """Lines of one file that are complained about one by one."""
 
+UNKNOWN_LABEL = (
+    "the line begins with CURVE_, but with no label that is known "
+    "(they are in capitals, with a blank behind); it was skipped"
+)
+
 WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
 
 TAIL = 64
@@ -47,23 +53,28 @@ class Certificate:
     public: bytes | None = None
     secret: bytes | None = None
     number: int = 0
+    is_wrong: bool = False
+    """The two do not belong together; nothing more of it is read."""
 
 
 class Contents:
     """What the lines of one file say; they may come in any pieces."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, name: str) -> None:
         self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
         """By C'; the C' with the newest line stands last."""
         self.problems: list[str] = []
         self.untold_problems = 0
+        self.lines = 0
+        """That were read."""
+        self.is_utf_16 = False
+        """The file begins as those that Windows calls Unicode."""
         self.octets = 0
         """That were read."""
         self.tail = b""
         """The last of them."""
-        self._path = path
+        self._name = name
         self._rest = b""
-        self._number = 0
         self._pairs: dict[tuple[bytes, bytes | None], None] = {}
         self._server_lines: list[KeyLine] = []
         self._certificates: list[Certificate] = []
@@ -78,14 +89,14 @@ class Contents:
         lines = (self._rest + octets).split(b"\n")
         self._rest = lines.pop()[: LONGEST_LINE + 1]
         for line in lines:
-            self._number += 1
-            self._add_line(line, self._number)
+            self.lines += 1
+            self._add_line(line, self.lines)
         return self._news > news
 
     def add_unfinished_line(self) -> bool:
         """Take the line without end as it is; True if there was one."""
         if self._rest:
-            self._add_line(self._rest, self._number + 1)
+            self._add_line(self._rest, self.lines + 1)
         return bool(self._rest)
 
     def complain(self, text: str, number: int | None = None) -> None:
@@ -93,7 +104,7 @@ class Contents:
         if len(self.problems) == PROBLEMS_TOLD:
             self.untold_problems += 1
         else:
-            where = self._path if number is None else f"{self._path}:{number}"
+            where = self._name if number is None else f"{self._name}:{number}"
             self.problems.append(f"{where}: {text}")
 
     def newest_shared(self) -> Iterator[tuple[bytes, bytes]]:
@@ -129,7 +140,8 @@ class Contents:
 
     def _add_line(self, line: bytes, number: int) -> None:
         if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # Windows likes to put it there
+            self.is_utf_16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            line = line.removeprefix(codecs.BOM_UTF8)  # Windows likes to put it there
         fields = line[:LONGEST_LINE].split()
         if not fields or fields[0][:1] == b"#":
             return
@@ -179,17 +191,21 @@ class Contents:
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
         """ZPL (ZeroMQ RFC 4): a name at the start of a line begins a section, its properties are indented."""
         if not line[:1].isspace():
+            if looks_like_a_key_line(line):
+                self.complain(UNKNOWN_LABEL, number)
             self._certificate = None
             if fields[0] == b"curve" and not self._has_enough_servers(number):
                 self._certificate = Certificate()
                 self._certificates.append(self._certificate)
-        elif self._certificate is not None and (match := PROPERTY.fullmatch(line)):
-            self._add_property(self._certificate, match[1], match[2] or match[3] or match[4] or b"", number)
+        elif self._certificate is not None and (said := property_of(line)) is not None:
+            self._add_property(self._certificate, *said, number)
 
     def _add_property(self, certificate: Certificate, name: bytes, text: bytes, number: int) -> None:
         key = key_from_text(text)
         if key is None:
             self.complain(f"{name.decode()} wants {FORMS}", number)
+            return
+        if certificate.is_wrong or key == (certificate.public if name == b"public-key" else certificate.secret):
             return
         if name == b"public-key":
             certificate.public = key
@@ -200,3 +216,4 @@ class Contents:
         if certificate.public and certificate.secret and public_key(certificate.secret) != certificate.public:
             self.complain("the secret key and the public key of the certificate do not belong together", number)
             certificate.public = certificate.secret = None
+            certificate.is_wrong = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from binascii import unhexlify
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,8 +28,6 @@ LABELS: Final = (
 
 LABEL_OF = {label.encode(): label for label in LABELS}
 FORMS = "64 hex digits or 40 Z85 characters"
-
-PROPERTY = re.compile(rb"""\s+(public-key|secret-key)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S*))\s*(?:#.*)?""")
 
 
 def key_from_text(text: bytes) -> bytes | None:
@@ -61,6 +58,28 @@ class KeyLine:
     number: int = field(default=0, compare=False)
 
 
+def property_of(line: bytes) -> tuple[bytes, bytes] | None:
+    """Name and value of a line of a certificate that says a key; None for every other line.
+
+    The value may be quoted, and a comment stand behind it. What is no such value comes back as it stands there.
+    """
+    name, equals, value = line.partition(b"=")
+    name, value = name.strip(), value.strip()
+    if not equals or name not in (b"public-key", b"secret-key"):
+        return None
+    quote = value[:1]
+    if quote in (b'"', b"'") and quote in value[1:]:
+        text, _, behind = value[1:].partition(quote)
+    else:
+        text, behind = (*value.split(None, 1), b"", b"")[:2]
+    return name, text if behind.lstrip()[:1] in (b"", b"#") else value
+
+
+def looks_like_a_key_line(line: bytes) -> bool:
+    """Whether a line begins as only those of key logs do, in whatever case."""
+    return line[:6].upper() == b"CURVE_"
+
+
 WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
 
 
@@ -79,7 +98,6 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
         if value is None:
             return None
         rest = rest[1:]
-        # Z85 has the # too, so that a key is looked for before a comment is
         if label == CLIENT_TRANSIENT and rest and (server := key_from_text(rest[0])):
             rest = rest[1:]
     if rest and rest[0][:1] != b"#":

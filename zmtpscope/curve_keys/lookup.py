@@ -63,11 +63,12 @@ class ConnectionSecrets:
 class Keys:
     """What a number of key files say. One C' is looked up at the cost of a dictionary look-up for each file.
 
-    Raises `KeyFileError` where a file cannot be opened or is larger than `LARGEST_FILE`. Files that are no regular ones
-    (pipes) are read once, to their end.
+    A path that is None is standard input. Raises `KeyFileError` where a file cannot be opened, is larger than
+    `LARGEST_FILE` or has more than `MOST_LINES`. Standard input and what is no regular file (pipes) is read once, to
+    its end.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path | None]) -> None:
         self._files = [KeyFile(path) for path in paths]
         self._server_keys = self._all_server_keys()
         self.generation = 0
@@ -117,6 +118,11 @@ class Keys:
         """
         return self._server_keys
 
+    @property
+    def names_connections(self) -> bool:
+        """Whether any line is about one connection; long-term keys alone open no messages."""
+        return any(file.contents.connections for file in self._files)
+
     def shared_keys(self, limit: int = 1000) -> list[tuple[bytes, bytes]]:
         """(C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that begin inside a connection.
 
@@ -131,7 +137,7 @@ class Keys:
                 pairs[pair] = None
         return list(pairs)
 
-    def lines(self) -> Iterator[tuple[Path, KeyLine]]:
+    def lines(self) -> Iterator[tuple[Path | None, KeyLine]]:
         """All that is said, with the file that says it, in the order of the files and of their lines."""
         for file in self._files:
             contents = file.contents
@@ -151,7 +157,11 @@ class Keys:
     @property
     def readable_by_others(self) -> list[Path]:
         """Files with secrets whose mode lets their group or others read them (POSIX only)."""
-        return [file.path for file in self._files if file.is_readable_by_others() and file.contents.has_secrets()]
+        return [
+            file.path
+            for file in self._files
+            if file.path is not None and file.is_readable_by_others() and file.contents.has_secrets()
+        ]
 
     def _all_server_keys(self) -> list[ServerKey]:
         keys: dict[bytes, bytes | None] = {}
