@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
 from zmtpscope.cli import run
+from zmtpscope.cli.captures import say_what_stayed_closed
+from zmtpscope.curve_keys import Keys
+from zmtpscope.dissect import Summary
 from zmtpscope.zmtp import z85
 
 SECURITY = pathlib.Path(__file__).parent.parent.parent / "captures" / "security"
@@ -119,6 +122,131 @@ class TestGivingKeys:
         assert SHARED.hex() not in err
 
 
+class TestStandardInput:
+    """Keys may come through a pipe; so may the capture, but not through the same one."""
+
+    @pytest.fixture
+    def piped(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+        """Make octets what standard input holds."""
+        before, pipes = os.dup(0), []
+
+        def pipe(octets: bytes) -> None:
+            reader, writer = os.pipe()
+            os.write(writer, octets)
+            os.close(writer)
+            os.dup2(reader, 0)
+            pipes.append(reader)
+
+        yield pipe
+        os.dup2(before, 0)
+        for each in [before, *pipes]:
+            os.close(each)
+
+    def test_keys_come_through_it(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
+        piped(pathlib.Path(CAPTURE.replace(".pcap", ".keys")).read_bytes())
+        code, out, err = zmtpscope("read", CAPTURE, "--keys", "-")
+        assert (code, err) == (0, "")
+        assert "decrypted message" in out
+
+    def test_what_is_wrong_with_them_is_told(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
+        piped(b"CURVE_SHARED\n")
+        _, _, err = zmtpscope("read", CAPTURE, "--keys", "-")
+        assert "zmtpscope: standard input:1: CURVE_SHARED wants 2 keys" in err
+        assert "zmtpscope: standard input: there is no key in it" in err
+
+    def test_they_are_listed(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
+        for form, said in ([], "standard input:2: CURVE_SHARED "), (["--json"], '{"file": null, "line": 2, '):
+            piped(KEY_LOG.encode())
+            code, out, err = zmtpscope("keys", "list", *form, "-")
+            assert (code, err) == (0, "")
+            assert out.startswith(said)
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["read", "-", "--keys", "-"], "standard input cannot be both a capture and a key file"),
+            (["read", "-r", "-", "--keys", "-"], "standard input cannot be both a capture and a key file"),
+            (["export", "-", "-o", "out", "--keys", "-"], "standard input cannot be both a capture and a key file"),
+            (["read", CAPTURE, "--keys", "-", "--keys", "-"], "standard input can be read only once"),
+            (["keys", "list", "-", "-"], "standard input can be read only once"),
+        ],
+    )
+    def test_it_is_one_thing_only(self, zmtpscope: Run, arguments: list[str], said: str) -> None:
+        code, out, err = zmtpscope(*arguments)
+        assert (code, out) == (2, "")
+        assert f": {said} (see " in err
+
+    @pytest.mark.skipif(os.name != "posix", reason="a name that POSIX allows")
+    def test_a_file_may_have_that_name(
+        self, zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        pathlib.Path("-").write_text(KEY_LOG)
+        pathlib.Path("-").chmod(0o600)
+        assert zmtpscope("keys", "list", "./-")[1].startswith("-:2: CURVE_SHARED ")
+
+
+LONG_TERM = f"CURVE_SERVER_PUBLIC {SERVER.public.hex()} -\n"
+OTHER_RUN = f"CURVE_SHARED {CLIENT_TRANSIENT.public.hex()} {SHARED.hex()}\n"
+OWN = pathlib.Path(CAPTURE.replace(".pcap", ".keys")).read_text().splitlines(True)
+WRONG = OWN[1][: -len(SHARED.hex()) - 1] + SHARED.hex() + "\n"
+CLOSED = "zmtpscope: {} of 2 connections with CURVE that came to messages stay closed: "
+GET_KEYS = " -> zmtpscope keys record takes the keys of connections from a program that runs (docs/keys.md)\n"
+
+
+class TestWhatStayedClosed:
+    """Connections that no key opens are counted, and why they stay closed is said as far as it is known."""
+
+    @pytest.mark.parametrize("form", [[], ["-q"], ["--json"]])
+    @pytest.mark.parametrize(
+        ("keys", "said"),
+        [
+            ("".join(OWN), ""),
+            ("", CLOSED.format(2) + "no key was given that can be used" + GET_KEYS),
+            (LONG_TERM, CLOSED.format(2) + "long-term keys open no messages" + GET_KEYS),
+            (
+                LONG_TERM + OTHER_RUN,
+                CLOSED.format(2) + "the key files are about other connections -> are they of another run? Where the "
+                "capture begins behind the HELLO only CURVE_SHARED opens anything\n",
+            ),
+            (OWN[2], CLOSED.format(1) + "the key files do not name 1 of them" + GET_KEYS),
+            (
+                OWN[2] + WRONG,
+                CLOSED.format(1) + "what the key files say of 1 of them does not open messages -> CURVE-12 says where "
+                "it is wrong; docs/keys.md what it needs besides\n",
+            ),
+            (
+                WRONG,
+                CLOSED.format(2)
+                + f"the key files do not name 1 of them{GET_KEYS[:-1]}; what the key files say of 1 of them does not "
+                "open messages -> CURVE-12 says where it is wrong; docs/keys.md what it needs besides\n",
+            ),
+        ],
+        ids=["nothing", "no key", "long-term keys", "another run", "not named", "wrong", "both"],
+    )
+    def test_it_is_said_why(self, zmtpscope: Run, key_file: KeyFile, keys: str, said: str, form: list[str]) -> None:
+        code, out, err = zmtpscope("read", *form, CAPTURE, "--keys", key_file(keys))
+        assert code == 0
+        assert "".join(line for line in err.splitlines(True) if "there is no key in it" not in line) == said
+        assert ("CURVE-12" in out) == ("CURVE-12" in said)
+
+    def test_long_term_keys_say_what_they_proved(self, key_file: KeyFile, capsys: pytest.CaptureFixture[str]) -> None:
+        keys = Keys([key_file(LONG_TERM)])
+        say_what_stayed_closed(Summary(curve_connections=5, proven_connections=3), keys)
+        assert capsys.readouterr().err == (
+            CLOSED.format(5).replace("of 2", "of 5")
+            + f"long-term keys open no messages, they only prove which server was meant (3 of them){GET_KEYS}"
+        )
+
+    def test_export_says_it_too(self, zmtpscope: Run, key_file: KeyFile, tmp_path: pathlib.Path) -> None:
+        _, _, err = zmtpscope("export", CAPTURE, "-o", tmp_path / "out", "--keys", key_file(LONG_TERM))
+        assert CLOSED.format(2) + "long-term keys open no messages" + GET_KEYS in err
+
+    def test_the_summary_counts_those_that_came_to_messages(self, zmtpscope: Run, key_file: KeyFile) -> None:
+        _, out, _ = zmtpscope("read", "-q", CAPTURE, "--keys", key_file(OWN[2]))
+        assert "decrypted        1 of 2 connections with CURVE that came to messages: " in out
+
+
 class TestList:
     def test_a_line_for_each_key_and_counts(self, zmtpscope: Run, key_file: KeyFile) -> None:
         path = key_file(KEY_LOG)
@@ -127,11 +255,11 @@ class TestList:
         assert (code, err) == (0, "")
         assert out.replace(f"{path}:", "").splitlines() == [
             f"2: CURVE_SHARED                  {connection} ***",
-            f"3: CURVE_CLIENT_TRANSIENT        {connection} *** belongs to it server {server}",
+            f"3: CURVE_CLIENT_TRANSIENT        {connection} *** secret of this public key server {server}",
             f"4: CURVE_SERVER_TRANSIENT        {connection} ***",
             f"5: CURVE_SERVER_PUBLIC_TRANSIENT {connection} {SERVER_TRANSIENT.public.hex()}",
             f"6: CURVE_COOKIE_KEY              {connection} ***",
-            f"7: CURVE_SERVER_LONGTERM         {server} *** belongs to it",
+            f"7: CURVE_SERVER_LONGTERM         {server} *** secret of this public key",
             f"8: CURVE_SERVER_PUBLIC           {z85.encode(CLIENT.public)}",
             "7 keys in 1 file: 1 CURVE_SHARED, 1 CURVE_CLIENT_TRANSIENT, 1 CURVE_SERVER_TRANSIENT, "
             "1 CURVE_SERVER_PUBLIC_TRANSIENT, 1 CURVE_COOKIE_KEY, 1 CURVE_SERVER_LONGTERM, 1 CURVE_SERVER_PUBLIC",
@@ -144,7 +272,7 @@ class TestList:
         _, out, _ = zmtpscope("keys", "list", one, two)
         assert out.splitlines() == [
             f"{one}:2: CURVE_SERVER_PUBLIC           {z85.encode(SERVER.public)}",
-            f"{two}:3: CURVE_SERVER_LONGTERM         {z85.encode(SERVER.public)} *** belongs to it",
+            f"{two}:3: CURVE_SERVER_LONGTERM         {z85.encode(SERVER.public)} *** secret of this public key",
             "2 keys in 2 files: 1 CURVE_SERVER_PUBLIC, 1 CURVE_SERVER_LONGTERM",
         ]
 

@@ -11,9 +11,11 @@ from zmtpscope.cli.parameters import Body, Forced
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
+    from zmtpscope.curve_keys import Keys
     from zmtpscope.dissect import Options, Summary
 
 DAMAGED = 3
+HOW_TO_GET_KEYS = "zmtpscope keys record takes the keys of connections from a program that runs (docs/keys.md)"
 
 
 class NoCapture(click.ClickException):
@@ -56,15 +58,35 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
         say(f"zmtpscope: no ZMTP found ({counts}){hint}")
 
 
-def say_what_stayed_closed(summary: Summary) -> None:
-    """Keys were given, and there are connections that none of them opens."""
+def say_what_stayed_closed(summary: Summary, keys: Keys | None) -> None:
+    """Keys were given, and there are connections that none of them opens: how many, why, and what to do."""
     closed = summary.curve_connections - summary.opened_connections
-    if closed:
-        what = f"{closed} of {summary.curve_connections} connections with CURVE could not be opened"
-        say(
-            f"zmtpscope: {what} with the keys that were given -> docs/keys.md says which keys open what; "
-            "zmtpscope keys record takes them from a program that runs"
+    if closed and keys is not None:
+        what = f"{closed} of {summary.curve_connections} connections with CURVE that came to messages stay closed"
+        say(f"zmtpscope: {what}: {_why_closed(summary, keys)}")
+
+
+def _why_closed(summary: Summary, keys: Keys) -> str:
+    if not keys.names_connections:
+        if not keys.server_keys:
+            return f"no key was given that can be used -> {HOW_TO_GET_KEYS}"
+        proven = summary.proven_connections
+        proof = f", they only prove which server was meant ({proven} of them)" if proven else ""
+        return f"long-term keys open no messages{proof} -> {HOW_TO_GET_KEYS}"
+    if not summary.named_connections:
+        return (
+            "the key files are about other connections -> are they of another run? Where the capture begins behind the "
+            "HELLO only CURVE_SHARED opens anything"
         )
+    unnamed = summary.curve_connections - summary.named_connections
+    unfit = summary.named_connections - summary.opened_connections
+    reasons = [f"the key files do not name {unnamed} of them -> {HOW_TO_GET_KEYS}"] if unnamed else []
+    if unfit:
+        reasons.append(
+            f"what the key files say of {unfit} of them does not open messages -> "
+            "CURVE-12 says where it is wrong; docs/keys.md what it needs besides"
+        )
+    return "; ".join(reasons)
 
 
 def exit_code(captures: Captures) -> int:

@@ -100,7 +100,7 @@ def export(**given: Any) -> int:
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
-    say_what_stayed_closed(analyser.summary)
+    say_what_stayed_closed(analyser.summary, keys)
     say(_told(given["directory"], written))
     say_problems(keys, said)
     return exit_code(captures)

@@ -16,6 +16,8 @@ from zmtpscope.cli.parameters import KEYLOG_VARIABLE
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
 
+STANDARD_INPUT = "-"
+
 
 def given_keys(given: dict[str, Any]) -> Keys | None:
     """The keys of `--keys`, or of the environment; None where there are none of either, and nothing is loaded then."""
@@ -24,19 +26,23 @@ def given_keys(given: dict[str, Any]) -> Keys | None:
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
         names = [name for name in names if name]  # "one:$TWO", where there is no two
         source = f", named by {KEYLOG_VARIABLE}"
-    return open_keys([Path(name) for name in names], source) if names else None
+    if STANDARD_INPUT in names and STANDARD_INPUT in [*given["files"], *given["more_files"]]:
+        raise click.UsageError(f"standard input cannot be both a capture and a key file{source}")
+    return open_keys(names, source) if names else None
 
 
-def open_keys(paths: Sequence[Path], source: str = "") -> Keys:
-    """Read key files, and warn of those whose secrets others can read.
+def open_keys(names: Sequence[str], source: str = "") -> Keys:
+    """Read key files, - is standard input, and warn of those whose secrets others can read.
 
     A file that cannot be read is a usage error; `source` is what to add about where it was named.
     """
     # imported here, since it loads libsodium
     from zmtpscope.curve_keys import KeyFileError, Keys
 
+    if names.count(STANDARD_INPUT) > 1:
+        raise click.UsageError(f"standard input can be read only once{source}")
     try:
-        keys = Keys(paths)
+        keys = Keys([None if name == STANDARD_INPUT else Path(name) for name in names])
     except KeyFileError as error:
         raise click.UsageError(f"{error}{source}") from None
     for path in keys.readable_by_others:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,23 +27,28 @@ keys.add_command(record)
 
 
 @keys.command("list", short_help="Say what key files hold, secrets masked.")
-@click.argument("key_files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("key_files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a key.")
-def list_keys(key_files: tuple[Path, ...], as_json: bool) -> None:
-    """Say what key logs and certificates hold: a line for each key with its file and line, counts at the end. Secrets
-    are masked. Long-term keys are spelt in Z85, as in the configuration of a peer, keys of one connection in hex.
+def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
+    """Say what key logs and certificates (- is standard input) hold: a line for each key with its file and line, counts
+    at the end. Secrets are masked. Long-term keys are spelt in Z85, as in the configuration of a peer, keys of one
+    connection in hex.
 
-    Each secret that stands beside its own public key was checked: "belongs to it". Lines that cannot be used, and
-    secrets that belong to another key, are told on standard error."""
+    "secret of this public key" was checked: the secret that is masked belongs to the key in front of it. Lines that
+    cannot be used, and secrets that belong to another key, are told on standard error."""
     keys = open_keys(key_files)
     counts: Counter[str] = Counter()
     for path, line in keys.lines():
         counts[line.label] += 1
         told = _told(line)
         if as_json:
-            sys.stdout.write(json.dumps({"file": str(path), "line": line.number, **told}) + "\n")
+            sys.stdout.write(
+                json.dumps({"file": None if path is None else str(path), "line": line.number, **told}) + "\n"
+            )
         else:
-            sys.stdout.write(f"{safe_text(str(path))}:{line.number}: {_text(told)}\n")
+            sys.stdout.write(
+                f"{'standard input' if path is None else safe_text(str(path))}:{line.number}: {_text(told)}\n"
+            )
     if not as_json:
         sys.stdout.write(_total(counts, len(key_files)))
     say_problems(keys)
@@ -72,7 +76,7 @@ def _text(told: dict[str, Any]) -> str:
     if told["value"] is not None:
         words.append(told["value"])
     if told["belongs"]:
-        words.append("belongs to it")
+        words.append("secret of this public key")
     if told["server"] is not None:
         words.append(f"server {told['server']}")
     return " ".join(words)

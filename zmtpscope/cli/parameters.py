@@ -136,7 +136,7 @@ KEYS = click.option(
     type=click.Path(),  # what splits the variable
     envvar=KEYLOG_VARIABLE,
     metavar="FILE",
-    help="CURVE keys that open encrypted traffic: a key log or a certificate; may be given several times. Without it "
-    f"the files that {KEYLOG_VARIABLE} names, as in PATH.",
+    help="CURVE keys that open encrypted traffic: a key log or a certificate, - is standard input; may be given "
+    f"several times. Without it the files that {KEYLOG_VARIABLE} names, as in PATH.",
 )
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Do not mask passwords.")

@@ -142,10 +142,10 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
             click.echo(line)
     else:
         say_if_nothing_was_found(summary, captures)
-        say_what_stayed_closed(summary)
     if given["stats"]:
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
+    say_what_stayed_closed(summary, analyser.options.keys)
 
 
 def _paint(given: dict[str, Any]) -> Callable[[str, str], str]:

@@ -89,6 +89,8 @@ def count(dialogue: Dialogue) -> None:
     summary.closes[dialogue.connection.close_how] += 1
     if dialogue.session is not None and _has_sealed(dialogue):
         summary.curve_connections += 1
+        summary.proven_connections += dialogue.session.server is not None
+        summary.named_connections += dialogue.session.named
         summary.opened_connections += dialogue.session.key is not None
     sums = summary.sums
     for stream, tcp in zip(dialogue.streams, dialogue.connection.tcp, strict=True):

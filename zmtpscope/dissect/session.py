@@ -97,6 +97,11 @@ class Session:
         self._generation = keys.generation
 
     @property
+    def named(self) -> bool:
+        """Whether a line of the key files is about this connection, by C' or because it opens."""
+        return self._secrets is not None or self.key is not None
+
+    @property
     def settled(self) -> bool:
         """Whether what one side sends from now on has no influence any more on what is told of the other."""
         return self.key is not None or (self.hopeless and not self._shaking)

@@ -70,6 +70,10 @@ class Summary:
     body_octets: int = 0
     curve_connections: int = 0
     """Connections with CURVE on which there was something to open, where keys were given."""
+    proven_connections: int = 0
+    """Those of them whose HELLO was proven to be made for a server key that was given."""
+    named_connections: int = 0
+    """Those of them that a line of the key files is about."""
     opened_connections: int = 0
     """Those of them whose MESSAGEs opened, or would have."""
     opened_boxes: int = 0

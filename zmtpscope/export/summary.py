@@ -51,8 +51,8 @@ def summary_lines(
         sealed = f", {summary.sealed} of them sealed frames" if summary.sealed else ""
         yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets{sealed})")
     if summary.curve_connections:
-        connections = f"{summary.opened_connections} of {summary.curve_connections} connections with CURVE"
-        yield _line("decrypted", f"{connections}, {summary.opened_boxes} MESSAGEs")
+        what = f"{summary.curve_connections} connections with CURVE that came to messages"
+        yield _line("decrypted", f"{summary.opened_connections} of {what}: {summary.opened_boxes} MESSAGEs")
     damage = [str(problem) for problem in problems]
     if summary.gaps:
         damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")
