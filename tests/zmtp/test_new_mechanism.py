@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Any
+import sys
+import types
 
 import pytest
 
@@ -22,19 +23,76 @@ from zmtpscope.zmtp.mechanism import Mechanism
 from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.regime import Framing
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "new-mechanism.md").read_text()
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "new-mechanism.md").read_text()
 
 CLIENT, SERVER = build_greeting_3("TOY"), build_greeting_3("TOY", as_server=True)
+
+
+def followed(page: str) -> dict[str, str]:
+    """The files that somebody has who does what the page says and nothing else, by the names that it gives them."""
+    parts = re.findall(r"^(?:.* )?In `(\S+)`:\n\n```(python|diff)\n(.*?)```|^```python\n(.*?)```", page, re.M | re.S)
+    result: dict[str, str] = {}
+    for name, kind, content, more in parts:
+        if kind == "diff":
+            result[name] = changed((ROOT / name).read_text(), content)
+        elif name:
+            result[name] = content
+        else:
+            *_, last = result  # what has no name goes on with the file before
+            result[last] += "\n\n" + more
+    return result
+
+
+def changed(text: str, diff: str) -> str:
+    """`text` with a change made; each part of it must fit in one place."""
+    for part in diff.split("@@\n"):
+        lines = part.splitlines(True)
+        before, after = ("".join(line[1:] for line in lines if line[0] in f" {sign}") for sign in "-+")
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return text
+
+
+def run(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Mechanism]:
+    """The table of mechanisms that stands in these files, the others being those of the package."""
+    modules = {}
+    for name, content in files.items():
+        module = types.ModuleType(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        if not name.endswith("__init__.py"):
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(compile(content, name, "exec"), module.__dict__)
+        modules[module.__name__] = module
+    table: dict[str, Mechanism] = modules["zmtpscope.zmtp.mechanisms"].MECHANISMS
+    return table
 
 
 @pytest.fixture(autouse=True)
 def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the row of the page into the table; nothing else is touched."""
-    module: dict[str, Any] = {"__name__": "zmtpscope.zmtp.mechanisms.toy"}
-    exec(compile("\n\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)), "toy.py", "exec"), module)
-    toy = module["TOY"]
-    assert isinstance(toy, Mechanism)
-    monkeypatch.setitem(MECHANISMS, toy.name, toy)
+    monkeypatch.setitem(MECHANISMS, "TOY", run(followed(PAGE), monkeypatch)["TOY"])
+
+
+def test_the_page_names_its_files_and_changes_one() -> None:
+    files = followed(PAGE)
+    assert list(files) == ["zmtpscope/zmtp/mechanisms/toy.py", "zmtpscope/zmtp/mechanisms/__init__.py"]
+    assert not (ROOT / "zmtpscope/zmtp/mechanisms/toy.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("left_out", "error"),
+    [
+        ("+from zmtpscope.zmtp.mechanisms.toy import TOY\n", NameError),
+        (" In `zmtpscope/zmtp/mechanisms/toy.py`:", ValueError),
+        ("from zmtpscope.zmtp.layout import Layout\n", NameError),
+        ("(NULL, PLAIN, CURVE, GSSAPI)}\n", AssertionError),
+        (", TOY", KeyError),
+    ],
+)
+def test_a_page_without_a_step_fails(left_out: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert left_out in PAGE
+    with pytest.raises(error):
+        _ = run(followed(PAGE.replace(left_out, "")), monkeypatch)["TOY"]
 
 
 def hello() -> bytes:
