@@ -60,7 +60,11 @@ COMMON = (
 """What every record has."""
 
 STREAM = (
-    Field("source", "int", "Where offsets count: 0 is the TCP stream of the side"),
+    Field(
+        "source",
+        "int",
+        "Octets that offsets count in: 0 is the TCP stream of the side, 1 the same with its boxes opened",
+    ),
     Field("offset", "int", "Place of the first octet in the stream of the side, counted from 0", "octets"),
     Field("length", "int", "Size in the stream, headers included", "octets"),
 )
