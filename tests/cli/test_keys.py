@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.curve import CurvePeers, conversation, keys
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
+from tests.traffic import Capture, Conversation, records
 from zmtpscope.cli import run
 from zmtpscope.cli.captures import say_what_stayed_closed
 from zmtpscope.curve_keys import Keys
-from zmtpscope.dissect import Summary
+from zmtpscope.dissect import DecodeAs, Options, Summary
 from zmtpscope.zmtp import z85
 
 SECURITY = pathlib.Path(__file__).parent.parent.parent / "captures" / "security"
@@ -237,6 +239,33 @@ class TestWhatStayedClosed:
             CLOSED.format(5).replace("of 2", "of 5")
             + f"long-term keys open no messages, they only prove which server was meant (3 of them){GET_KEYS}"
         )
+
+    @pytest.mark.parametrize(
+        ("labels", "counted"),
+        [
+            (("SERVER_PUBLIC",), (1, 0, 0, 0)),
+            (("SERVER_LONGTERM",), (1, 1, 0, 0)),
+            (("CLIENT_TRANSIENT",), (1, 0, 1, 0)),
+            (("CLIENT_TRANSIENT with S",), (1, 1, 1, 1)),
+            (("SHARED",), (1, 0, 1, 1)),
+        ],
+    )
+    def test_what_is_counted(self, tmp_path: pathlib.Path, labels: tuple[str, ...], counted: tuple[int, ...]) -> None:
+        """Connections that came to messages, and those of them that were proven, named and opened."""
+        peers = CurvePeers()
+        packets = conversation([*peers.handshake(), (0, peers.messages(0, b"hello"))]).packets
+        _, analyser = records(Capture(packets), Options(keys=keys(tmp_path, peers.lines(*labels))))
+        summary = analyser.summary
+        proven_and_named = (summary.proven_connections, summary.named_connections)
+        assert counted == (summary.curve_connections, *proven_and_named, summary.opened_connections)
+
+    def test_a_connection_that_opens_without_its_hello_is_named(self, tmp_path: pathlib.Path) -> None:
+        peers = CurvePeers()
+        talk = Conversation(syn=False)
+        talk.send(0, b"".join(peers.messages(0, b"hello") for _ in range(20)))
+        options = Options(keys=keys(tmp_path, peers.lines("SHARED")), decode_as=(DecodeAs("conn", 1, "3.1", "CURVE"),))
+        _, analyser = records(Capture(talk.packets), options)
+        assert (analyser.summary.named_connections, analyser.summary.opened_connections) == (1, 1)
 
     def test_export_says_it_too(self, zmtpscope: Run, key_file: KeyFile, tmp_path: pathlib.Path) -> None:
         _, _, err = zmtpscope("export", CAPTURE, "-o", tmp_path / "out", "--keys", key_file(LONG_TERM))
