@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.dissect.talks import COMMANDS, SECOND, message, said
+from tests.dissect.test_cost import steps
 from tests.traffic import CLIENT, Capture, Conversation, Packet, records
 from zmtpscope.dissect import Options, endpoints
 from zmtpscope.zmtp.commands import build_command
@@ -102,6 +103,23 @@ def test_identities_that_do_not_clash() -> None:
     assert told(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured in front of NAT and behind it
     pull = meet(begin(2, 0.5), ready("DEALER", "same"), ready("DEALER"))
     assert told(router(1), pull) == []
+
+
+def test_a_crowd_of_which_some_are_the_same_connection() -> None:
+    crowd = [router(number, number / 10, initial=initial) for number, initial in enumerate((7, 7, 8, 8, 7), 1)]
+    found = findings(*crowd)
+    assert [finding["conn"] for finding in found] == [3, 4, 5]
+    others = [finding["refs"][0].split("/")[0] for finding in found]
+    assert len(set(others)) == 2  # the newest that is another
+    assert others[0] == others[1]
+
+
+def test_many_connections_with_one_initial_sequence_number_cost_no_more_each() -> None:
+    def cost(count: int) -> int:
+        talks = [router(number, number / 1000, initial=7) for number in range(count)]
+        return steps(Capture([packet for talk in talks for packet in talk.packets]))
+
+    assert cost(200) < 2.2 * cost(100)
 
 
 def test_an_identity_is_free_again_when_its_connection_has_ended() -> None:

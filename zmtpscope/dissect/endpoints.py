@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
@@ -89,7 +89,7 @@ class Fact(NamedTuple):
     def reference(self) -> str:
         """The identity of the record that tells it."""
         unit = self.unit
-        return f"{self.party.teller.whole.conn_id}/{unit.side}/{unit.source}/{unit.start}/{unit.record}"
+        return self.party.teller.reference(unit.side, unit.source, unit.start, unit.record)
 
 
 class Ending(NamedTuple):
@@ -131,6 +131,34 @@ class Reconnects:
     judged: bool = False
 
 
+class Served:
+    """Open connections that ask one socket for the same, by the client's initial sequence number: those that share it
+    are one connection, captured in several places, unless the number is unknown. With each the command that told."""
+
+    def __init__(self) -> None:
+        self.parties: OrderedDict[int, OrderedDict[Party, str]] = OrderedDict()
+        """The numbers last met, and of each the connections last met, at the end."""
+
+    def other_than(self, party: Party) -> str | None:
+        """What the newest connection told that is certainly another than this one; None where there is none."""
+        for initial, parties in islice(reversed(self.parties.items()), 2):
+            if initial < 0 or initial != party.initial:
+                return parties[next(reversed(parties))]
+        return None
+
+    def add(self, party: Party, reference: str) -> None:
+        """A connection that is open now."""
+        self.parties.setdefault(party.initial, OrderedDict())[party] = reference
+        self.parties.move_to_end(party.initial)
+
+    def remove(self, party: Party) -> None:
+        """It has ended."""
+        same = self.parties[party.initial]
+        del same[party]
+        if not same:
+            del self.parties[party.initial]
+
+
 class Endpoints:
     """What is known across the connections of a run."""
 
@@ -139,8 +167,8 @@ class Endpoints:
         """Where a mechanism other than NULL was announced: the greeting that did."""
         self.unsecured: OrderedDict[Endpoint, tuple[str, str]] = OrderedDict()
         """Where messages went without: the greeting of the old client, and what happened."""
-        self.serving: dict[tuple[Endpoint, str, str], dict[Party, str]] = {}
-        """Open connections by endpoint, its socket type and the identity of the client, with the command that told."""
+        self.serving: dict[tuple[Endpoint, str, str], Served] = {}
+        """Open connections by endpoint, its socket type and the identity of the client."""
         self.handshakes: OrderedDict[bytes, Handshake] = OrderedDict()
         """The last one with each key."""
         self.welcomes: OrderedDict[tuple[Endpoint, bytes], tuple[Handshake, str]] = OrderedDict()
@@ -189,12 +217,11 @@ class Endpoints:
         if party.served is not None:
             return
         party.served = party.endpoint, socket_type, identity
-        others = self.serving.setdefault(party.served, {})
-        for other, reference in reversed(others.items()):
-            if other.initial < 0 or other.initial != party.initial:
-                self._note("EXPAIR-01" if socket_type == "PAIR" else "ZMTP3X-META-15", fact, reference)
-                break
-        others[party] = fact.reference
+        others = self.serving.setdefault(party.served, Served())
+        reference = others.other_than(party)
+        if reference is not None:
+            self._note("EXPAIR-01" if socket_type == "PAIR" else "ZMTP3X-META-15", fact, reference)
+        others.add(party, fact.reference)
 
     # -- CURVE -------------------------------------------------------------------------------------------------------
 
@@ -275,8 +302,8 @@ class Endpoints:
         party, ending = fact.party, fact.value
         if party.served is not None:
             others = self.serving[party.served]
-            del others[party]
-            if not others:
+            others.remove(party)
+            if not others.parties:
                 del self.serving[party.served]
         if party.handshake is not None:
             party.handshake.over = True

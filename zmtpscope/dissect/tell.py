@@ -60,6 +60,10 @@ class Teller:
         order = (ordinal, stream.conn, side, values.get("source") or 0, offset, RANKS[values["record"]])
         self.sink.put(Record(values["record"], order, values, unit))
 
+    def reference(self, side: int, source: int, start: int, record: str) -> str:
+        """The identity of a record of this connection, as `refs` hold it."""
+        return f"{self.whole.conn_id}/{side}/{source}/{start}/{record}"
+
     def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
         """A greeting or command of `side` whose first octet arrived with `first`."""
         summary = self.sink.summary
