@@ -67,6 +67,8 @@ class SideStream:
     lost_octets = 0
     lost_since: int | None = None
     """Ordinal of the segment that told of the first hole."""
+    closed_since: int | None = None
+    """Ordinal of the segment that told of the first MESSAGE that stays closed although keys were given."""
     undissected = 0
 
     def __init__(self, dialogue: Dialogue, side: int, stream: Stream, unsealing: Unsealing | None = None) -> None:
@@ -236,6 +238,11 @@ class SideStream:
             self.dialogue.count_repeats(self, reader, self.repeats)
         if self.unsealing is not None and self.unsealing.reader is not None and self.unsealing.reader.repeats:
             self.dialogue.count_repeats(self, self.unsealing.reader, self.unsealing.repeats)
+
+    def note_closed(self, ordinal: int) -> None:
+        """What a MESSAGE holds stays unknown, as the segment `ordinal` told."""
+        if self.closed_since is None:
+            self.closed_since = ordinal
 
     def patch(self, offset: int, octets: bytes) -> None:
         """Put what a box holds in its place among the octets that are being read."""

@@ -167,6 +167,7 @@ class Unsealing:
         if not session.may_open_messages_of(stream.side):
             for row in rows:
                 closed.append(*row)
+            self._note_closed(stream, rows)
             self._reader(stream).lose()
             self.assembly.uncertain_start = True
             return []
@@ -227,7 +228,16 @@ class Unsealing:
             let_go = too_large or body < stream.kept_base
             finding = Finding("CURVE-25" if let_go else "CURVE-20", offset, body + size - offset)
             self._notes.append((finding, arrival))
+        stream.note_closed(arrival.ordinal)
         self.lose(stream, arrival.ordinal)
+
+    @staticmethod
+    def _note_closed(stream: SideStream, rows: list[Row]) -> None:
+        """The MESSAGEs among these frames stay closed."""
+        for offset, body, size, flags in rows:
+            if flags & ENCRYPTED:
+                stream.note_closed(stream.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal)
+                return
 
     def let_go(self, stream: SideStream, ordinal: int) -> FrameColumns:
         """Octets were lost, as told by the segment `ordinal`, or no more will come.
