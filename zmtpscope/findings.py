@@ -277,6 +277,9 @@ NULL-07 warn 37 Error Handling
 NULL-08 warn wire.md 14
   This side gave no answer to READY
   > its socket type does not fit, it did not like the READY it got, or its ZAP handler refused the peer
+NULL-09 warn 37 Error Handling
+  This side refused the peer: the handshake ended with its ERROR
+  > its ZAP handler decides who may come in: the log of that handler says more
 
 ZMTP30-SUB-01 warn 23 Publish-Subscribe
   A SUBSCRIBE or CANCEL command travels on a 3.0 connection
@@ -413,7 +416,7 @@ CURVE-11 note 26 MESSAGE
   The inner flags mark a command by bit 1, as libzmq does
 CURVE-12 warn curve.md 6
   A key of the key log belongs to this connection but opens nothing
-  > the log holds the keys of another run, or was cut
+  > the line names this connection, so its other field is damaged, cut, or of another kind than its label says
 CURVE-13 error 26 INITIATE
   The vouch does not name this client and server
 CURVE-14 warn 26 INITIATE
@@ -435,7 +438,7 @@ CURVE-20 error 26 MESSAGE
 CURVE-21 warn wire.md 14
   The server gave no answer to HELLO
   > most often the client has the wrong server key: set its ZMQ_CURVE_SERVERKEY to the public key of the server
-CURVE-22 error curve.md 5
+CURVE-22 warn curve.md 5
   The server gave no answer to HELLO, and none of the server keys that were given opens it
   > if one of them is the key of this server, the client has another: set its ZMQ_CURVE_SERVERKEY to the public half
 CURVE-23 note curve.md 5

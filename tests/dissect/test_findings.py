@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
+from zmtpscope.dissect import Options
+from zmtpscope.dissect.unsealing import LARGEST_BOX
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
@@ -90,6 +94,28 @@ def test_a_request_that_nobody_answers() -> None:
     assert finding["id"] == "REQREP-06"
     assert finding["text"].endswith("2 requests, 1 replies")
     assert finding["offset"] == len(hello("REQ") + message(b"", b"one"))
+
+
+@pytest.mark.parametrize("closed", [None, 6, 7])
+@pytest.mark.parametrize("why", ["changed", "too large"])
+def test_a_request_whose_reply_may_be_in_a_box_that_stays_closed(closed: int | None, why: str, tmp_path: Path) -> None:
+    peers = CurvePeers()
+    steps = peers.handshake("REQ", "REP")
+    for side in (CLIENT, SERVER, CLIENT):
+        large = why == "too large" and len(steps) == closed
+        body = bytes(LARGEST_BOX) if large else b"body"
+        steps.append((side, peers.messages(side, b"", body)))
+        if why == "changed" and len(steps) - 1 == closed:
+            steps[-1] = side, steps[-1][1][:-1] + bytes([steps[-1][1][-1] ^ 1])
+    talk = conversation(steps)
+    talk.close()
+    found, _ = records(Capture(talk.packets), Options(keys=keys(tmp_path, peers.lines("SHARED"))))
+    ids = {each["id"] for each in found if each["record"] == "finding"}
+    assert ("REQREP-06" in ids) == (closed is None)
+    assert ("CURVE-25" in ids, "CURVE-20" in ids) == (
+        closed is not None and why == "too large",
+        closed is not None and why == "changed",
+    )
 
 
 def test_socket_types_that_may_not_meet() -> None:

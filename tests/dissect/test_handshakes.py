@@ -14,11 +14,15 @@ from tests.dissect.talks import SECOND, hello, message, said
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.zmtp import z85
+from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
 
-OURS = {"CURVE-21", "CURVE-24", "PLAIN-08", "PLAIN-09", "NULL-04", "NULL-05", "NULL-08", "ZMTP3X-GREETING-13"}
+OURS = {
+    *("CURVE-21", "CURVE-24", "PLAIN-08", "PLAIN-09", "NULL-04", "NULL-05", "NULL-08", "NULL-09"),
+    "ZMTP3X-GREETING-13",
+}
 
 
 def shake(mechanism: str, *names: str, first: int = 0) -> Conversation:
@@ -112,7 +116,8 @@ def test_a_better_explanation_is_enough() -> None:
     malformed.send(0, build_frame(Framing.V2, b"\x05HELLO" + bytes(100), command=True))
     cut = shake("NULL", "READY")
     cut.send(1, said("NULL", "READY")[:10])
-    for talk in (refused, leave(malformed, 1), leave(cut, 1)):
+    assert ids(refused) == ["NULL-09"]
+    for talk in (leave(malformed, 1), leave(cut, 1)):
         assert ids(talk) == []
 
 
@@ -190,15 +195,66 @@ def after_error(seconds: float, side: int, octets: bytes) -> Conversation:
 
 
 def test_a_side_goes_on_after_the_error_that_it_received() -> None:
-    (finding,) = findings(after_error(1.5, 0, message(b"more")))
+    _, finding = findings(after_error(1.5, 0, message(b"more")))
     assert (finding["id"], finding["side"], finding["packet"]) == ("NULL-04", 0, 12)
     assert finding["text"].endswith("1.5 s after ERROR was received")
-    assert ids(after_error(0.9, 0, message(b"under way"))) == []
-    assert ids(after_error(1.5, 0, b"")) == []
-    assert ids(after_error(0.5, 1, message(b"more"))) == ["NULL-04"]  # the side that sent ERROR, in its own stream
+    assert ids(after_error(0.9, 0, message(b"under way"))) == ["NULL-09"]
+    assert ids(after_error(1.5, 0, b"")) == ["NULL-09"]
+    in_its_own_stream = after_error(0.5, 1, message(b"more"))  # the side that sent ERROR
+    assert ids(in_its_own_stream) == ["NULL-09", "NULL-04"]
     lost = after_error(1.5, 0, message(b"more"))
     del lost.packets[9]
-    assert ids(lost) == []
+    assert "NULL-04" not in ids(lost)
+
+
+def error(reason: str) -> bytes:
+    return frame(build_command("NULL", "ERROR", {"reason": reason}))
+
+
+REASONS = [
+    ("300", "says 300 (try later)"),
+    ("400", "says 400 (credentials or key refused)"),
+    ("500", "says 500 (authentication itself failed)"),
+    ("Invalid mechanism", "says Invalid mechanism"),
+    ("", "says no reason"),
+]
+
+
+@pytest.mark.parametrize(("reason", "words"), REASONS)
+@pytest.mark.parametrize(("mechanism", "names", "who"), [("NULL", ("READY",), ""), ("PLAIN", ("HELLO",), "admin")])
+def test_a_peer_is_refused(reason: str, words: str, mechanism: str, names: tuple[str, ...], who: str) -> None:
+    talk = shake(mechanism, *names)
+    talk.send(1, error(reason))
+    talk.send(1, error(reason))
+    finding = next(each for each in findings(leave(talk, 1)) if each["id"] != "NULL-04")
+    assert (finding["id"], finding["severity"], finding["side"]) == ("NULL-09", "warn", 1)
+    assert finding["text"].endswith(f"10.0.0.1 port 5555 {words}" + (f" to the user {who}" if who else ""))
+    assert finding["refs"] == [f"{finding['conn_id']}/1/0/{finding['offset']}/command"]
+    assert ids(talk).count("NULL-09") == 1
+
+
+@pytest.mark.parametrize("label", ["SHARED", "SERVER_PUBLIC"])
+def test_the_key_of_a_client_that_is_refused(label: str, tmp_path: Path) -> None:
+    peers = CurvePeers()
+    talk = shake("CURVE")
+    for side, octets in peers.handshake()[2:5]:
+        talk.send(side, octets)
+    talk.send(1, error("400"))
+    found, _ = records(Capture(leave(talk, 1).packets), Options(keys=keys(tmp_path, peers.lines(label))))
+    (finding,) = [each for each in found if each.get("id") == "NULL-09"]
+    assert (z85.encode(peers.C) in finding["text"]) == (label == "SHARED")
+
+
+def test_what_is_no_refusal_or_told_already() -> None:
+    misspelt = shake("PLAIN", "HELLO")
+    misspelt.send(1, frame(b"\x05^RROR\x03400"))
+    assert ids(leave(misspelt, 1)) == []
+    client = shake("CURVE", "HELLO", "WELCOME")
+    client.send(0, error("no"))
+    assert "NULL-09" not in ids(leave(client, 0))
+    later = shake("NULL", "READY", "READY")
+    later.send(1, error("closing"))
+    assert "NULL-09" not in ids(leave(later, 1))
 
 
 def mismatch(seconds: float) -> Conversation:

@@ -9,6 +9,7 @@ from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import MessageRun, Unit
+from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
@@ -128,10 +129,7 @@ class Dialogue:
             for side in (0, 1):
                 if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
                     self.note(side, Finding("ZMTP-CONN-02"), arrival)
-        if connection.close_how in ("fin", "rst") and self._is_whole():
-            self.relations.weigh()
-            self.relations.close(arrival)
-        self.relations.end(arrival)
+        self.relations.end(arrival, self._is_whole())
         self.teller.counted_findings(arrival.ordinal)
         if self.options.records:
             self.teller.connection(connection.start, outcome.values(self), arrival.ordinal)
@@ -161,6 +159,36 @@ class Dialogue:
                 return False
         return True
 
+    def is_whole_until(self, ordinal: int) -> bool:
+        """Whether neither octets were missing up to the segment `ordinal`, nor what a box holds that stays closed amid
+        opened ones."""
+        return all(tcp.begun for tcp in self.connection.tcp) and all(
+            (stream.lost_since is None or stream.lost_since > ordinal)
+            and (stream.closed_since is None or stream.closed_since > ordinal)
+            for stream in self.streams
+        )
+
+    def is_read_whole(self) -> bool:
+        """Whether everything that was captured of both sides could be read."""
+        return all(
+            stream.closed_since is None and not stream.undissected and self.is_certain_at(stream, stream.end)
+            for stream in self.streams
+        )
+
+    def is_certain_at(self, stream: SideStream, offset: int) -> bool:
+        """Whether a side was read up to here, where it has come to `offset`, without a doubt."""
+        doubtful = None if stream.reader is None else stream.reader.unreliable_from
+        return stream.confidence == "proven" and (doubtful is None or offset < doubtful)
+
+    def is_agreed(self) -> bool:
+        """Whether both sides have ended their handshake."""
+        one, other = (stream.reader for stream in self.streams)
+        return one is not None and other is not None and one.handshake_done and other.handshake_done
+
+    def reference(self, moment: Moment) -> str:
+        """The identity of the record of what was said."""
+        return self.teller.reference(moment.side, moment.source, moment.event.start, moment.record)
+
     # -- what the streams say ----------------------------------------------------------------------------------------
 
     def wants_messages(self, stream: SideStream) -> bool:
@@ -188,7 +216,7 @@ class Dialogue:
             first = arrived.get(at) or stream.arrivals.at(min(at, stream.end - 1))
             self.teller.finding(side, finding, first, ordinal, unit=event.start, source=int(event.regime.opened))
             record = type(event).__name__.lower().replace("remark", "frame")
-            reference = f"{stream.stream.conn_id}/{side}/{int(event.regime.opened)}/{event.start}/{record}"
+            reference = self.teller.reference(side, int(event.regime.opened), event.start, record)
             self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
 
     def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:

@@ -8,11 +8,9 @@ from typing import Any
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.secrets import MASK
+from zmtpscope.zmtp.mechanisms.null import STATUS
 
 Values = dict[str, Any]
-
-STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authentication itself failed"}
-"""What the authentication codes mean that ERROR carries (27/ZAP)."""
 
 MOST_PROPERTIES = 8
 """So many properties have their place in the line."""

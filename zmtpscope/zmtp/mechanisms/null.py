@@ -10,8 +10,8 @@ from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
-STATUS = ("300", "400", "500")
-"""Authentication codes (27/ZAP) that libzmq sends as reason."""
+STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authentication itself failed"}
+"""Authentication codes (27/ZAP) that libzmq sends as reason of an ERROR, and what they mean."""
 
 STRAY_REASON_LENGTH = 0x20
 """What CURVE servers of libzmq 4.1.0 to 4.2.2 put where the reason length belongs (D42)."""

@@ -1,0 +1,131 @@
+"""What the end of a connection tells: answers that never came, and what it was closed for.
+
+Only connections that were captured whole are judged: where octets are missing, so may be an answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.moments import SECOND, Moment
+from zmtpscope.zmtp import z85
+from zmtpscope.zmtp.reader import Finding
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.dialogue import Dialogue
+    from zmtpscope.dissect.relations import Relations
+
+WHOLE_GREETING = 64
+
+OWED: dict[tuple[str | None, str | None, str | None], str] = {
+    ("CURVE", "HELLO", None): "CURVE-21",
+    ("CURVE", "INITIATE", "WELCOME"): "CURVE-24",
+    ("PLAIN", "HELLO", None): "PLAIN-08",
+    ("PLAIN", "INITIATE", "WELCOME"): "PLAIN-09",
+    ("NULL", "READY", None): "NULL-08",
+}
+"""What to say where a handshake ends without the answer that a side owes: by mechanism, the last handshake command of
+the side that asked, and that of the side that owes the answer (None: it has sent its greeting only)."""
+
+SERVERS_NAMED = 3
+"""So many server keys are named that a HELLO was not made for."""
+
+
+def judge(relations: Relations, arrival: Arrival) -> None:
+    """The connection closed with `arrival` (FIN or RST captured), and every octet of it was captured."""
+    dialogue = relations.dialogue
+    if not dialogue.is_agreed():
+        closed_by = dialogue.connection.first_to_close
+        _judge_greeting(relations, arrival, closed_by)
+        _judge_steps(relations, arrival, closed_by)
+    if dialogue.is_read_whole():
+        _judge_requests(relations, arrival)
+    if relations.fault is not None and arrival.time - relations.fault[0].time <= SECOND:
+        told, side_number, finding, reference = relations.fault
+        milliseconds = (arrival.time - told.time) / 1e6
+        detail = f"{finding.id} came {milliseconds:.1f} ms before"
+        note = Finding("ZMTP-CONN-08", finding.start, finding.length, None, detail)
+        dialogue.note(side_number, note, arrival, (reference,))
+
+
+def _judge_greeting(relations: Relations, arrival: Arrival, closed_by: int | None) -> None:
+    """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
+    if closed_by is None:
+        return
+    whole, part = relations.sides[1 - closed_by].greeting, relations.sides[closed_by].greeting
+    if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
+        return
+    mechanism = whole.event.fields.get("mechanism")
+    detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
+    finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
+    relations.dialogue.note(closed_by, finding, arrival)
+
+
+def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int | None) -> None:
+    """The handshake ended where one side owed the other an answer, and no error says why."""
+    dialogue, mechanism = relations.dialogue, _agreed_mechanism(relations)
+    for number, side in enumerate(relations.sides):
+        debtor = relations.sides[1 - number]
+        last = debtor.step or debtor.greeting
+        id_ = OWED.get((mechanism, _name(side.step), _name(debtor.step)))
+        if id_ is None or side.step is None or last is None or last.event.stop != dialogue.streams[1 - number].end:
+            continue
+        early = relations.early_traffic(number)
+        if early is not None:
+            relations.note_at_arrival("NULL-05", number, early, arrival.ordinal, "that of the other side never came")
+        waited = arrival.time - side.step.arrival.time
+        explained = relations.fault is not None and relations.fault[1] == number
+        if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
+            continue
+        who = "it closed" if closed_by == 1 - number else "the other side gave up"
+        detail = f"{who} {f'{waited / SECOND:.1f} s' if waited > SECOND else f'{waited / 1e6:.1f} ms'} after it"
+        if side.step.event.fields.get("mangled"):
+            detail += "; the name of the command is misspelt"
+        if early is not None:
+            detail += "; traffic had followed at once, on which libzmq closes"
+        if id_ == "CURVE-21":
+            id_, proof = _about_server_key(dialogue)
+            detail += proof
+        reference = dialogue.reference(side.step)
+        dialogue.note(1 - number, Finding(id_, None, 0, None, detail), arrival, (reference,))
+
+
+def _about_server_key(dialogue: Dialogue) -> tuple[str, str]:
+    """Whether a HELLO without an answer was made for a server key that is known: the finding, and what to add."""
+    session = dialogue.session
+    if session is None:
+        return "CURVE-21", ""
+    if session.server is not None:
+        return "CURVE-23", f"; it was made for {z85.encode(session.server)}"
+    known = [z85.encode(server.public) for server in session.keys.server_keys if server.secret is not None]
+    if not known:
+        return "CURVE-21", ""
+    more = f" and {len(known) - SERVERS_NAMED} more" if len(known) > SERVERS_NAMED else ""
+    return "CURVE-22", f"; tried in vain: {', '.join(known[:SERVERS_NAMED])}{more}"
+
+
+def _agreed_mechanism(relations: Relations) -> str | None:
+    """What both sides announced."""
+    one, other = (side.greeting and side.greeting.event.fields.get("mechanism") for side in relations.sides)
+    return one if one == other else None
+
+
+def _judge_requests(relations: Relations, arrival: Arrival) -> None:
+    """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
+    for number, stream in enumerate(relations.dialogue.streams):
+        told = relations.sides[number].type_told
+        if told is None or told.event.fields["socket_type"] != "REQ":
+            continue
+        requests = stream.message_count
+        replies = relations.dialogue.streams[1 - number].message_count
+        if requests > replies and relations.sides[1 - number].type_told is not None:
+            start = max(assembly.last_message for assembly in stream.assemblies())
+            detail = f"{requests} requests, {replies} replies"
+            finding = Finding("REQREP-06", start, stream.end - start, None, detail)
+            last = stream.arrivals.at(start)
+            relations.dialogue.note(number, finding, Arrival(arrival.ordinal, last.packet, last.time))
+
+
+def _name(step: Moment | None) -> str | None:
+    return None if step is None else step.event.fields["name"]

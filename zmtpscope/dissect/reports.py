@@ -1,0 +1,78 @@
+"""What one connection reports to the others: the facts that `endpoints.py` weighs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.endpoints import Ending, Fact, Located, Party
+from zmtpscope.dissect.moments import Moment
+from zmtpscope.zmtp.regime import Form
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.dialogue import Dialogue
+
+LARGEST_IDENTITY = 255
+"""Octets; one that is larger is no identity."""
+
+
+class Reports:
+    """The facts of one connection. Nothing is reported that what is missing could belie."""
+
+    party: Party | None = None
+    """What other connections know this one by, once it has reported something."""
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        self.dialogue = dialogue
+
+    def tell(self, kind: str, moment: Moment, value: Any = None) -> None:
+        """What was said may matter to other connections; `kind` and `value` are those of `Fact`."""
+        if self.dialogue.is_whole_until(moment.arrival.ordinal):
+            self._put(kind, moment.arrival, moment, value)
+
+    def _put(self, kind: str, arrival: Arrival, moment: Moment, value: Any) -> None:
+        connection = self.dialogue.connection
+        if self.party is None:
+            initial = connection.tcp[0].initial
+            self.party = Party(self.dialogue.teller, connection.start, connection.listener, initial)
+        event = moment.event
+        unit = Located(moment.side, moment.source, event.start, event.stop, moment.record)
+        self.dialogue.sink.facts.append(Fact(arrival, self.party, kind, unit, value))
+
+    def served(self, moment: Moment, other: Moment) -> None:
+        """Both sides have told their types, the later one in `moment`: what a socket that knows its peers by identity,
+        or has one only, got."""
+        listener = self.dialogue.connection.listener
+        if listener is None:
+            return
+        asked, told = (moment, other) if moment.side == listener else (other, moment)
+        socket_type = asked.event.fields["socket_type"]
+        identity = told.event.fields.get("identity") or ""
+        if socket_type == "PAIR" or (socket_type == "ROUTER" and 0 < len(identity) <= LARGEST_IDENTITY):
+            fact = told._replace(arrival=Arrival(moment.arrival.ordinal, told.arrival.packet, told.arrival.time))
+            self.tell("served", fact, (socket_type, identity if socket_type == "ROUTER" else ""))
+
+    def end(self, arrival: Arrival, greetings: tuple[Moment | None, Moment | None]) -> None:
+        """The connection is over, or the capture."""
+        greeting = greetings[0] or greetings[1]
+        if greeting is None:
+            return
+        connection, failed, unsecured = self.dialogue.connection, False, None
+        if connection.listener is not None:
+            if connection.close_how in ("fin", "rst"):
+                # not by the wish of the side that opened it
+                failed = connection.first_to_close == connection.listener or not self.dialogue.is_agreed()
+            if self.dialogue.version in ("1.0", "2.0"):
+                unsecured = self._unsecured(greetings[connection.listener])
+        if self.party is not None or failed or unsecured is not None:
+            self._put("ended", arrival, greeting, Ending(failed, unsecured))
+
+    def _unsecured(self, greeting: Moment | None) -> str | None:
+        """What was said with a client that is too old for security, though the listening side, which greeted so, is
+        not."""
+        if greeting is None:
+            return None
+        messages = sum(stream.assembly.message_count for stream in self.dialogue.streams)
+        told = str(greeting.event.fields.get("version_announced"))
+        newer = greeting.event.regime.form is Form.PSEUDO_SIGNATURE or told.startswith("3")
+        return f"{messages} messages in {self.dialogue.version}" if newer and messages else None
