@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
+from tests.curve import CLIENT, SERVER, CurvePeers, keys
 from tests.dissect.talks import SECOND, hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture import open_captures
@@ -144,7 +144,8 @@ def test_octets_that_are_no_frames() -> None:
 
 
 @pytest.mark.parametrize("changed", [None, 7, 8])
-def test_a_box_that_stays_closed(changed: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_a_box_that_stays_closed(changed: int | None, seconds: int, tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = peers.handshake()
     for number in range(4):
@@ -154,7 +155,10 @@ def test_a_box_that_stays_closed(changed: int | None, tmp_path: Path) -> None:
     if changed is not None:
         side, octets = steps[changed]
         steps[changed] = side, octets[:-1] + bytes([octets[-1] ^ 1])
-    talk = conversation(steps)
+    talk = Conversation()
+    for number, (side, octets) in enumerate(steps):
+        talk.wait(seconds * SECOND if number % 2 == 0 else 0)
+        talk.send(side, octets)
     talk.wait(2 * SECOND)
     talk.close()
     found = findings(talk.packets, keys=keys(tmp_path, peers.lines("SHARED")))

@@ -222,22 +222,14 @@ class Unsealing:
             return
         too_large = size > self._limit(stream)
         arrival = stream.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
+        stream.note_closed(arrival.ordinal)
         if self.session.key is None:
             stream.dialogue.note_unfit_keys(arrival)
         elif size >= SMALLEST_MESSAGE:
             let_go = too_large or body < stream.kept_base
             finding = Finding("CURVE-25" if let_go else "CURVE-20", offset, body + size - offset)
             self._notes.append((finding, arrival))
-        stream.note_closed(arrival.ordinal)
         self.lose(stream, arrival.ordinal)
-
-    @staticmethod
-    def _note_closed(stream: SideStream, rows: list[Row]) -> None:
-        """The MESSAGEs among these frames stay closed."""
-        for offset, body, size, flags in rows:
-            if flags & ENCRYPTED:
-                stream.note_closed(stream.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal)
-                return
 
     def let_go(self, stream: SideStream, ordinal: int) -> FrameColumns:
         """Octets were lost, as told by the segment `ordinal`, or no more will come.
@@ -260,6 +252,14 @@ class Unsealing:
                 context = self._context(stream, self.reader)
                 self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
         self.assembly.uncertain_start = True
+
+    @staticmethod
+    def _note_closed(stream: SideStream, rows: list[Row]) -> None:
+        """The MESSAGEs among these frames stay closed."""
+        for offset, body, size, flags in rows:
+            if flags & ENCRYPTED:
+                stream.note_closed(stream.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal)
+                return
 
     def give_way(self, stream: SideStream, data: bytes) -> None:
         """All sides hold too much: tell a message of several frames as far as it came; `data` is what is held."""
