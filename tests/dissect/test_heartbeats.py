@@ -104,6 +104,17 @@ def test_a_late_retransmission(contexts: bool) -> None:
 
 
 @pytest.mark.parametrize("contexts", [True, False])
+@pytest.mark.parametrize("later", [0, 2])
+def test_a_ping_that_was_captured_only_when_it_was_sent_again(contexts: bool, later: int) -> None:
+    talk = beating(1.5, contexts)
+    talk.close()
+    for lost in range(5, 15, 2):
+        packets = talk.packets[:lost] + talk.packets[lost + 1 :]
+        again = replace(talk.packets[lost], time=talk.packets[lost + later + 1].time + SECOND * 14 // 10)
+        assert findings([*packets[: lost + later + 1], again, *packets[lost + later + 1 :]]) == []
+
+
+@pytest.mark.parametrize("contexts", [True, False])
 def test_more_pings_in_flight_than_are_remembered(contexts: bool) -> None:
     talk = begin()
     for _ in range(2):
@@ -183,6 +194,8 @@ def test_it_is_told_as_soon_as_it_is_certain() -> None:
     talk.wait(2 * SECOND)
     talk.send(0, ping(b"a"))
     talk.send(1, pong(b"a"))
+    talk.send(0, ping(b"b"))
+    talk.send(1, pong(b"b"))
     found, _ = records(Capture(talk.packets, 1))
     places = [each.get("id") or each.get("name") for each in found]
     assert places.index("ZMTP31-PING-08") == len(places) - 3  # with the PING: PONG and connection follow
@@ -248,6 +261,15 @@ def crowd(pings: int, seconds: float, version: str = "3.1") -> Conversation:
     return talk
 
 
+def talk_on(talk: Conversation) -> Conversation:
+    """More is said, of which a packet is not captured."""
+    for _ in range(3):
+        talk.send(0, message(b"more"))
+    del talk.packets[-2]
+    talk.close()
+    return talk
+
+
 def test_more_than_three_pings_wait() -> None:
     assert told(crowd(4, 1.5)) == [("PING-09", 0, 9)]
     assert told(crowd(100, 1.5)) == [("PING-09", 0, 9)]
@@ -261,7 +283,13 @@ def test_more_than_three_pings_wait() -> None:
     late = crowd(8, 1.5)
     late.send(1, pong())
     late.close()
-    assert told(late) == [("PING-09", 0, 10), ("PING-04", 0, 7)]  # four that wait behind the one that was answered
+    assert told(late) == [("PING-04", 0, 7), ("PING-09", 0, 10)]  # four that wait behind the one that was answered
+    asked = crowd(4, 1.5)
+    for _ in range(2):
+        asked.send(1, ping())
+        asked.send(0, pong())
+    lost = talk_on(asked)
+    assert told(lost) == [("PING-09", 0, 9)]  # certain before octets were lost
 
 
 def test_a_ping_is_never_answered() -> None:

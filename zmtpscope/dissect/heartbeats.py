@@ -2,8 +2,8 @@
 
 A capture shows less than what the peers said: packets are lost, a side is held back until a hole in it is filled or
 declared, boxes stay closed, neighbours are swapped. So a PONG is matched with any open PING of its context, and one
-that fits none is kept until its PING cannot come any more: until something later by a second was read of the side that
-asks, or the connection is over. Likewise PINGs have waited only for so long as the other side was read. Whatever
+that fits none is kept until its PING will not come any more: until something later by a second was read of the side
+that asks, or the connection is over. Likewise PINGs have waited only for so long as the other side was read. Whatever
 else a side sends, that it was read up to some time is taken from its own heartbeats, so nothing is to be done for each
 message or block. Where octets are missing, of either side, nothing is said from then on.
 """
@@ -66,8 +66,8 @@ class Direction:
         """PONGs that fit no open PING."""
 
     def ping(self, ping: Beat) -> None:
-        """The side asks. It was read up to here."""
-        self.settle(ping.arrival.time, ping.arrival.ordinal)
+        """The side asks. Its answer may have been captured first, and long before a PING that was captured only when it
+        was sent again."""
         early = next((pong for pong in self.unmatched if _fits(ping, pong)), None)
         if early is not None:
             self.unmatched.remove(early)
@@ -144,6 +144,8 @@ class Heartbeats:
 
     def __init__(self, dialogue: Dialogue) -> None:
         self.directions = Direction(dialogue, 0), Direction(dialogue, 1)
+        self.last: list[Arrival | None] = [None, None]
+        """The last heartbeat of each side."""
 
     def take(self, moment: Moment, whole: bool) -> None:
         """A PING or PONG was read; `whole`: no octet of either side was missing up to its ordinal."""
@@ -154,12 +156,14 @@ class Heartbeats:
             return
         beat = _beat(moment)
         own, others = self.directions[moment.side], self.directions[1 - moment.side]
+        last, self.last[moment.side] = self.last[moment.side], beat.arrival
+        if last is not None and last.ordinal < beat.arrival.ordinal:  # all that waited for one segment is read
+            own.settle(last.time, beat.arrival.ordinal)
+            others.weigh_crowd(last.time, beat.arrival.ordinal)
         if moment.event.fields["name"] == "PING":
             own.ping(beat)
         else:
-            own.settle(beat.arrival.time, beat.arrival.ordinal)
             others.pong(beat)
-        others.weigh_crowd(beat.arrival.time, beat.arrival.ordinal)
 
     def give_up(self) -> None:
         """Judge nothing from now on."""
