@@ -179,17 +179,14 @@ class Session:
                 return content
         return None
 
-    def open_message(self, side: int, body: bytes) -> bytes | None:
-        """What the box of a MESSAGE of `side` holds; None where no key is known that opens it."""
-        key = self.key
-        if key is None:
-            return self._try_message(side, body) if self.may_open_messages_of(side) else None
-        return open_box(
-            body[BOX_OF_MESSAGE:], MESSAGE_PREFIX[self.role(side) or "client"] + body[NONCE_OF_MESSAGE], key
-        )
+    def prefix(self, side: int) -> bytes:
+        """What stands in front of the short nonce of MESSAGEs of `side`."""
+        return MESSAGE_PREFIX[self.role(side) or "client"]
 
-    def _try_message(self, side: int, body: bytes) -> bytes | None:
-        """Look for k with a MESSAGE."""
+    def try_message(self, side: int, body: bytes) -> bytes | None:
+        """Look for k with a MESSAGE of `side`: what its box holds; None where no key is known that opens it."""
+        if not self.may_open_messages_of(side):
+            return None
         role = self.role(side)
         for each in ROLES if role is None else (role,):
             content = self._open(MESSAGE_PREFIX[each] + body[NONCE_OF_MESSAGE], body[BOX_OF_MESSAGE:])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zmtpscope.curve_crypto import open_box
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.assembly import Assembly, Context
 from zmtpscope.dissect.batch import Stream
@@ -22,11 +23,13 @@ from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, Event, FrameCol
 from zmtpscope.zmtp.framing import LONG
 from zmtpscope.zmtp.mechanisms.curve import (
     AUTHENTICATOR_SIZE,
+    BOX_OF_MESSAGE,
     BOXES,
     CONTENT_OF_MESSAGE,
     COOKIE_AT,
     CURVE,
     KEY_SIZE,
+    NONCE_OF_MESSAGE,
     SMALLEST_INITIATE,
     SMALLEST_MESSAGE,
     WELCOME_SIZE,
@@ -36,6 +39,8 @@ from zmtpscope.zmtp.reader import Finding
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.stream import SideStream
+
+NONCE_AT = NONCE_OF_MESSAGE.start
 
 LARGEST_BOX = 16 << 20
 """Octets of a MESSAGE that are waited for whatever the body limit."""
@@ -172,6 +177,7 @@ class Unsealing:
             self.assembly.uncertain_start = True
             return []
         data, base, limit = stream.reading, stream.kept_base, self._limit(stream)
+        prefix = session.prefix(stream.side)
         stretch = list[tuple[int, int, int]]()
         stretches: list[tuple[list[tuple[int, int, int]], Row | None]] = []
         """MESSAGEs that opened, and the frame behind them that did not."""
@@ -185,7 +191,12 @@ class Unsealing:
                 self.waiting = row
                 break
             if flags & ENCRYPTED and SMALLEST_MESSAGE <= size <= limit and 0 <= start <= len(data) - size:
-                content = session.open_message(stream.side, data[start : start + size])
+                if session.key is None:
+                    content = session.try_message(stream.side, data[start : start + size])
+                    prefix = session.prefix(stream.side)
+                else:  # some microseconds, once for each MESSAGE
+                    nonce = prefix + data[start + NONCE_AT : start + BOX_OF_MESSAGE]
+                    content = open_box(data[start + BOX_OF_MESSAGE : start + size], nonce, session.key)
             if content is not None:
                 parts += data[done : start + CONTENT_OF_MESSAGE], content
                 done = start + size
