@@ -16,6 +16,7 @@ from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
+from zmtpscope.findings import FINDINGS
 from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
@@ -203,7 +204,7 @@ class Dialogue:
         if isinstance(event, Command) and not event.regime.opened:
             size: int = event.fields["size"]
             stop -= size - COMMAND_HEAD if size > LARGEST_AWAITED_COMMAND else 0
-        ordinal = stream.arrival(event.start, stop).ordinal
+        ordinal = stream.ordinal_of(event.start, stop)
         if not isinstance(event, Remark):
             first = stream.arrivals.at(event.start)
             unit = self._unit(stream, event) if self.options.details else None
@@ -215,9 +216,10 @@ class Dialogue:
             at = event.start if finding.start is None else finding.start
             first = arrived.get(at) or stream.arrivals.at(min(at, stream.end - 1))
             self.teller.finding(side, finding, first, ordinal, unit=event.start, source=int(event.regime.opened))
-            record = type(event).__name__.lower().replace("remark", "frame")
-            reference = self.teller.reference(side, int(event.regime.opened), event.start, record)
-            self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
+            if (finding.severity or FINDINGS[finding.id].severity) == "error":
+                record = type(event).__name__.lower().replace("remark", "frame")
+                reference = self.teller.reference(side, int(event.regime.opened), event.start, record)
+                self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
 
     def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
         octets = stream.octets(event.start, event.stop)

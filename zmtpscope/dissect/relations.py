@@ -15,7 +15,6 @@ from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.heartbeats import Heartbeats
 from zmtpscope.dissect.moments import SECOND, Moment, order
 from zmtpscope.dissect.reports import Reports
-from zmtpscope.findings import FINDINGS
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.mechanisms.null import STATUS
 from zmtpscope.zmtp.reader import Finding
@@ -68,7 +67,8 @@ class Relations:
         self.dialogue = dialogue
         self.sides = (Side(), Side())
         self.reports = Reports(dialogue)
-        self.heartbeats = Heartbeats(dialogue)
+        self.heartbeats: Heartbeats | None = None
+        """Once there are any."""
         self.moments: list[Moment] = []
         self.fault: tuple[Arrival, int, Finding, str] | None = None
         """The last error: when, whose, what, and the identity of the record it is about."""
@@ -76,7 +76,9 @@ class Relations:
     def add(self, side: int, event: Greeting | Command, arrival: Arrival) -> None:
         """Something was read on `side`; its last octet came with `arrival`."""
         stream = self.dialogue.streams[side]
-        self.moments.append(Moment(arrival, side, event, self.dialogue.is_certain_at(stream, event.start)))
+        beats = event.fields.get("name") in ("PING", "PONG")  # nobody else asks
+        certain = not beats or self.dialogue.is_certain_at(stream, event.start)
+        self.moments.append(Moment(arrival, side, event, certain))
         if event.fields.get("name") == "READY" and event.regime.mechanism == "NULL":
             if stream.end > event.stop:
                 self.sides[side].behind_ready = stream.arrivals.at(event.stop)
@@ -85,8 +87,6 @@ class Relations:
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
         """Remember the last error, in case the connection closes because of it."""
-        if (finding.severity or FINDINGS[finding.id].severity) != "error":
-            return
         if self.fault is None or (arrival.ordinal, side) >= (self.fault[0].ordinal, self.fault[1]):
             self.fault = (arrival, side, finding, reference)
 
@@ -257,6 +257,8 @@ class Relations:
     # -- heartbeats and the end --------------------------------------------------------------------------------------
 
     def _heartbeat(self, moment: Moment) -> None:
+        if self.heartbeats is None:
+            self.heartbeats = Heartbeats(self.dialogue)
         self.heartbeats.take(moment, self.dialogue.is_whole_until(moment.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
@@ -264,7 +266,7 @@ class Relations:
         closed = self.dialogue.connection.close_how in ("fin", "rst")
         if whole:
             self.weigh()
-            if self.dialogue.is_read_whole():
+            if self.heartbeats is not None and self.dialogue.is_read_whole():
                 self.heartbeats.end(arrival, closed)
             if closed:
                 closing.judge(self, arrival)

@@ -112,17 +112,22 @@ class SideStream:
     @property
     def message_count(self) -> int:
         """Messages so far."""
-        return sum(assembly.message_count for assembly in self.assemblies())
+        return self._counted("message_count")
 
     @property
     def frame_count(self) -> int:
         """Message frames so far."""
-        return sum(assembly.frame_count for assembly in self.assemblies())
+        return self._counted("frame_count")
 
     @property
     def body_octets(self) -> int:
         """Octets of message bodies so far."""
-        return sum(assembly.body_octets for assembly in self.assemblies())
+        return self._counted("body_octets")
+
+    def _counted(self, name: str) -> int:
+        """A count of what stands in clear, and of what was inside boxes."""
+        count: int = getattr(self.assembly, name)
+        return count if self.unsealing is None else count + getattr(self.unsealing.assembly, name)
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
@@ -355,8 +360,11 @@ class SideStream:
     def arrival(self, start: int, stop: int) -> Arrival:
         """The segment with the octet at `start`, and the ordinal of the one that completed `start..stop`."""
         first = self.arrivals.at(start)
-        ordinal = max(self.arrivals.ordinal_at(max(start, min(stop, self.end) - 1)), self.settled)
-        return Arrival(ordinal, first.packet, first.time)
+        return Arrival(self.ordinal_of(start, stop), first.packet, first.time)
+
+    def ordinal_of(self, start: int, stop: int) -> int:
+        """The ordinal of the segment that completed `start..stop`."""
+        return max(self.arrivals.ordinal_at(max(start, min(stop, self.end) - 1)), self.settled)
 
     def octets(self, start: int, stop: int) -> bytes:
         """The octets `start..stop` of a unit that is being read, as far as they are held."""
