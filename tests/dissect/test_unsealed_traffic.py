@@ -64,6 +64,16 @@ def test_reserved_flags_inside_are_told_and_ignored(flags: int, tmp_path: Path) 
     assert (told["source"], told["offset"], told["length"]) == (1, messages(found)[0]["offset"] + 2 + 32, 1)
 
 
+def test_a_command_inside_goes_on_in_no_other_frame(tmp_path: Path) -> None:
+    peers = CurvePeers()
+    ping = build_command("CURVE", "PING", {"ttl_ms": 100})
+    steps = [*peers.handshake(), (CLIENT, inner(peers, CLIENT, ping, COMMAND | MORE))]
+    found = read(steps, tmp_path, peers.lines("SHARED"))
+    told = finding(found, "ZMTP3X-FRAME-02")
+    assert (told["side"], told["source"], told["length"]) == (CLIENT, 1, 1)
+    assert command(found, "PING")["ttl_ms"] == 100
+
+
 def test_flags_that_are_known_are_not_remarked(tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, peers.messages(CLIENT, b"a", b"b") + peers.command(CLIENT, "PING"))]

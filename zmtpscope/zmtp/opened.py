@@ -77,6 +77,8 @@ class OpenedReader(UnitReader):
         reader.unit = offset
         flags, kind = content.read_opened(reader, self.regime, self.message_open)
         if kind == "command":
+            if flags & curve.MORE:
+                reader.finding("ZMTP3X-FRAME-02", reader.body - 1, 1)
             self._read_command(reader)
             return
         body, size = reader.body, reader.left
