@@ -143,6 +143,25 @@ def test_shared_keys_come_newest_first_and_from_all_files_in_turn(keys_of: Calla
     assert keys.shared_keys(2) == [(k, k) for k in (key[3], key[5])]
 
 
+def test_only_shared_keys_that_came_since(tmp_path: pathlib.Path) -> None:
+    """Of each file by itself; one that was replaced by another is new as a whole."""
+    key = [bytes([number]) * 32 for number in range(5)]
+    one, other = tmp_path / "one.keys", tmp_path / "other.keys"
+    one.write_text(line("SHARED", key[0], key[0]))
+    other.write_text(line("SHARED", key[1], key[1]))
+    keys = Keys([one, other])
+    places = keys.places()
+    assert keys.shared_keys(behind=places) == []
+    with other.open("a") as file:
+        file.write(line("SHARED", key[2], key[2]))
+    assert keys.refresh()
+    assert keys.shared_keys(behind=places) == [(key[2], key[2])]
+    one.unlink()
+    one.write_text(line("SHARED", key[3], key[3]) + line("SHARED", key[4], key[4]))
+    assert keys.refresh()
+    assert keys.shared_keys(behind=places) == [(k, k) for k in (key[4], key[2], key[3])]
+
+
 class TestCertificates:
     def test_one_with_a_secret_is_a_server_pair(self, keys_of: Callable[..., Keys]) -> None:
         assert keys_of(CERTIFICATE).server_keys == [SERVER]

@@ -13,7 +13,8 @@ from tests import curve_vector as vector
 from tests.curve import CLIENT, MORE, SERVER, CurvePeers, Steps, conversation, frame, keys, secret
 from tests.dissect.boxes import Found, command, contents, finding, ids, messages, read, read_packets
 from tests.traffic import Capture, Packet, record_of
-from zmtpscope.dissect import Analyser, Options, unsealing
+from zmtpscope.curve_keys import Keys
+from zmtpscope.dissect import Analyser, Options, session, unsealing
 from zmtpscope.dissect.session import MOST_KEYS, ROLES, TRIES
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
@@ -426,9 +427,9 @@ def test_a_loss_inside_a_message(tmp_path: Path) -> None:
 # -- lines that are appended while a capture runs ----------------------------------------------------------------------
 
 
-def read_while_it_grows(packets: list[Packet], folder: Path, text: str, appended: dict[int, str]) -> Found:
+def read_while_it_grows(packets: list[Packet], folder: Path, known: Keys, appended: dict[int, str]) -> Found:
     """The records where each packet comes in a block of its own, and lines are appended in front of some of them."""
-    options = Options(keys=keys(folder, text))
+    options = Options(keys=known)
     analyser = Analyser(options)
     found: Found = []
     for number, block in enumerate(Capture(packets, 1)):
@@ -447,23 +448,49 @@ def test_what_comes_behind_an_appended_line_opens(label: str, step: int, tmp_pat
     """Also where the line needs a WELCOME or a cookie that came before it."""
     peers = CurvePeers()
     packets = conversation(talk(peers)).packets
-    found = read_while_it_grows(packets, tmp_path, "# nothing yet\n", {SYN_PACKETS + step: peers.lines(label)})
+    appended = {SYN_PACKETS + step: peers.lines(label)}
+    found = read_while_it_grows(packets, tmp_path, keys(tmp_path, "# nothing yet\n"), appended)
     assert contents(found) == [body if 6 + at >= step else None for at, body in enumerate(TALKED)]
     assert ids(found) == []
 
 
 def test_a_line_is_blamed_once_however_often_the_file_grows(tmp_path: Path) -> None:
     other = {number: CurvePeers(number).lines("SHARED") for number in range(1, 13)}
-    found = read_while_it_grows(conversation(talk(CurvePeers())).packets, tmp_path, WRONG["wrong k"], other)
+    packets = conversation(talk(CurvePeers())).packets
+    found = read_while_it_grows(packets, tmp_path, keys(tmp_path, WRONG["wrong k"]), other)
     assert ids(found) == ["CURVE-12"]
 
 
 def test_a_line_that_comes_late_for_a_capture_that_begins_inside(tmp_path: Path) -> None:
     peers = CurvePeers()
     packets = without_start(traffic(peers))
-    found = read_while_it_grows(packets, tmp_path, "# nothing yet\n", {100: peers.lines("SHARED")})
+    found = read_while_it_grows(packets, tmp_path, keys(tmp_path, "# nothing yet\n"), {100: peers.lines("SHARED")})
     assert contents(found)[0] is None
     assert contents(found)[-1] == [b"message", b"039"]
+
+
+def test_a_line_that_is_appended_to_any_of_two_files(tmp_path: Path) -> None:
+    """The newest line of the other file was tried before, which says nothing about this one."""
+    peers = CurvePeers()
+    (tmp_path / "other.keys").write_text(CurvePeers(1).lines("SHARED"))
+    (tmp_path / "test.keys").write_text(CurvePeers(2).lines("SHARED"))
+    known = Keys([tmp_path / "other.keys", tmp_path / "test.keys"])
+    found = read_while_it_grows(without_start(traffic(peers)), tmp_path, known, {100: peers.lines("SHARED")})
+    assert contents(found)[0] is None
+    assert contents(found)[-1] == [b"message", b"039"]
+
+
+def test_lines_that_were_too_many_for_large_messages_are_tried_on_small_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "TRIED_OCTETS", 4000)
+    peers = CurvePeers()
+    steps = [*peers.handshake(), *((CLIENT, peers.messages(CLIENT, b"x" * 1000)) for _ in range(TRIES))]
+    steps += [(CLIENT, peers.messages(CLIENT, b"small")) for _ in range(TRIES)]
+    newer = [CurvePeers(number).lines("SHARED") for number in range(1, session.ALWAYS_TRIED + 2)]
+    known = keys(tmp_path, peers.lines("SHARED") + "".join(newer[:-1]))
+    found = read_while_it_grows(without_start(steps), tmp_path, known, {TRIES: newer[-1]})
+    assert contents(found) == [None] * TRIES + [[b"small"]] * TRIES
 
 
 def test_the_first_message_that_opens_may_be_the_end_of_one(tmp_path: Path) -> None:
@@ -473,7 +500,8 @@ def test_the_first_message_that_opens_may_be_the_end_of_one(tmp_path: Path) -> N
     sealed = [(b"", MORE), (b"one", 0), (b"", MORE), (b"two", 0)]
     steps += [(SERVER, build_frame(Framing.V2, peers.message(SERVER, body, flags))) for body, flags in sealed]
     packets = conversation(steps).packets
-    found = read_while_it_grows(packets, tmp_path, "# nothing yet\n", {SYN_PACKETS + 7: peers.lines("SHARED")})
+    appended = {SYN_PACKETS + 7: peers.lines("SHARED")}
+    found = read_while_it_grows(packets, tmp_path, keys(tmp_path, "# nothing yet\n"), appended)
     told = [(each["kind"], each["bodies"], each["confidence"]) for each in messages(found)]
     assert told == [
         ("encrypted", None, "proven"),

@@ -9,7 +9,7 @@ the caller to prove, by opening a box. Nothing here prints a secret: not a probl
 `lookup` what is asked of all of them.
 """
 
-from zmtpscope.curve_keys.files import KeyFileError
+from zmtpscope.curve_keys.files import KeyFileError, Place
 from zmtpscope.curve_keys.lines import (
     CLIENT_TRANSIENT,
     COOKIE_KEY,
@@ -38,6 +38,7 @@ __all__ = [
     "KeyFileError",
     "KeyLine",
     "Keys",
+    "Place",
     "ServerKey",
     "key_from_text",
 ]

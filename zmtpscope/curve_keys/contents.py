@@ -62,7 +62,7 @@ class Contents:
 
     def __init__(self, name: str) -> None:
         self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
-        """By C'; the C' with the newest line stands last."""
+        """By C'."""
         self.problems: list[str] = []
         self.untold_problems = 0
         self.lines = 0
@@ -77,6 +77,7 @@ class Contents:
         self._rest = b""
         self._pairs: dict[tuple[bytes, bytes | None], None] = {}
         self._server_lines: list[KeyLine] = []
+        self._shared: list[KeyLine] = []
         self._certificates: list[Certificate] = []
         self._certificate: Certificate | None = None
         self._news = 0
@@ -107,12 +108,13 @@ class Contents:
             where = self._name if number is None else f"{self._name}:{number}"
             self.problems.append(f"{where}: {text}")
 
-    def newest_shared(self) -> Iterator[tuple[bytes, bytes]]:
-        """(C', k) of all CURVE_SHARED lines, newest first."""
-        for lines in reversed(self.connections.values()):
-            for line in reversed(lines):
-                if line.label == SHARED and line.value is not None:
-                    yield line.public, line.value
+    def newest_shared(self, behind: int) -> Iterator[tuple[bytes, bytes]]:
+        """(C', k) of all CURVE_SHARED lines behind line number `behind`, newest first."""
+        for line in reversed(self._shared):
+            if line.number <= behind:
+                break
+            if line.value is not None:
+                yield line.public, line.value
 
     def server_lines(self) -> list[KeyLine]:
         """Lines and certificates with the long-term key of a server; secret and public half belong together."""
@@ -164,9 +166,9 @@ class Contents:
         if len(lines) == MOST_LINES_OF_A_CONNECTION:
             self.complain(f"{len(lines)} other lines tell of the same connection; this one was skipped", line.number)
             return
-        if lines:
-            del self.connections[line.public]
         self.connections[line.public] = (*lines, line)
+        if line.label == SHARED:
+            self._shared.append(line)
         self._news += 1
 
     def _add_server(self, line: KeyLine) -> None:

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from zmtpscope.curve_crypto import public_key
 from zmtpscope.curve_keys.contents import Contents
@@ -29,11 +29,23 @@ class KeyFileError(Exception):
     """A key file that cannot be read at all. `str()` is the one line for people."""
 
 
+class Place(NamedTuple):
+    """How far a key file was read: how often from its start, and to which line."""
+
+    readings: int
+    line: int
+
+
+START = Place(0, 0)
+
+
 class KeyFile:
     """One key file: what it says, and up to where it was read. Without `path` it is standard input."""
 
     contents: Contents
     _status: os.stat_result
+    _readings = 0
+    """How often it was read from its start."""
     _took_unfinished: bool
 
     def __init__(self, path: Path | None) -> None:
@@ -55,6 +67,15 @@ class KeyFile:
                     self.contents.complain(text, line.number)
             self.contents.connections[client_transient] = kept
         return kept
+
+    @property
+    def place(self) -> Place:
+        """How far the file was read until now."""
+        return Place(self._readings, self.contents.lines)
+
+    def newest_shared(self, behind: Place) -> Iterator[tuple[bytes, bytes]]:
+        """(C', k) of the CURVE_SHARED lines behind a place, newest first; of all where the file was replaced since."""
+        return self.contents.newest_shared(behind.line if behind.readings == self._readings else 0)
 
     def problems(self) -> list[str]:
         """The problems of this file, bounded, in sentences."""
@@ -139,6 +160,7 @@ class KeyFile:
                     raise KeyFileError(f"{self.name}: {_too_many_lines()}; {THE_PART}")
         self._took_unfinished = unfinished and contents.add_unfinished_line()
         self.contents, self._status = contents, status
+        self._readings += 1
 
 
 def _too_many_lines() -> str:

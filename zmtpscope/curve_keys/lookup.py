@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from zmtpscope.curve_keys.files import KeyFile
+from zmtpscope.curve_keys.files import START, KeyFile, Place
 from zmtpscope.curve_keys.lines import (
     CLIENT_TRANSIENT,
     COOKIE_KEY,
@@ -123,12 +123,18 @@ class Keys:
         """Whether any line is about one connection; long-term keys alone open no messages."""
         return any(file.contents.connections for file in self._files)
 
-    def shared_keys(self, limit: int = 1000) -> list[tuple[bytes, bytes]]:
+    def places(self) -> list[Place]:
+        """How far each file was read until now."""
+        return [file.place for file in self._files]
+
+    def shared_keys(self, limit: int = 1000, behind: Sequence[Place] = ()) -> list[tuple[bytes, bytes]]:
         """(C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that begin inside a connection.
 
-        With more than one file these take turns.
+        With more than one file these take turns. With `behind`, what `places` said before, only lines that came since;
+        those of a file that was replaced have all come since.
         """
-        turns = zip_longest(*(file.contents.newest_shared() for file in self._files))
+        starts = behind or [START] * len(self._files)
+        turns = zip_longest(*map(KeyFile.newest_shared, self._files, starts))
         pairs: dict[tuple[bytes, bytes], None] = {}
         for pair in chain.from_iterable(turns):
             if len(pairs) == limit:

@@ -64,6 +64,8 @@ class Dialogue:
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought."""
+        if self.session is not None:
+            self.session.look_again()
         if not self.agreement.settled:
             self.agreement.advance(view)
         one, other = self.connection.tcp
@@ -100,7 +102,6 @@ class Dialogue:
                 stream.extend(view, [entry])
             return is_over()
 
-        session.look_again()
         if not is_over():
             deliver(self.connection.tcp, view, take)
 
@@ -194,7 +195,7 @@ class Dialogue:
 
     def wants_messages(self, stream: SideStream) -> bool:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
-        return self.options.records or (stream.socket_type in ROW_RULES)
+        return self.options.records or stream.socket_type in ROW_RULES
 
     def take_event(self, stream: SideStream, event: Event, arrived: Mapping[int, Arrival] = NOTHING) -> None:
         """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with

@@ -72,7 +72,7 @@ class Reports:
         not."""
         if greeting is None:
             return None
-        messages = sum(stream.assembly.message_count for stream in self.dialogue.streams)
+        messages = sum(stream.message_count for stream in self.dialogue.streams)
         told = str(greeting.event.fields.get("version_announced"))
         newer = greeting.event.regime.form is Form.PSEUDO_SIGNATURE or told.startswith("3")
         return f"{messages} messages in {self.dialogue.version}" if newer and messages else None

@@ -6,11 +6,11 @@ known by C', which the HELLO has in clear. Where that was not captured the share
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.curve_crypto import open_box, shared_key
-from zmtpscope.curve_keys import ConnectionSecrets, Keys
+from zmtpscope.curve_keys import ConnectionSecrets, Keys, Place
 from zmtpscope.zmtp.mechanisms.curve import (
     BOX_OF_MESSAGE,
     BOXES,
@@ -89,10 +89,10 @@ class Session:
         """The cookie in the INITIATE."""
         self._pair: _ServerPair | None = None
         self._tried = [0, 0]
-        self._newest: tuple[bytes, bytes] | None = None
-        """The newest line among those that were tried without knowing the connection ..."""
-        self._tried_before: tuple[bytes, bytes] | None = None
-        """... and before the key files said more."""
+        self._tried_until: Sequence[Place] = ()
+        """How far the key files were tried without knowing the connection ..."""
+        self._tried_before: Sequence[Place] = ()
+        """... and before they said more."""
         self._met_box_of_k = False
         self._generation = keys.generation
 
@@ -123,7 +123,7 @@ class Session:
             if self.key is None:
                 self.hopeless = self.unfit = False
                 self._tried = [0, 0]
-                self._tried_before = self._newest
+                self._tried_before = self._tried_until
                 self._find_secrets()
 
     def meet(self, client_transient: bytes) -> None:
@@ -265,12 +265,11 @@ class Session:
 
     def _keys_of_others(self, size: int) -> Iterator[bytes]:
         """k of every connection that the key files name, the newest first, as far as they were not tried before."""
-        lines = self.keys.shared_keys(max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size)))
-        for line in lines:
-            if line == self._tried_before:
-                break
-            yield line[1]
-        self._newest = lines[0] if lines else None
+        limit = max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size))
+        lines = self.keys.shared_keys(limit, self._tried_before)
+        yield from (key for _, key in lines)
+        if len(lines) < limit or limit == MOST_KEYS:  # a large MESSAGE leaves older ones for smaller MESSAGEs
+            self._tried_until = self.keys.places()
 
     def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:
         """(C', s') and (S', c'), either of which makes k."""

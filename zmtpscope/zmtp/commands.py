@@ -7,7 +7,7 @@ import re
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.layout import Layout, read_opaque
 from zmtpscope.zmtp.mechanism import Mechanism, Misspelling
-from zmtpscope.zmtp.mechanisms import MECHANISMS, curve, mechanism_named, plain
+from zmtpscope.zmtp.mechanisms import MECHANISMS, mechanism_named, plain
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
@@ -28,13 +28,14 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
     """
     mechanism = mechanism_named(regime.mechanism)
     if reader.left == 0:
-        habit = mechanism is not None and mechanism.may_send_nothing and regime.shakes_hands
-        severity, detail = ("note", "with GSSAPI, a step that has nothing to say") if habit else (None, None)
+        severity = detail = None
+        if mechanism is not None and mechanism.may_send_nothing and regime.shakes_hands:
+            severity, detail = "note", f"with {mechanism.name}, a step that has nothing to say"
         reader.finding("ZMTP3X-CMD-01", reader.unit, reader.offset - reader.unit, severity, detail)
         return None
     unknown = mechanism.read_unknown if mechanism is not None and regime.shakes_hands else read_opaque
     layout = _read_name(reader, regime, mechanism, fields, named_in_vain=unknown is read_opaque)
-    if layout is not None and layout.name in curve.SEALED and regime.is_inside_message:
+    if layout is not None and layout.sealed and regime.is_inside_message:
         read_opaque(reader, regime, fields)
     elif layout is not None and whole:
         read_data(reader, regime, layout, fields)

@@ -16,7 +16,7 @@ class Layout:
 
     `read` takes everything behind the name and fills the fields; `build` makes these octets from fields. `sender` is
     the role ("client", "server") that may send it, None where both may. `last` marks the sender's last handshake
-    command.
+    command. `sealed`: the data holds a box; inside of another box it means nothing.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Layout:
     phase: Phase = Phase.HANDSHAKE
     sender: str | None = None
     last: bool = False
+    sealed: bool = False
 
 
 def read_nothing(reader: Reader, regime: Regime, fields: Fields) -> None:

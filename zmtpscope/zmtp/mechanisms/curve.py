@@ -63,8 +63,6 @@ BOXES = {
     "INITIATE": Box(b"CurveZMQINITIATE", slice(105, 113), 113),
     "READY": Box(b"CurveZMQREADY---", slice(6, 14), 14),
 }
-SEALED = frozenset({*BOXES, "MESSAGE"})
-"""Commands with a box."""
 
 MESSAGE_PREFIX = {"client": b"CurveZMQMESSAGEC", "server": b"CurveZMQMESSAGES"}
 COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
@@ -280,12 +278,12 @@ def _build_nonce_and_box(fields: Fields) -> bytes:
 CURVE = Mechanism(
     "CURVE",
     (
-        Layout("HELLO", read_hello, build_hello, sender="client"),
-        Layout("WELCOME", read_welcome, build_welcome, sender="server"),
-        Layout("INITIATE", read_initiate, build_initiate, sender="client", last=True),
-        Layout("READY", read_ready, _build_nonce_and_box, sender="server", last=True),
+        Layout("HELLO", read_hello, build_hello, sender="client", sealed=True),
+        Layout("WELCOME", read_welcome, build_welcome, sender="server", sealed=True),
+        Layout("INITIATE", read_initiate, build_initiate, sender="client", last=True, sealed=True),
+        Layout("READY", read_ready, _build_nonce_and_box, sender="server", last=True, sealed=True),
         Layout("ERROR", read_error, build_error, sender="server"),
-        Layout("MESSAGE", read_message, _build_nonce_and_box, Phase.TRAFFIC),
+        Layout("MESSAGE", read_message, _build_nonce_and_box, Phase.TRAFFIC, sealed=True),
     ),
     steps={"client": ("HELLO", "INITIATE"), "server": ("WELCOME", "READY")},
     seals=True,
