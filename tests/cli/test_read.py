@@ -118,7 +118,7 @@ USAGE = [
     (["read", "-t", "x", PUBSUB], "'-t'"),
     (["read", "--body", "head", PUBSUB], "try full:64k or head:100"),
     (["read", "-d", "tcp.port=80,zmtp", PUBSUB], "tcp.port==5555,zmtp/3.1/NULL"),
-    (["read", "-d", "udp.port==80,zmtp", PUBSUB], "'udp.port' selects nothing"),
+    (["read", "-d", "sctp.port==80,zmtp", PUBSUB], "'sctp.port' selects nothing"),
     (["read", "-d", "tcp.port==x,zmtp", PUBSUB], "a number is needed"),
     (["read", "-d", "tcp.port==65536,zmtp", PUBSUB], "ports go from 0 to 65535"),
     (["read", "-d", "conn==0,zmtp", PUBSUB], "connections are counted from 1"),

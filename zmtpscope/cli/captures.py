@@ -35,14 +35,17 @@ def named_captures(given: dict[str, Any]) -> list[str]:
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
     """The options of the analyser that `--body`, `-d` and `--show-secrets` ask for, and `more`."""
     from zmtpscope.dissect import DecodeAs, Options
+    from zmtpscope.payloads.registry import Registry
 
     body: Body = given["body"]
+    payload: str = given["payload"]
     forced: list[Forced] = given["forced"]
     if body.octets is not None:
         more[{"full": "body_limit", "head": "head"}[body.keep]] = body.octets
     return Options(
         bodies=body.keep,
         decode_as=tuple(DecodeAs(*each) for each in forced),
+        payloads=None if payload == "off" else Registry(None if payload == "auto" else payload, given["payload_files"]),
         show_secrets=given["show_secrets"],
         **more,
     )

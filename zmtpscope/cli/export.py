@@ -25,6 +25,8 @@ from zmtpscope.cli.parameters import (
     KEYS,
     MORE_FILES,
     PACKETS,
+    PAYLOAD,
+    PAYLOAD_FILES,
     SHOW_SECRETS,
     parse_select,
 )
@@ -72,6 +74,8 @@ BLOCK_SIZE = 1 << 20
 @BODY
 @PACKETS
 @FORCED
+@PAYLOAD
+@PAYLOAD_FILES
 @KEYS
 @SHOW_SECRETS
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import click
 
-from zmtpscope.records import RECORDS
+from zmtpscope.records import RECORDS, from_text
 
 SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 
 LAST_PORT = 65535
+LARGEST_PAYLOAD_FILE = 64 << 20
 
 
 def parse_count(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -45,26 +46,34 @@ class Forced(NamedTuple):
     """`-d`: connections that a selector names, to be read as ZMTP."""
 
     selector: str
-    value: int
+    value: int | bytes
     version: str | None
     mechanism: str | None
+    payload: tuple[str, str | None] | None
 
 
 def parse_forced(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[Forced]:
-    """`tcp.port==N,zmtp[/VERSION[/MECHANISM]]` or `conn==N,zmtp...`."""
+    """`tcp.port==N,zmtp[/VERSION[/MECHANISM]][:PAYLOAD[/ARGUMENT]]`, and likewise for the other selectors."""
     return [_parse_forced(value) for value in values]
 
 
 def _parse_forced(value: str) -> Forced:
-    match = re.fullmatch(r"(.*?)==(.*?),zmtp(?:/([^/]*)(?:/([^/]*))?)?", value)
+    match = re.fullmatch(r"(.*?)==(.*),zmtp(?:/([^/:]*)(?:/([^/:]*))?)?(?::([^/]+)(?:/(.+))?)?", value)
     if match is None:
-        raise click.BadParameter(f"{value!r} is not of the form tcp.port==5555,zmtp/3.1/NULL")
-    selector, number, version, mechanism = match.groups()
-    if selector not in ("tcp.port", "conn"):
-        raise click.BadParameter(f"{selector!r} selects nothing; tcp.port==N and conn==N do")
+        raise click.BadParameter(f"{value!r} is not of the form tcp.port==5555,zmtp/3.1/NULL:json")
+    selector, number, version, mechanism, name, argument = match.groups()
+    if selector not in ("tcp.port", "udp.port", "conn", "topic"):
+        raise click.BadParameter(f"{selector!r} selects nothing; tcp.port==N, udp.port==N, conn==N and topic==TEXT do")
+    payload = None
+    if name is not None:
+        payload = _known_payload(name), argument
+    if selector == "topic":
+        if payload is None:
+            raise click.BadParameter(f"{value!r}: name the payload of the topic, as in topic=={number},zmtp:json")
+        return Forced(selector, from_text(number), None, None, payload)
     if re.fullmatch("[0-9]{1,9}", number) is None:
         raise click.BadParameter(f"{selector}=={number}: a number is needed")
-    if selector == "tcp.port" and int(number) > LAST_PORT:
+    if selector != "conn" and int(number) > LAST_PORT:
         raise click.BadParameter(f"{selector}=={number}: ports go from 0 to {LAST_PORT}")
     if selector == "conn" and not int(number):
         raise click.BadParameter(f"{selector}=={number}: connections are counted from 1")
@@ -72,7 +81,40 @@ def _parse_forced(value: str) -> Forced:
         raise click.BadParameter(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
     if mechanism is not None and mechanism not in (known := _mechanisms()):
         raise click.BadParameter(f"the mechanism {mechanism!r} is not known; {', '.join(known)} are")
-    return Forced(selector, int(number), version, mechanism)
+    return Forced(selector, int(number), version, mechanism, payload)
+
+
+def parse_payload(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """`auto`, `off`, or the name of a payload dissector."""
+    return value if value in ("auto", "off") else _known_payload(value)
+
+
+def _known_payload(name: str) -> str:
+    from zmtpscope.payloads.registry import names  # looking for them takes its time
+
+    if name not in (known := names()):
+        raise click.BadParameter(f"there is no payload dissector {name!r}{_nearest(name, known)}")
+    return name
+
+
+def parse_payload_files(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, dict[str, bytes]]:
+    """`NAME=FILE`, any number of times: what files hold, by file name, for each dissector."""
+    files: dict[str, dict[str, bytes]] = {}
+    for value in values:
+        name, equals, path = value.partition("=")
+        if not equals or not path:
+            raise click.BadParameter(f"{value!r} is not of the form NAME=FILE")
+        try:
+            with open(path, "rb") as file:
+                octets = file.read(LARGEST_PAYLOAD_FILE + 1)
+        except OSError as error:
+            raise click.BadParameter(f"{path}: {error.strerror}") from None
+        if len(octets) > LARGEST_PAYLOAD_FILE:
+            raise click.BadParameter(f"{path}: larger than {LARGEST_PAYLOAD_FILE >> 20} MiB")
+        files.setdefault(_known_payload(name), {})[path] = octets
+    return files
 
 
 def _mechanisms() -> list[str]:
@@ -125,8 +167,24 @@ FORCED = click.option(
     "forced",
     multiple=True,
     callback=parse_forced,
-    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]]",
-    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp.",
+    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]][:PAYLOAD]",
+    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp; these "
+    "datagrams as RADIO/DISH: udp.port==5556,zmtp; and what they carry as PAYLOAD: topic==prices,zmtp:json.",
+)
+PAYLOAD = click.option(
+    "--payload",
+    callback=parse_payload,
+    default="auto",
+    metavar="auto|off|NAME",
+    help="Look at what rides inside messages: whatever claims it, nothing, or only what this dissector claims [auto].",
+)
+PAYLOAD_FILES = click.option(
+    "--payload-file",
+    "payload_files",
+    multiple=True,
+    callback=parse_payload_files,
+    metavar="NAME=FILE",
+    help="What the payload dissector NAME needs to know, such as jupyter=kernel-1234.json; may be given several times.",
 )
 KEYLOG_VARIABLE = "ZMTPSCOPE_KEYLOG"
 KEYS = click.option(

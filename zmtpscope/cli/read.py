@@ -19,7 +19,18 @@ from zmtpscope.cli.captures import (
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
-from zmtpscope.cli.parameters import BODY, FILES, FORCED, FRAMES, KEYS, MORE_FILES, PACKETS, SHOW_SECRETS
+from zmtpscope.cli.parameters import (
+    BODY,
+    FILES,
+    FORCED,
+    FRAMES,
+    KEYS,
+    MORE_FILES,
+    PACKETS,
+    PAYLOAD,
+    PAYLOAD_FILES,
+    SHOW_SECRETS,
+)
 from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
@@ -52,6 +63,8 @@ LINES_AT_ONCE = 100
 )
 @click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
 @FORCED
+@PAYLOAD
+@PAYLOAD_FILES
 @KEYS
 @click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, segments_at
 from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
+from zmtpscope.dissect.payload_rows import PayloadRows
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Regime
@@ -76,6 +77,8 @@ class Assembly:
     """How many of the messages are MESSAGEs that stayed closed."""
     frame_count = 0
     body_octets = 0
+    payloads: PayloadRows | None = None
+    """What rides inside the messages, once there were any and somebody wants to know."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -83,6 +86,11 @@ class Assembly:
         """The sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageRun] = []
         self.frame_runs: list[FrameRun] = []
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether findings may come of what rides inside the messages, where that is wanted."""
+        return self.payloads is None or self.payloads.wants_rows
 
     @property
     def open_offset(self) -> int | None:

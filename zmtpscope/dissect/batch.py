@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.payloads.reader import Dissected
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 from zmtpscope.zmtp.regime import Regime
 
@@ -149,9 +150,14 @@ class MessageRun(Run):
     times: Int64
     packet_ends: Int64
     time_ends: Int64
+    payloads: list[Dissected | None] | None = None
+    """What dissectors made of each message, where they made anything."""
+    texts: NDArray[np.bool_] | None = None
+    """Which of the others are plain text: `text_frame` of each is."""
 
     def part(self, low: int, high: int) -> MessageRun:
-        """The messages `low..high` (high excluded) as a run of their own, over the same frames."""
+        """The messages `low..high` (high excluded) as a run of their own, over the same frames; before payloads are
+        looked at."""
         rows = slice(low, high)
         names = ("first", "last", "complete", "orders", "packets", "times", "packet_ends", "time_ends")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.dissect.batch import FrameRun, MessageRun, PacketSlice, Record
+from zmtpscope.payloads.reader import Dissected, tiled
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.reader import FieldNode
 
 
 class Detail(NamedTuple):
-    """One greeting or frame: the stream offset of its first octet, its octets, its fields, the packets it came in."""
+    """One greeting or frame: the stream offset of its first octet, its octets, its fields, the packets it came in.
+
+    What was packed inside a message comes behind its frames; `source` is 2 or more then, and offsets count in it.
+    """
 
     offset: int
     octets: bytes
     tree: FieldNode
     slices: list[PacketSlice]
+    source: int = 0
 
 
 def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
@@ -31,13 +36,29 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
         tree = field_tree(unit.regime, unit.octets, unit.offset)
         return [Detail(unit.offset, unit.octets, tree, unit.slices)]
     first, last = index, index
+    made: Dissected | None = None
     if isinstance(item, MessageRun):
         first, last = int(item.first[index]), int(item.last[index])
+        made = None if item.payloads is None else item.payloads[index]
     found = []
     for frame in range(first, last + 1):
         start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
         octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]
         if start >= item.base and octets:
             slices = item.pieces.slices(start, stop) if item.pieces is not None else []
-            found.append(Detail(start, octets, field_tree(item.regime, octets, start, inside=frame > first), slices))
+            tree = field_tree(item.regime, octets, start, inside=frame > first)
+            if made is not None:
+                body = int(item.bodies[frame])
+                _put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
+            found.append(Detail(start, octets, tree, slices, item.source))
+    for source in made.sources if made is not None else ():
+        found.append(Detail(0, source.octets, source.tree, [], source.number))
     return found
+
+
+def _put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:
+    """Show the body of a frame, which begins at `start`, as the fields of its payload."""
+    inside = tiled(nodes, start, body)
+    leaf = next((leaf for leaf in tree.leaves() if leaf.start == start and leaf.length == len(body)), None)
+    if inside and leaf is not None:
+        leaf.value, leaf.children = None, inside

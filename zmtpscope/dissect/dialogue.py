@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import MessageRun, Unit
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.payload_rows import PayloadRows
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.findings import FINDINGS
+from zmtpscope.payloads.side import Named
 from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
@@ -195,7 +198,9 @@ class Dialogue:
 
     def wants_messages(self, stream: SideStream) -> bool:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
-        return self.options.records or stream.socket_type in ROW_RULES
+        if self.options.records or stream.socket_type in ROW_RULES:
+            return True
+        return self.options.payloads is not None and any(each.wants_rows for each in stream.assemblies())
 
     def take_event(self, stream: SideStream, event: Event, arrived: Mapping[int, Arrival] = NOTHING) -> None:
         """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with
@@ -279,10 +284,36 @@ class Dialogue:
                     for part in self._with_peer_type(side, run):
                         for finding_id, index in broken_rows(part):
                             self._note_row(side, finding_id, part, index)
+                        if self.options.payloads is not None:
+                            self._look_inside(stream, assembly, part)
                         if self.options.records:
                             batch.runs.append(part)
                 batch.frame_runs += assembly.frame_runs
                 assembly.frame_runs = []
+
+    def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> None:
+        """Find out what rides inside the messages of a run, and say what is to be said about it."""
+        if assembly.payloads is None:
+            assembly.payloads = PayloadRows(self.options, self._named_payloads())
+        assembly.payloads.take(stream, run)
+        for row, made in enumerate(run.payloads or ()):
+            if made is not None and made.findings:
+                arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
+                unit = int(run.offsets[run.first[row]])
+                for finding in made.findings:
+                    self.teller.finding(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
+
+    def _named_payloads(self) -> list[Named]:
+        """Who reads the messages of this connection because the user said so."""
+        number, ports = self.connection.number, self.connection.ports
+        named = []
+        for rule in self.options.decode_as:
+            if rule.payload is not None:
+                if isinstance(rule.value, bytes):
+                    named.append(Named(*rule.payload, rule.value))
+                elif rule.matches(number, ports):
+                    named.append(Named(*rule.payload))
+        return named
 
     def _note_row(self, side: int, finding_id: str, run: MessageRun, index: int) -> None:
         first, last = int(run.first[index]), int(run.last[index])

@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
+    from zmtpscope.payloads.registry import Registry
 
 DEFAULT_BODY_LIMIT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeAs:
-    """`-d SELECTOR,zmtp[/VERSION[/MECHANISM]]`: connections that are read as ZMTP whatever their first octets say.
+    """`-d SELECTOR,zmtp[/VERSION[/MECHANISM]][:PAYLOAD]`: connections that are read as ZMTP whatever their first octets
+    say, datagrams, or messages of one topic; and what reads the messages.
 
-    `selector` is "tcp.port" or "conn", `value` the port or the connection number.
+    `selector` is "tcp.port", "udp.port", "conn" or "topic", `value` the port, the connection number or the octets of
+    the topic. `payload` is the name of a payload dissector and the argument for it.
     """
 
     selector: str
-    value: int
+    value: int | bytes
     version: str | None = None
     mechanism: str | None = None
+    payload: tuple[str, str | None] | None = None
 
     def matches(self, conn: int, ports: tuple[int, int]) -> bool:
         """Whether connection number `conn` between `ports` is meant."""
-        return self.value == conn if self.selector == "conn" else self.value in ports
+        return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,10 @@ class Options:
     show_secrets: bool = False
     keys: Keys | None = None
     """Open the boxes of CURVE with these."""
+    payloads: Registry | None = None
+    """Who is asked what rides inside messages; None: nobody."""
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """Whether somebody may want the octets of messages."""
+        return self.payloads is not None or (self.records and self.bodies != "none")

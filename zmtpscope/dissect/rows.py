@@ -7,6 +7,7 @@ from typing import Any
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import FrameRun, MessageRun
 from zmtpscope.dissect.options import Options
+from zmtpscope.payloads.reader import LONGEST_SUMMARY, shortened
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE
@@ -63,7 +64,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
         "topic": None if topic is None else to_text(topic),
         "kind": kind,
         "decrypted": run.regime.opened,
-        "payload": None,
+        "payload": payload_values(run, index),
         "complete": complete,
         "confidence": run.confidence,
     }
@@ -83,6 +84,19 @@ def _bodies(run: MessageRun, first: int, last: int, total: int, options: Options
     if limit == 0 or not any(bodies):
         return None, "none"
     return [body or b"" for body in bodies], "head"
+
+
+def payload_values(run: MessageRun, index: int) -> dict[str, Any] | None:
+    """`payload` of message `index`; None where nobody claims it."""
+    made = None if run.payloads is None else run.payloads[index]
+    if made is not None:
+        if not made.protocol:  # who claimed it has failed
+            return None
+        return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
+    if run.texts is None or not run.texts[index]:
+        return None
+    text = (run.head(int(run.last[index]), LONGEST_SUMMARY + 1) or b"").decode("ascii")
+    return {"protocol": "text", "summary": shortened(text), "fields": None}
 
 
 def _topic(run: MessageRun, kind: str, first: int) -> bytes | None:

@@ -293,7 +293,7 @@ class SideStream:
     def _kept_from(self, assembly: Assembly, end: int) -> int | None:
         """Where the message under way begins, which ends at `end` so far, if its bodies are kept."""
         options, begin = self.dialogue.options, assembly.open_offset
-        if begin is None or not options.records or options.bodies == "none":
+        if begin is None or not options.keeps_bodies or not (options.records or assembly.wants_rows):
             return None
         others = self.dialogue.sink.held_octets - self.held_octets
         small = end - begin <= options.body_limit + HEADERS * assembly.open_frames

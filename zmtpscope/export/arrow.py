@@ -14,7 +14,7 @@ import pyarrow as pa
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.export.arrow_rows import FRAME_COLUMNS, MESSAGE_COLUMNS, WORD, WORDS, FrameRows, MessageRows
 from zmtpscope.export.types import translate
-from zmtpscope.export.values import record_values
+from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
 
 
@@ -93,7 +93,7 @@ PLAIN: dict[str, Convert] = {
     "bool": _same,
     "text": _same,
     "octets": _same,
-    "json": lambda value: None if value is None else orjson.dumps(value).decode(),
+    "json": lambda value: None if value is None else orjson.dumps(value, default=as_base64).decode(),
 }
 """What Arrow takes in place of a value: for json its text."""
 

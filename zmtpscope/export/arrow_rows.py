@@ -11,14 +11,16 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import KINDS, PUBLISHERS, is_enveloped
-from zmtpscope.export.values import LARGEST_INT, file_name
+from zmtpscope.dissect.rows import KINDS, PUBLISHERS, is_enveloped, payload_values
+from zmtpscope.export.values import LARGEST_INT, as_base64, file_name
+from zmtpscope.payloads.reader import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 from zmtpscope.zmtp.framing import MORE
@@ -152,6 +154,8 @@ class MessageRows(Rows[MessageRun]):
     def __init__(self, runs: Sequence[MessageRun], files: Sequence[str | None], options: Options) -> None:
         super().__init__(runs, files)
         self.options = options
+        rows_before = np.cumsum([0, *[len(run.orders) for run in self.runs[:-1]]])
+        self.row_of = self.order - rows_before[self.run_of]
         frames_before = np.cumsum([0, *[len(run.offsets) for run in self.runs[:-1]]])
         before = frames_before[self.run_of]
         self.first = self.joined("first")[self.order] + before
@@ -260,6 +264,50 @@ class MessageRows(Rows[MessageRun]):
     def kind(self) -> pa.Array:
         return self.words(list(KIND_CODES), self.kind_codes)
 
+    def payload(self) -> pa.Array:
+        """What rides inside: texts as columns, the rest one by one."""
+        if all(run.payloads is None and run.texts is None for run in self.runs):
+            return pa.nulls(self.count, PAYLOAD)
+        counts = [len(run.orders) for run in self.runs]
+        made = [each for run, count in zip(self.runs, counts, strict=True) for each in run.payloads or [None] * count]
+        nothing = (np.zeros(count, np.bool_) for count in counts)
+        texts: Bool = np.concatenate(
+            [none if run.texts is None else run.texts for run, none in zip(self.runs, nothing, strict=True)]
+        )[self.order]
+        frames, last = self.frames, self.last
+        whole = np.flatnonzero(texts & (frames.sizes[last] <= LONGEST_SUMMARY))
+        lengths = np.where(frames.sizes <= LONGEST_SUMMARY, frames.held, 0)
+        short = frames.octets(frames.starts, lengths, last[whole]).cast(pa.string())
+        # row by row: long texts, and what dissectors made
+        places = np.full(self.count, -1)
+        places[whole] = np.arange(len(whole))
+        protocols, summaries = ["text"], list[str]()
+        contents: list[str | None] = [None]
+        protocol_of = np.where(texts, 0, -1)
+        content_of = np.full(self.count, 0)
+        run_of, row_of = self.run_of.tolist(), self.row_of.tolist()
+        others = [row for row, at in enumerate(self.order.tolist()) if made[at] is not None]
+        for row in sorted({*others, *np.flatnonzero(texts & (places < 0)).tolist()}):
+            values = payload_values(self.runs[run_of[row]], row_of[row])
+            if values is None:
+                continue
+            places[row] = len(whole) + len(summaries)
+            summaries.append(values["summary"])
+            if values["protocol"] not in protocols:
+                protocols.append(values["protocol"])
+            protocol_of[row] = protocols.index(values["protocol"])
+            if values["fields"] is not None:
+                content_of[row] = len(contents)
+                contents.append(orjson.dumps(values["fields"], default=as_base64).decode())
+        known = places >= 0
+        missing = pa.array(~known)
+        arrays = [
+            pa.array(protocols).take(pa.array(protocol_of, mask=~known)),
+            pa.concat_arrays([short, pa.array(summaries, pa.string())]).take(pa.array(places, mask=~known)),
+            pa.array(contents, pa.string()).take(pa.array(content_of)),
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(PAYLOAD), mask=missing)
+
 
 class FrameRows(Rows[FrameRun]):
     """The rows of frame runs: each is one frame."""
@@ -341,7 +389,7 @@ MESSAGE_COLUMNS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "topic": MessageRows.topic,
     "kind": MessageRows.kind,
     "decrypted": lambda rows: pa.array(np.array([run.regime.opened for run in rows.runs])[rows.run_of]),
-    "payload": lambda rows: pa.nulls(rows.count, PAYLOAD),
+    "payload": MessageRows.payload,
     "complete": lambda rows: pa.array(rows.joined("complete")[rows.order]),
     "confidence": _word_of_run("confidence"),
 }

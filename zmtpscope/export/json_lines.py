@@ -7,14 +7,13 @@ Octets are base64, `text` is as it is in the record. Message rows are most of wh
 from __future__ import annotations
 
 import re
-from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 
 import orjson
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.export.json_rows import PIECES, SECOND, MessageRows, clock
-from zmtpscope.export.values import record_values
+from zmtpscope.export.values import as_base64, record_values
 
 HANDFUL = 100 * PIECES
 """So many pieces are written at once; much more memory than the processor has at hand would make it slower."""
@@ -65,7 +64,7 @@ def record_line(
 ) -> bytes:
     """The line of any record or row."""
     values = record_values(item, index, files, options)
-    line = orjson.dumps(values, default=_base64, option=orjson.OPT_APPEND_NEWLINE)
+    line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # in front of which stand numbers and names only
     return b'%b,"time":"%b.%09dZ"%b' % (line[:behind], clock(seconds), nanoseconds, line[behind:])
@@ -74,12 +73,6 @@ def record_line(
 def escaped(line: bytes) -> bytes:
     """The line with everything above 7E written as JSON escapes, so that a terminal gets plain ASCII."""
     return line if line.isascii() and b"\x7f" not in line else _NOT_ASCII.sub(_escape, line.decode()).encode()
-
-
-def _base64(value: object) -> str:
-    if isinstance(value, bytes):
-        return b2a_base64(value, newline=False).decode()
-    raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 def _escape(match: re.Match[str]) -> str:

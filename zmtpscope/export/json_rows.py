@@ -20,8 +20,9 @@ from pybase64 import b64encode
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
-from zmtpscope.export.values import file_name
+from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, payload_values
+from zmtpscope.export.values import as_base64, file_name
+from zmtpscope.payloads.reader import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 
@@ -50,24 +51,39 @@ KEPT = (b'"],"bodies_kept":"full"', b'"],"bodies_kept":"head"', b',"bodies_kept"
 
 CONFIDENCES = ("proven", "likely", "guess")
 CLOSINGS = [
-    b',"decrypted":%b,"payload":null,"complete":%b,"confidence":"%b"}\n' % (decrypted, complete, confidence.encode())
+    (
+        b',"decrypted":%b,"payload":' % decrypted,
+        b',"complete":%b,"confidence":"%b"}\n' % (complete, confidence.encode()),
+    )
     for decrypted in (b"false", b"true")
     for confidence in CONFIDENCES
     for complete in (b"false", b"true")
 ]
-"""How a line ends, by whether it was opened (times 6), confidence (times 2) and whether the message is complete."""
+"""How a line ends, in front of what the payload is and behind it, by whether it was opened (times 6), confidence
+(times 2) and whether the message is complete."""
 
-PLAIN, DELIMITED, SEALED, OPEN = range(4)
+PLAIN, DELIMITED, SEALED, OPEN, TEXT, DELIMITED_TEXT = range(6)
 MEANINGS = (
     b',"envelope":null,"topic":null,"kind":"data"',
     b',"envelope":[],"topic":null,"kind":"data"',
     b',"envelope":null,"topic":null,"kind":"encrypted"',
 )
-ENDS = [[*(meaning + closing for meaning in MEANINGS), b""] for closing in CLOSINGS]
-"""From `envelope` on; open where rows say something of their own."""
+TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
-PIECES = 6
-"""A line: front, offset, shape, bodies, back, and the end where the back is open."""
+
+def _ends(closing: tuple[bytes, bytes]) -> list[bytes]:
+    """How a line goes on from `envelope`, by its meaning; open where rows say something of their own, or where the text
+    of a payload begins."""
+    front, back = closing
+    whole = [b"%b%bnull%b" % (meaning, front, back) for meaning in MEANINGS]
+    return [*whole, b"", *(meaning + front + TEXT_BEGINS for meaning in MEANINGS[:SEALED])]
+
+
+ENDS = [_ends(closing) for closing in CLOSINGS]
+TEXT_BACKS = np.array([TEXT_ENDS + back for _, back in CLOSINGS], object)
+
+PIECES = 7
+"""A line: front, offset, shape, bodies, back, and where that is open what the row says of its own, and the end."""
 
 Careful = Callable[[MessageRun, int], bytes]
 """Makes the line of any row of a run."""
@@ -90,6 +106,8 @@ class MessageRows:
         self.closing = np.array([6 * run.source + 2 * CONFIDENCES.index(run.confidence) for run in runs])
         self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
         self.enveloped = np.array(list(map(is_enveloped, runs)))
+        self.looked_inside = any(run.payloads is not None or run.texts is not None for run in runs)
+        """Whether there is a payload at all."""
         # of each frame
         self.offsets = np.concatenate([run.offsets for run in runs])
         self.bodies = np.concatenate([run.bodies for run in runs])
@@ -140,8 +158,11 @@ class MessageRows:
             pieces[3::PIECES] = bodies if bounds is None else [b'","'.join(bodies[i:j]) for i, j in pairwise(bounds)]
         pieces[4::PIECES] = self._backs(rows, kept, closing, meaning)
         own = np.flatnonzero(meaning == OPEN)
+        if self.looked_inside:
+            pieces[5::PIECES], pieces[6::PIECES] = self._plain_texts(low, meaning, closing)
         for row, text in zip(own.tolist(), self._own_meanings(own + low), strict=True):
-            pieces[row * PIECES + 5] = text + CLOSINGS[closing[row]]
+            front, back = CLOSINGS[closing[row]]
+            pieces[row * PIECES + 5] = b"%b%b%b%b" % (text, front, self._payload(low + row), back)
         for row in np.flatnonzero(~(usual | sealed)).tolist():
             line = self.careful(self.runs[self.run_of[low + row]], int(self.row_of[low + row]))
             pieces[row * PIECES : (row + 1) * PIECES] = [line, *[b""] * (PIECES - 1)]
@@ -254,7 +275,52 @@ class MessageRows:
         meanings = np.where(usual, PLAIN, SEALED)
         meanings[enveloped] = np.where(delimited, DELIMITED, OPEN)[enveloped]
         meanings[usual & self.published[run]] = OPEN
+        if self.looked_inside:
+            texts, others = self._payloads(rows)
+            for meaning, with_text in ((PLAIN, TEXT), (DELIMITED, DELIMITED_TEXT)):
+                meanings[texts & (meanings == meaning)] = with_text
+            meanings[usual & others] = OPEN
         return meanings
+
+    def _payloads(self, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which rows are plain text, and which have some other payload."""
+        runs = self.runs
+        texts, others = np.zeros((2, rows.stop - rows.start), np.bool_)
+        run_of, row_of = self.run_of[rows], self.row_of[rows]
+        for run in np.unique(run_of).tolist():
+            chosen = run_of == run
+            if (plain := runs[run].texts) is not None:
+                texts[chosen] = plain[row_of[chosen]]
+            if (made := runs[run].payloads) is not None:
+                others[chosen] = [made[row] is not None for row in row_of[chosen].tolist()]
+        return texts, others
+
+    def _payload(self, row: int) -> bytes:
+        """What the payload of a row is."""
+        values = payload_values(self.runs[self.run_of[row]], int(self.row_of[row]))
+        return orjson.dumps(values, default=as_base64)
+
+    def _plain_texts(self, low: int, meaning: Int64, closing: Int64) -> tuple[list[bytes], list[bytes]]:
+        """Of the rows from `low` on whose payload is plain text: as much of it as a summary has, and how the line ends.
+        Nothing of the others."""
+        rows = np.flatnonzero((meaning == TEXT) | (meaning == DELIMITED_TEXT))
+        run_of, frames = self.run_of[rows + low], self.last[rows + low]
+        by_run = np.argsort(run_of, kind="stable")
+        rows, run_of, frames = rows[by_run], run_of[by_run], frames[by_run]
+        starts, sizes = self.bodies[frames] - self.base[run_of], self.sizes[frames]
+        stops = (starts + np.minimum(sizes, LONGEST_SUMMARY)).tolist()
+        slices = list(map(slice, starts.tolist(), stops))
+        texts: list[bytes] = []
+        for run, begin, end in _stretches(run_of):
+            texts += map(self.data[run].__getitem__, slices[begin:end])
+        if texts:  # printable ASCII, in which nothing else needs an escape, and no line ends
+            texts = b"\n".join(texts).replace(b"\\", rb"\\").replace(b'"', rb"\"").split(b"\n")
+        for at in np.flatnonzero(sizes > LONGEST_SUMMARY).tolist():
+            texts[at] = self._payload(low + int(rows[at]))[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
+        own, ends = np.full((2, len(meaning)), b"", object)
+        own[rows] = texts
+        ends[rows] = TEXT_BACKS[closing[rows]]
+        return own.tolist(), ends.tolist()
 
     def _own_meanings(self, rows: Int64) -> Iterator[bytes]:
         """`envelope`, `topic` and `kind` of rows of data that are published or have an envelope."""
@@ -305,6 +371,12 @@ def _groups(*columns: Int64) -> tuple[Int64, Int64]:
         new[1:-1] |= column[1:] != column[:-1]
     begins = np.flatnonzero(new)
     return begins[:-1], np.diff(begins)
+
+
+def _stretches(column: Int64) -> Iterator[tuple[int, int, int]]:
+    """(value, begin, end) of entries that follow each other and are equal."""
+    begins, counts = _groups(column) if len(column) else (column, column)
+    yield from zip(column[begins].tolist(), begins.tolist(), (begins + counts).tolist(), strict=True)
 
 
 def _cut(text: NDArray[np.uint8], begins: Int64, ends: Int64) -> list[bytes]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.registry import TEXT
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
@@ -77,7 +80,20 @@ class RunWords:
             elif run.socket_type in GROUPED and first < last:
                 what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"
                 first += 1
+        made = None if run.payloads is None else run.payloads[index]
+        if made is not None and made.protocol:
+            return what + self._payload(made, used + len(what))
         return what + self._bodies(first, last, used + len(what))
+
+    def _payload(self, made: Dissected, used: int) -> str:
+        """What rides inside, as much as fits behind `used` characters."""
+        limit = self._room(used)
+        if made.protocol == TEXT:
+            return f"  {_cut(safe_text(made.summary), limit)}"
+        return f"  {_cut(f'{made.protocol} {safe_text(made.summary)}', limit)}"
+
+    def _room(self, used: int) -> int:
+        return PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
 
     def _special(self, run: MessageRun, index: int, doubt: str) -> str:
         first, kind = self.first[index], kind_of(run, index)
@@ -91,7 +107,7 @@ class RunWords:
 
     def _bodies(self, first: int, last: int, used: int) -> str:
         """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
-        limit = PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
+        limit = self._room(used)
         if self.options.bodies != "full":
             limit = self.options.head if self.options.bodies == "head" else 0
         if not limit or first > last:
@@ -107,3 +123,7 @@ class RunWords:
         if start < 0 or (size and start >= len(data)):
             return None
         return data[start : start + min(size, limit)]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

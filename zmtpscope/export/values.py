@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,13 @@ def record_values(
         "length": length if length <= LARGEST_INT else None,
         **own,
     }
+
+
+def as_base64(value: object) -> str:
+    """Octets as JSON has them."""
+    if isinstance(value, bytes):
+        return b2a_base64(value, newline=False).decode()
+    raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 def file_name(name: str | None) -> str | None:

@@ -1,0 +1,171 @@
+"""What rides inside the messages of one side: rows that somebody may claim are handed to the payload dissectors.
+
+Rows are looked at as columns first: who may claim a message is told by the first octet of its first content frame and
+by the number of frames, so what nobody wants costs next to nothing. Plain text, which is most of what is left, is
+recognised for a whole run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.batch import Int64, MessageRun
+from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
+from zmtpscope.payloads.api import About, Message
+from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.side import Named, SidePayloads
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.events import SPECIAL
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.options import Options
+    from zmtpscope.dissect.stream import SideStream
+
+Bool = NDArray[np.bool_]
+
+TOPICAL = PUBLISHERS | {"RADIO"}
+"""Whose messages of several frames begin with a topic or group."""
+
+LARGEST = 16 << 20
+"""Octets of a message that is looked at."""
+
+NO_OCTET = 256
+"""Stands for the first octet of an empty frame."""
+
+
+class PayloadRows:
+    """The payloads of one side. `take` its runs in the order of the stream."""
+
+    def __init__(self, options: Options, named: Sequence[Named]) -> None:
+        assert options.payloads is not None
+        self.options = options
+        self.limit = min(LARGEST, options.body_limit)
+        self.side = SidePayloads(options.payloads, named, trees=options.details, judging=not options.records)
+        self.tables: tuple[Bool, list[int]] | None = None
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether findings may come of rows that nobody else wants."""
+        return not self.side.left_alone
+
+    def take(self, stream: SideStream, run: MessageRun) -> None:
+        """Find out what is in the messages of a run: `run.payloads` and `run.texts`."""
+        side = self.side
+        first, last, starts, known = self._content(run)
+        asked, texts = known, np.zeros(len(first), np.bool_)
+        if not side.forced:
+            if side.text is not None and not (side.judging or side.trees):
+                texts = plain_texts(run, first, last, starts, known)
+            asked = known & self._may_be_claimed(run, first, last, starts)
+            if side.asks_for_text:
+                asked |= known & ~texts
+        found: list[Dissected | None] = []
+        about: About | None = None
+        before = 0
+        for row in np.flatnonzero(asked).tolist():
+            side.pass_by(row - before)
+            before = row + 1
+            is_text = bool(texts[row])
+            if side.left_alone and (is_text or not side.asks_for_text):
+                side.pass_by(1)
+                continue
+            about = about or about_side(stream, run)
+            message, offsets = message_at(run, row, int(first[row]))
+            made = side.dissect(message, about, offsets, is_text=is_text)
+            if made is not None:
+                found = found or [None] * len(first)
+                found[row] = made
+                texts[row] = False
+        side.pass_by(len(first) - before)
+        run.payloads = found or None
+        run.texts = texts if texts.any() else None
+
+    def _content(self, run: MessageRun) -> tuple[Int64, Int64, Int64, Bool]:
+        """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message
+        is there, with content that can be looked at."""
+        first, last = run.first, run.last
+        content = first
+        if is_enveloped(run):
+            empty = np.append(np.flatnonzero(run.sizes == 0), len(run.sizes))
+            delimiter = empty[np.searchsorted(empty, first)]
+            content = np.where(delimiter < last, delimiter + 1, first)
+        elif run.socket_type in TOPICAL:
+            content = np.where(last > first, first + 1, first)
+        starts = run.bodies[content] - run.base
+        room = run.base + len(run.data) - run.bodies[last]
+        known = ((run.flags[first] & SPECIAL) == 0) & run.complete
+        known &= (run.offsets[first] >= run.base) & (run.sizes[last] <= room) & (room >= 0)
+        # no size is added to anything before it is known to be small
+        length = run.bodies[last] + np.clip(run.sizes[last], 0, np.maximum(room, 0)) - run.offsets[first]
+        return content, last, starts, known & (length <= self.limit)
+
+    def _may_be_claimed(self, run: MessageRun, first: Int64, last: Int64, starts: Int64) -> Bool:
+        """Which rows somebody may claim who is not the dissector of text."""
+        octets = np.frombuffer(run.data, np.uint8)
+        if self.side.left_alone or not len(octets):
+            return np.zeros(len(first), np.bool_)
+        heads = np.where(run.sizes[first] > 0, octets[np.clip(starts, 0, len(octets) - 1)], NO_OCTET)
+        table, several = self._tables()
+        frames = last - first + 1
+        wanted: Bool = table[heads]
+        for least in several:
+            wanted |= frames >= least
+        return wanted
+
+    def _tables(self) -> tuple[Bool, list[int]]:
+        """What somebody may claim: first octets, and numbers of frames from which on."""
+        if self.tables is None:
+            table = np.zeros(NO_OCTET + 1, np.bool_)
+            several = {each.least_frames for each in self.side.others if each.begins is None}
+            table[[octet for each in self.side.others for octet in each.begins or b""]] = True
+            self.tables = table, sorted(several)
+        return self.tables
+
+
+PLAIN_FIRST, PLAIN_COUNT = 0x20, 0x5F
+"""Octets of text that need no second look: printable ASCII."""
+
+
+def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
+    """Which rows have one content frame, of printable ASCII."""
+    candidates: Bool = known & (first == last) & (run.sizes[last] > 0)
+    if not candidates.any():
+        return candidates
+    octets = np.frombuffer(run.data, np.uint8)
+    other = np.flatnonzero((octets - PLAIN_FIRST) >= PLAIN_COUNT)
+    begins = np.clip(starts, 0, len(octets))
+    ends = np.minimum(begins + np.clip(run.sizes[first], 0, len(octets)), len(octets))
+    plain: Bool = candidates & (np.searchsorted(other, begins) == np.searchsorted(other, ends))
+    return plain
+
+
+def message_at(run: MessageRun, row: int, content: int) -> tuple[Message, list[int]]:
+    """A message of a run, and the stream offsets of its frames' bodies."""
+    first, last = int(run.first[row]), int(run.last[row])
+    offsets = run.bodies[first : last + 1].tolist()
+    sizes = run.sizes[first : last + 1].tolist()
+    data, base = run.data, run.base
+    frames = [data[offset - base : offset - base + size] for offset, size in zip(offsets, sizes, strict=True)]
+    topic = frames[0] if content == first + 1 and run.socket_type in TOPICAL else None
+    return Message(frames, content - first, topic), offsets
+
+
+def about_side(stream: SideStream, run: MessageRun) -> About:
+    """What is known of who sends the messages of a run."""
+    identity = stream.identity
+    ends = run.stream
+    return About(
+        conn=ends.conn,
+        side=ends.side or 0,
+        version=run.version,
+        mechanism=run.regime.mechanism,
+        socket_type=run.socket_type,
+        peer_socket_type=run.peer_socket_type,
+        identity=None if identity is None else from_text(identity),
+        src_port=ends.src_port,
+        dst_port=ends.dst_port,
+    )

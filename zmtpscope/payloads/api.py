@@ -1,0 +1,92 @@
+"""All that a payload dissector touches (docs/payload-dissectors.md).
+
+A dissector is a subclass of `Payload` that an entry point of the group `zmtpscope.payloads` names. It is asked whether
+a message is its own, and if so it reads it: every named read of the `Reader` is a field of the record, and, where
+somebody looks, a node of the field tree with its octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import ClassVar, NamedTuple
+
+from zmtpscope.payloads.reader import Json, Malformed, Reader
+
+__all__ = ["About", "Claim", "Json", "Malformed", "Message", "Payload", "Reader", "Settings"]
+
+
+class Claim(IntEnum):
+    """Whether a message belongs to a dissector. YES is for what nothing else looks like, MAYBE for what fits."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+class About(NamedTuple):
+    """The side that sends, and what is known of it and its peer; None is unknown."""
+
+    conn: int
+    side: int
+    version: str | None
+    mechanism: str | None
+    socket_type: str | None
+    peer_socket_type: str | None
+    identity: bytes | None
+    src_port: int
+    dst_port: int
+
+
+class Message(NamedTuple):
+    """One message: the octets of all of its frames, and which of them is the first behind envelope, topic or group.
+
+    `topic` are the octets of the first frame of what a publisher sends in several frames (of RADIO: the group).
+    """
+
+    frames: Sequence[bytes]
+    content: int
+    topic: bytes | None
+
+    @property
+    def bodies(self) -> Sequence[bytes]:
+        """The frames from the first content frame on."""
+        return self.frames[self.content :]
+
+
+class Settings(NamedTuple):
+    """What the user gave a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the octets of the files of
+    `--payload-file NAME=FILE`, by file name."""
+
+    argument: str | None = None
+    files: Mapping[str, bytes] = {}
+
+
+class Payload:
+    """A dissector. There is one object for each side of a connection, so attributes may remember what was said before;
+    messages come in the order of the stream.
+
+    `begins`: the first octet of the first content frame is one of these (None: whatever), and there are at least
+    `least_frames` content frames, else `claim` is not asked. `prefix` stands in front of the names in field trees.
+    `judges`: it may have findings, so it is also run where only findings are wanted.
+    """
+
+    name: ClassVar[str]
+    prefix: ClassVar[str]
+    begins: ClassVar[bytes | None] = None
+    least_frames: ClassVar[int] = 1
+    judges: ClassVar[bool] = False
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def claim(self, message: Message, about: About) -> Claim:
+        """Whether `message` is one of its own. Cheap: it is asked of many that are not."""
+        raise NotImplementedError
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        """Read a message; what it says in one line. `reader` stands at the first content frame.
+
+        Reading beyond the end of a frame, and raising `Malformed`, end it: what was read until then is kept.
+        """
+        raise NotImplementedError

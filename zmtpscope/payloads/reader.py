@@ -1,0 +1,449 @@
+"""Named reads over the frames of one message: the same run yields the fields of the record and the field tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zmtpscope.findings import FINDINGS
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.reader import FieldNode, Finding, Value
+
+if TYPE_CHECKING:
+    from zmtpscope.payloads.api import About
+
+Json = Any
+"""What JSON can hold, and octets (base64 in every output)."""
+
+MOST_FIELDS = 10_000
+"""Fields of one message, with what is packed inside it."""
+MOST_OCTETS = 16 << 20
+"""Octets of one message that are read, with what is packed inside it."""
+DEEPEST = 64
+"""Levels of objects and arrays; what is deeper is not read."""
+MOST_SOURCES = 3
+"""So many times something may be packed in something packed."""
+
+NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Numbers that JSON does not have."""
+
+LONGEST_SUMMARY = 200
+"""Characters."""
+
+_LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
+
+
+class Malformed(Exception):
+    """What was read is not what the dissector takes it for; the text says why, the place is where the reader stands."""
+
+
+class Cut(Malformed):
+    """A read met the end of its frame."""
+
+
+class Limit(Exception):
+    """The message has more than is read: `id` is the finding that says so."""
+
+    def __init__(self, id: str, detail: str) -> None:
+        super().__init__(detail)
+        self.id = id
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class Source:
+    """Octets that were packed in a message: offsets count in them. `number` is 2 for the first of a message.
+
+    `origin` says what they were made of: the span of `parent` (source number, start, stop).
+    """
+
+    number: int
+    octets: bytes
+    tree: FieldNode
+    origin: tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Dissected:
+    """What a dissector made of one message. Nodes are those of the frames (by index), where trees were asked for."""
+
+    protocol: str
+    summary: str = ""
+    fields: Json = None
+    findings: list[Finding] = field(default_factory=list)
+    nodes: dict[int, list[FieldNode]] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    secrets: list[int] = field(default_factory=list)
+    """Frames that hold a password."""
+
+
+class Opened(NamedTuple):
+    """What was found inside of packed octets: None where nobody claims them."""
+
+    protocol: str | None
+    summary: str
+    fields: Json
+
+
+Inner = Callable[["Reader"], Opened]
+"""Dissects what is packed: reads the only frame of the reader that it is given."""
+
+
+class Budget:
+    """What may still be read of one message, shared with what is packed inside it."""
+
+    __slots__ = ("fields", "octets", "sources")
+
+    def __init__(self) -> None:
+        self.fields, self.octets, self.sources = MOST_FIELDS, MOST_OCTETS, 0
+
+    def spend(self, octets: int, fields: int = 1) -> None:
+        self.fields -= fields
+        self.octets -= octets
+        if self.fields < 0:
+            raise Limit("PAYLOAD-02", f"more than {MOST_FIELDS} fields")
+        if self.octets < 0:
+            raise Limit("PAYLOAD-02", f"more than {MOST_OCTETS >> 20} MiB")
+
+
+class Reader:
+    """Reads the frames of one message, one after the other; it begins at the first content frame.
+
+    Every read has a name: the field of that name in the record, and, with `prefix` in front, in the field tree. Inside
+    of `object(name)` fields go into an object of their own, inside of `array(name)` values become its items. What is
+    `hidden` stands in the tree only. `position` and `left` count octets of the current frame.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        frames: Sequence[bytes],
+        offsets: Sequence[int],
+        first: int,
+        about: About,
+        *,
+        trees: bool,
+        budget: Budget | None = None,
+        source: int = 0,
+        inner: Inner | None = None,
+    ) -> None:
+        self.prefix = prefix
+        self.frames = frames
+        self.offsets = offsets
+        """Where each frame's body stands in its stream."""
+        self.about = about
+        self.trees = trees
+        """Whether field trees are made."""
+        self.budget = budget or Budget()
+        self.source = source
+        self.inner = inner
+        self.fields: Json = {}
+        self.findings: list[Finding] = []
+        self.nodes: dict[int, list[FieldNode]] = {}
+        self.sources: list[Source] = []
+        self.secrets: list[int] = []
+        self._into: list[Json] | dict[str, Json] = self.fields
+        self._depth = 0
+        self.go_to(first)
+
+    # -- where it stands -----------------------------------------------------------------------------------------------
+
+    def go_to(self, frame: int) -> None:
+        """Stand at the first octet of the frame with that index in the message."""
+        self.frame = frame
+        self.data = self.frames[frame] if frame < len(self.frames) else b""
+        self.stop = len(self.data)
+        self.position = 0
+        self.read_to = 0
+        self._nodes: list[FieldNode] = self.nodes.setdefault(frame, []) if self.trees else []
+
+    def next_frame(self) -> bool:
+        """Go on with the next frame; whether there is one."""
+        if self.frame + 1 >= len(self.frames):
+            return False
+        self.go_to(self.frame + 1)
+        return True
+
+    @property
+    def left(self) -> int:
+        """Octets of the current frame that were not read yet."""
+        return self.stop - self.position
+
+    @property
+    def offset(self) -> int:
+        """The next octet's place in the stream."""
+        return self.offsets[self.frame] + self.position
+
+    # -- named reads ---------------------------------------------------------------------------------------------------
+
+    def u8(self, name: str, *, hidden: bool = False) -> int:
+        """The next octet as a number."""
+        return self.number(name, 1, hidden=hidden)
+
+    def u16(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
+        """The next 2 octets as a number, the most significant first unless `little`; so `u32` and `u64`."""
+        return self.number(name, 2, little=little, hidden=hidden)
+
+    def u32(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
+        return self.number(name, 4, little=little, hidden=hidden)
+
+    def u64(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
+        return self.number(name, 8, little=little, hidden=hidden)
+
+    def number(
+        self, name: str, length: int, *, little: bool = False, signed: bool = False, hidden: bool = False
+    ) -> int:
+        """The next `length` octets as a number."""
+        octets = self._take(name, length)
+        value = int.from_bytes(octets, "little" if little else "big", signed=signed)
+        self._keep(name, length, value, hidden)
+        return value
+
+    def octets(self, name: str, length: int | None = None, *, hidden: bool = False) -> bytes:
+        """The next `length` octets (None: all that are left), as octets."""
+        length = self.left if length is None else length
+        octets = self._take(name, length)
+        self._keep(name, length, octets, hidden)
+        return octets
+
+    def text(self, name: str, length: int | None = None, *, hidden: bool = False) -> str:
+        """The next `length` octets (None: all that are left) as text: UTF-8 where valid, else escapes."""
+        length = self.left if length is None else length
+        text = to_text(self._take(name, length))
+        self._keep(name, length, text, hidden)
+        return text
+
+    def secret(self, name: str, length: int | None = None) -> None:
+        """The next `length` octets are a password: nothing shows them unless the user asks for secrets."""
+        length = self.left if length is None else length
+        text = to_text(self._take(name, length))
+        self.secrets.append(self.frame)
+        self._keep(name, length, text, False)
+
+    def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
+        """The next `length` octets say `value`, as the dissector knows."""
+        self._take(name, length)
+        self._keep(name, length, value, hidden)
+
+    def give(self, name: str, value: Json) -> None:
+        """A field that stands for no octets of its own: what follows from others."""
+        self._store(name, self._counted(value, 0))
+
+    def whole(self, value: Json) -> None:
+        """The fields are `value`, whatever that is: an array, or an object that something else has read."""
+        self.fields = self._counted(value, 0)
+
+    @contextmanager
+    def object(self, name: str) -> Iterator[None]:
+        """Fields read inside are those of an object."""
+        yield from self._inside(name, {})
+
+    @contextmanager
+    def array(self, name: str) -> Iterator[None]:
+        """Values read inside are the items of an array."""
+        yield from self._inside(name, [])
+
+    @contextmanager
+    def group(self, name: str) -> Iterator[None]:
+        """Fields read inside belong together in the tree; in the record they stay where they are."""
+        nodes = self._nodes
+        node = self._begin_group(name)
+        try:
+            yield
+        finally:
+            self._end_group(node, nodes)
+
+    def finding(
+        self,
+        id: str,
+        start: int | None = None,
+        length: int = 0,
+        severity: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Raise a finding of `zmtpscope.findings`; `start` is a place in the stream (`offset` gives one), None: about
+        the frame. An id that is not known there becomes the detail of PAYLOAD-04, a note unless `severity` says it."""
+        if id not in FINDINGS:
+            id, detail = "PAYLOAD-04", f"{self.prefix}: {detail or id}"
+        if start is None or self.source:
+            start, length = self.outer_span()
+        self.findings.append(Finding(id, start, length, severity, detail))
+
+    def outer_span(self) -> tuple[int, int]:
+        """The place of the current frame in its stream, for findings about what has no octets there."""
+        return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop
+
+    # -- what is packed ------------------------------------------------------------------------------------------------
+
+    def unpacked(self, name: str, length: int, octets: bytes) -> Opened:
+        """The next `length` octets hold, packed, `octets`: a source of its own, in which whoever claims it reads on."""
+        budget = self.budget
+        begin = self.position
+        self._take(name, length)
+        start = self.offsets[self.frame] + begin
+        budget.sources += 1
+        number = 1 + budget.sources
+        self._keep(name, length, f"source {number}: {len(octets)} octets", hidden=True)
+        inside = Reader(
+            self.prefix,
+            [octets],
+            [0],
+            0,
+            self.about,
+            trees=self.trees,
+            budget=budget,
+            source=number,
+            inner=self.inner,
+        )
+        opened = Opened(None, "", None)
+        if self.inner is not None and budget.sources <= MOST_SOURCES:
+            opened = self.inner(inside)
+        for finding in inside.findings:
+            self.findings.append(finding._replace(start=start, length=length))
+        self.secrets += [self.frame] * bool(inside.secrets)
+        tree = inside.tree(0, octets, "source")
+        self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
+        return opened
+
+    # -- the tree ------------------------------------------------------------------------------------------------------
+
+    def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
+        """The tree of one frame; octets that nobody read are a leaf, so that the leaves tile it (P5)."""
+        start = self.offsets[frame]
+        nodes = tiled(self.nodes.get(frame, []), start, octets)
+        if not nodes:
+            return FieldNode(name, start, len(octets), octets)
+        return FieldNode(name, start, len(octets), None, nodes)
+
+    def _take(self, name: str, length: int) -> bytes:
+        begin = self.position
+        if length < 0 or begin + length > self.stop:
+            rest = self.stop - begin
+            if self.trees and rest:
+                node = FieldNode(self._full(name), self.offset, rest, self.data[begin : self.stop])
+                self._nodes.append(node)
+            self.position = self.stop
+            raise Cut(f"{name} needs {length} octets, there are {rest}")
+        self.budget.spend(length)
+        self.position = begin + length
+        return self.data[begin : self.position]
+
+    def _keep(self, name: str, length: int, value: Json, hidden: bool) -> None:
+        if self.trees and length:
+            start = self.offsets[self.frame] + self.position - length
+            self._nodes.append(FieldNode(self._full(name), start, length, shown(value)))
+        if not hidden:
+            self._store(name, value)
+
+    def _store(self, name: str, value: Json) -> None:
+        into = self._into
+        if isinstance(into, list):
+            into.append(plain(value))
+        else:
+            into[to_key(name)] = plain(value)
+
+    def _counted(self, value: Json, depth: int) -> Json:
+        """A value that something else has made, counted as if it had been read, as every output can hold it."""
+        self.budget.spend(0)
+        if isinstance(value, dict):
+            if depth >= DEEPEST:
+                raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
+            return {to_key(key): self._counted(each, depth + 1) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            if depth >= DEEPEST:
+                raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
+            return [self._counted(each, depth + 1) for each in value]
+        return plain(value)
+
+    def _full(self, name: str) -> str:
+        return f"{self.prefix}.{name}"
+
+    def _inside(self, name: str, value: Json) -> Iterator[None]:
+        if self._depth >= DEEPEST:
+            raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
+        self.budget.spend(0)
+        self._store(name, value)
+        into, nodes = self._into, self._nodes
+        self._into = value
+        self._depth += 1
+        node = self._begin_group(name)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._into = into
+            self._end_group(node, nodes)
+
+    def _begin_group(self, name: str) -> FieldNode | None:
+        if not self.trees:
+            return None
+        node = FieldNode(self._full(name), self.offset, 0)
+        self._nodes.append(node)
+        self._nodes = node.children
+        return node
+
+    def _end_group(self, node: FieldNode | None, nodes: list[FieldNode]) -> None:
+        if node is None:
+            return
+        self._nodes = nodes
+        if node.children:
+            last = node.children[-1]
+            node.length = last.start + last.length - node.start
+        elif nodes and nodes[-1] is node:
+            nodes.pop()  # it has no octets
+
+
+def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
+    """The nodes of one level over all of `octets`, which begin at `start`: what lies between them is a leaf."""
+    found: list[FieldNode] = []
+    at = start
+    for node in [*nodes, FieldNode("", start + len(octets), 0)]:
+        if node.start > at and (found or nodes):
+            found.append(FieldNode("payload.unread", at, node.start - at, octets[at - start : node.start - start]))
+        if node.length:
+            found.append(node)
+        at = max(at, node.start + node.length)
+    return found
+
+
+def shortened(summary: str) -> str:
+    """As much of it as a record has."""
+    return summary if len(summary) <= LONGEST_SUMMARY else summary[: LONGEST_SUMMARY - 1] + "…"
+
+
+def plain(value: Json) -> Json:
+    """A value that is neither object nor array, as every output can hold it. Raises TypeError where there is no way."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if kind is int:
+        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
+    if kind is float:
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
+    if value is None or kind is bool or kind is bytes or kind is list or kind is dict:
+        return value
+    raise TypeError(f"{kind.__name__} is no value of JSON")
+
+
+def to_key(key: Json) -> str:
+    """The name of a field, whatever a peer or a dissector takes for one."""
+    if isinstance(key, bytes):
+        return to_text(key)
+    text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def shown(value: Json) -> Value:
+    """A value as the tree shows it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, int | str | bytes):
+        return value
+    return str(plain(value))

@@ -1,0 +1,172 @@
+"""The payloads of one side of a connection: who claims its messages, and what they make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from zmtpscope.payloads.api import About, Claim, Message, Payload
+from zmtpscope.payloads.reader import Dissected, Limit, Malformed, Opened, Reader, plain, shortened
+from zmtpscope.payloads.registry import TEXT, Registry
+from zmtpscope.zmtp.reader import Finding
+
+PATIENCE = 256
+"""When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""
+
+
+class Named(NamedTuple):
+    """The dissector that the user named, `-d SELECTOR,zmtp:NAME/ARGUMENT`; `topic` None means all messages."""
+
+    name: str
+    argument: str | None = None
+    topic: bytes | None = None
+
+
+class SidePayloads:
+    """Asks the dissectors of `registry` about the messages of one side, in their order.
+
+    Those that are `named` read what they are named for, whatever that looks like. `judging`: only findings are wanted,
+    so who has none is asked, but reads nothing.
+    """
+
+    def __init__(self, registry: Registry, named: Sequence[Named], *, trees: bool, judging: bool) -> None:
+        self.registry = registry
+        self.trees = trees
+        self.judging = judging
+        self.text: Payload | None = None
+        self.others: list[Payload] = []
+        self.unclaimed = 0
+        """Messages since the last claim."""
+        self.unreadable = 0
+        """Messages since the last text among those that the dissector of text was asked about."""
+        self.forced: dict[bytes | None, Payload] = {}
+        """By topic; None: all other messages."""
+        for each in named:
+            if (kind := registry.kinds.get(each.name)) is not None:
+                self.forced.setdefault(each.topic, registry.make(kind, each.argument))
+        for kind in registry.asked():
+            made = registry.make(kind)
+            if kind.name == TEXT:
+                self.text = made
+            else:
+                self.others.append(made)
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether nobody but the dissector of text is asked any more."""
+        return not self.forced and self.unclaimed > PATIENCE
+
+    @property
+    def asks_for_text(self) -> bool:
+        """Whether messages that are no plain text are looked at for other text."""
+        return self.text is not None and not self.judging and self.unreadable <= PATIENCE
+
+    def pass_by(self, count: int) -> None:
+        """So many messages went by about which nobody was asked."""
+        self.unclaimed += count
+
+    def dissect(
+        self, message: Message, about: About, offsets: Sequence[int], *, is_text: bool = False
+    ) -> Dissected | None:
+        """What is in a message; None where nobody claims it, or nobody but the dissector of text a message of which it
+        is known already that it `is_text`. `offsets` are those of the frames' bodies."""
+        chosen = self._named(message) or self._claimed(message, about)
+        self.unclaimed = self.unclaimed + 1 if chosen is None else 0
+        if chosen is None and not is_text and self.asks_for_text and self.text is not None:
+            chosen = self.text if claim_of(self.text, message, about) else None
+            self.unreadable = self.unreadable + 1 if chosen is None else 0
+        if chosen is None or (self.judging and not chosen.judges):
+            return None
+        reader = Reader(
+            chosen.prefix, message.frames, offsets, message.content, about, trees=self.trees, inner=self._inner
+        )
+        return read(chosen, message, reader)
+
+    def _named(self, message: Message) -> Payload | None:
+        """Who reads it because the user said so."""
+        return (self.forced.get(message.topic) or self.forced.get(None)) if self.forced else None
+
+    def _claimed(self, message: Message, about: About) -> Payload | None:
+        """Who claims it, but for the dissector of text; who claimed last is asked first."""
+        if self.left_alone:
+            return None
+        best: Payload | None = None
+        frames = message.bodies
+        first = frames[0][:1] if frames else b""
+        for each in self.others:
+            if len(frames) < each.least_frames or (each.begins is not None and not (first and first in each.begins)):
+                continue
+            claim = claim_of(each, message, about)
+            if claim is Claim.YES or (claim is Claim.MAYBE and best is None):
+                best = each
+                if claim is Claim.YES:
+                    break
+        if best is not None and self.others[0] is not best:
+            self.others.remove(best)
+            self.others.insert(0, best)
+        return best
+
+    def _inner(self, reader: Reader) -> Opened:
+        """Read what was packed, by whoever claims it."""
+        message = Message(reader.frames, 0, None)
+        first = message.frames[0][:1]
+        kinds = sorted(self.registry.kinds.values(), key=lambda kind: kind.name == TEXT)
+        best: tuple[Claim, Payload] | None = None
+        for kind in kinds:
+            if kind.least_frames > 1 or (kind.begins is not None and not (first and first in kind.begins)):
+                continue
+            made = self.registry.make(kind)
+            claim = claim_of(made, message, reader.about)
+            if claim is not Claim.NO and (best is None or claim > best[0]):
+                best = claim, made
+        if best is None:
+            return Opened(None, "", None)
+        reader.prefix = best[1].prefix
+        done = read(best[1], message, reader)
+        return Opened(done.protocol, done.summary, done.fields)
+
+
+def claim_of(payload: Payload, message: Message, about: About) -> Claim:
+    """What a dissector says of a message; one that fails has said no."""
+    try:
+        return Claim(payload.claim(message, about))
+    except Exception:  # whatever somebody else's code does
+        return Claim.NO
+
+
+def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
+    """Let a dissector read a message, whatever it does."""
+    summary = ""
+    try:
+        summary = payload.dissect(message, reader)
+        if not isinstance(summary, str):
+            raise TypeError(f"it returned {type(summary).__name__}, not a summary")
+    except Malformed as problem:
+        where = f"octet {reader.position} of frame {reader.frame}"
+        reader.finding("PAYLOAD-03", *_place(reader), detail=f"{payload.name}, {where}: {problem}")
+        summary = f"malformed at {where}: {problem}"
+    except Limit as limit:
+        reader.finding(limit.id, *_place(reader), detail=f"{payload.name}: {limit.detail}")
+        summary = f"not read to its end: {limit.detail}"
+    except RecursionError:
+        reader.finding("PAYLOAD-05", *_place(reader), detail=f"{payload.name}: nested too deep")
+        summary = "not read to its end: nested too deep"
+    except Exception as error:  # whatever somebody else's code does
+        detail = f"{payload.name}: {type(error).__name__}: {error}"
+        frame, offset = reader.frame, reader.outer_span()
+        return Dissected("", findings=[Finding("PAYLOAD-01", offset[0], offset[1], None, f"{detail}, frame {frame}")])
+    return Dissected(
+        protocol=payload.name,
+        summary=plain(shortened(summary)),
+        fields=reader.fields if reader.fields != {} else None,
+        findings=reader.findings,
+        nodes=reader.nodes,
+        sources=reader.sources,
+        secrets=reader.secrets,
+    )
+
+
+def _place(reader: Reader) -> tuple[int, int]:
+    if reader.source or reader.frame >= len(reader.offsets):
+        return reader.outer_span()
+    return reader.offset, 0

@@ -1,0 +1,39 @@
+"""UTF-8 text: what is left when nobody else claims a message."""
+
+from __future__ import annotations
+
+import re
+
+from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
+from zmtpscope.payloads.reader import LONGEST_SUMMARY
+
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+"""Characters that text does not have; ESC begins colours, which logs do have."""
+
+
+class Text(Payload):
+    """Each content frame is text, and not all are empty."""
+
+    name = "text"
+    prefix = "text"
+
+    def claim(self, message: Message, about: About) -> Claim:
+        bodies = message.bodies
+        return Claim.MAYBE if any(bodies) and all(map(is_text, bodies)) else Claim.NO
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        reader.text("text", hidden=True)
+        while reader.next_frame():
+            reader.text("text", hidden=True)
+        return " | ".join(body[: 4 * LONGEST_SUMMARY + 4].decode("utf-8", "ignore") for body in message.bodies)
+
+
+def is_text(octets: bytes) -> bool:
+    """Whether octets are UTF-8 without control characters."""
+    if octets.isascii() and (text := octets.decode()).isprintable():
+        return True
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(text) is None
