@@ -58,7 +58,7 @@ class PayloadRows:
         first, last, starts, known = self._content(run)
         asked, texts = known, np.zeros(len(first), np.bool_)
         if not side.forced:
-            if side.text is not None and not (side.judging or side.trees):
+            if side.text is not None and not side.judging:
                 texts = plain_texts(run, first, last, starts, known)
             asked = known & self._may_be_claimed(run, first, last, starts)
             if side.asks_for_text:

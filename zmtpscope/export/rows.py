@@ -81,16 +81,13 @@ class RunWords:
                 what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"
                 first += 1
         made = None if run.payloads is None else run.payloads[index]
-        if made is not None and made.protocol:
+        if made is not None and made.protocol not in ("", TEXT):
             return what + self._payload(made, used + len(what))
         return what + self._bodies(first, last, used + len(what))
 
     def _payload(self, made: Dissected, used: int) -> str:
         """What rides inside, as much as fits behind `used` characters."""
-        limit = self._room(used)
-        if made.protocol == TEXT:
-            return f"  {_cut(safe_text(made.summary), limit)}"
-        return f"  {_cut(f'{made.protocol} {safe_text(made.summary)}', limit)}"
+        return f"  {_cut(f'{made.protocol} {safe_text(made.summary)}', self._room(used))}"
 
     def _room(self, used: int) -> int:
         return PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)

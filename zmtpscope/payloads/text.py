@@ -12,7 +12,7 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 class Text(Payload):
-    """Each content frame is text, and not all are empty."""
+    """Each content frame is text, and not all are empty. The octets say it all, so there are no fields."""
 
     name = "text"
     prefix = "text"
@@ -22,9 +22,6 @@ class Text(Payload):
         return Claim.MAYBE if any(bodies) and all(map(is_text, bodies)) else Claim.NO
 
     def dissect(self, message: Message, reader: Reader) -> str:
-        reader.text("text", hidden=True)
-        while reader.next_frame():
-            reader.text("text", hidden=True)
         return " | ".join(body[: 4 * LONGEST_SUMMARY + 4].decode("utf-8", "ignore") for body in message.bodies)
 
 
