@@ -46,8 +46,12 @@ class RecordType(NamedTuple):
 COMMON = (
     Field("schema", "int", "Version of this schema: 1"),
     Field("record", "text", "Record type"),
-    Field("conn", "int", "TCP connection, counted from 1 by first packets: Wireshark's tcp.stream + 1"),
-    Field("conn_id", "text", "TCP connection, the same in every run and file: 16 hex digits"),
+    Field(
+        "conn",
+        "int",
+        "TCP connection, counted from 1 by first packets: Wireshark's tcp.stream + 1; null for datagrams",
+    ),
+    Field("conn_id", "text", "TCP connection, or UDP flow, the same in every run and file: 16 hex digits"),
     Field("side", "int", "Sender: 0 opened the connection (or was seen first), 1 is its peer; null: both or neither"),
     Field("ts_ns", "int", "Time of the packet, since 1970-01-01 UTC", "ns", ("frame.time_epoch",)),
     Field("file", "text", "Capture file; null for a pipe"),
@@ -70,6 +74,7 @@ STREAM = (
 )
 """What every record has that stands for octets of a stream."""
 
+_PAYLOAD = "struct<protocol:text,summary:text,fields:json>"
 _METADATA = "list<struct<name:text,value:text>>"
 _CONNECTION = (
     Field("start_ns", "int", "Time of the first packet", "ns"),
@@ -164,7 +169,7 @@ _MESSAGE = (
     Field("topic", "text", "First frame of a published message, or the topic of a subscription"),
     Field("kind", "text", "data, subscribe, cancel or encrypted"),
     Field("decrypted", "bool", "The message was encrypted and is shown in clear"),
-    Field("payload", "struct<protocol:text,summary:text,fields:json>", "What rides inside the message"),
+    Field("payload", _PAYLOAD, "What rides inside the message"),
     Field("complete", "bool", "No octet of it was lost by the capture"),
     Field("confidence", "text", "That this is a message: proven, likely or guess"),
 )
@@ -175,6 +180,29 @@ _FRAME = (
     Field("long", "bool", "The size is written in eight octets", None, ("zmtp.flags.long",)),
     Field("size", "int", "Size of the body", "octets", ("zmtp.length",)),
     Field("message", "int", "offset of the message that the frame belongs to", "octets"),
+)
+
+_DATAGRAM = (
+    Field("kind", "text", "beacon (of ZRE), or radio (RADIO and DISH over UDP)"),
+    Field("group", "text", "Group of a RADIO datagram"),
+    Field("body", "octets", "Body of a RADIO datagram; null where not kept"),
+    Field("payload", _PAYLOAD, "What a beacon says, or what rides inside the body"),
+    Field("complete", "bool", "No octet of it was left out by the capture"),
+    Field("confidence", "text", "That this is what `kind` says: proven, likely or guess"),
+)
+
+_ZRE_PAIR = (
+    Field("uuid_0", "text", "UUID of the node that connected first, 32 hex digits"),
+    Field("uuid_1", "text", "UUID of the other node"),
+    Field("name_0", "text", "Name of the first node"),
+    Field("name_1", "text", "Name of the other node"),
+    Field("endpoint_0", "text", "Endpoint of the first node, as its HELLO says"),
+    Field("endpoint_1", "text", "Endpoint of the other node"),
+    Field("conn_0", "int", "conn of the connection on which the first node sends"),
+    Field("conn_1", "int", "conn of the one on which the other node sends"),
+    Field("conn_id_0", "text", "conn_id of the connection on which the first node sends"),
+    Field("conn_id_1", "text", "conn_id of the one on which the other node sends"),
+    Field("discovery_ns", "int", "From the first beacon of either to the later HELLO; null: no beacon was seen", "ns"),
 )
 
 _GAP = (
@@ -202,6 +230,10 @@ RECORDS: dict[str, RecordType] = {
         RecordType("command", "READY, ERROR, SUBSCRIBE, PING and the like", COMMON + STREAM + _COMMAND),
         RecordType("message", "A whole message of one or more frames", COMMON + STREAM + _MESSAGE),
         RecordType("frame", "One frame of a message, with --frames", COMMON + STREAM + _FRAME),
+        RecordType("datagram", "A UDP datagram: a ZRE beacon, or a RADIO message", COMMON + STREAM + _DATAGRAM),
+        RecordType(
+            "zre_pair", "Two ZRE nodes and their connections, told when both have said HELLO", COMMON + _ZRE_PAIR
+        ),
         RecordType("gap", "Octets that the capture lost", COMMON + STREAM + _GAP),
         RecordType("finding", "Something worth saying", COMMON + STREAM + _FINDING),
     )

@@ -177,6 +177,9 @@ class Decoder:
         if at + 8 > end or 0 < length < 8:
             raise Undecodable("UDP header lies")
         start = min(at + 8, len(octets))
-        stop = min(end, len(octets), at + length) if length else min(end, len(octets))
+        announced = min(end, at + length) if length else end
+        stop = max(start, min(announced, len(octets)))
+        cut = max(0, announced - stop)
         key = addresses + octets[at : at + 4]
-        self.datagrams.append(Datagram(key, self.base + start, self.base + stop, self.number, self.time))
+        place = self.base + start, self.base + stop
+        self.datagrams.append(Datagram(key, *place, self.number, self.time, cut, self.row))

@@ -98,9 +98,16 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
         if decoder.segments:
             parts.append(columns_of(decoder.segments))
     block = SegmentBlock(decoder.whole_data(), ordinal)
-    block.datagrams = decoder.datagrams
-    if parts:
-        fill(block, parts[0] if len(parts) == 1 else in_order(parts), packets)
+    segments = parts[0] if len(parts) == 1 else in_order(parts) if parts else None
+    if segments is not None:
+        fill(block, segments, packets)
+    if decoder.datagrams:
+        places = [datagram.row for datagram in decoder.datagrams]
+        before = np.searchsorted(rows[:0] if segments is None else segments.rows, places)
+        block.datagrams = [
+            datagram._replace(ordinal=ordinal + count - 1)
+            for datagram, count in zip(decoder.datagrams, before.tolist(), strict=True)
+        ]
     return block
 
 

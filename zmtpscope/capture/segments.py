@@ -21,13 +21,20 @@ EMPTY: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
-    """One UDP datagram; the payload is `data[start:stop]` of its block."""
+    """One UDP datagram; the payload is `data[start:stop]` of its block, `cut` more octets of it were not captured.
+
+    `key`, `packet` and `time` are as in `SegmentBlock`; `ordinal` is that of the last TCP segment in front of it (one
+    less than that of the first, where there is none), `row` its place among the packets of the block.
+    """
 
     key: bytes
     start: int
     stop: int
     packet: int
     time: int
+    cut: int
+    row: int
+    ordinal: int = -1
 
 
 class SegmentBlock:

@@ -54,7 +54,7 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
 def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
     """No ZMTP in a capture that could be read: what there was instead, and what to do."""
     statistics = captures.statistics
-    if not summary.connections and (statistics.packets or not captures.problems):
+    if not summary.connections and not summary.datagram_kinds and (statistics.packets or not captures.problems):
         counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}
         counts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
         hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""

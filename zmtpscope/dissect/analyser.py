@@ -9,11 +9,13 @@ from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
+from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.endpoints import Endpoints
 from zmtpscope.dissect.flows import Flows
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.sink import Sink, Summary
 from zmtpscope.dissect.tell import TOLD, Teller
+from zmtpscope.dissect.zre import Network
 from zmtpscope.zmtp.reader import Finding
 
 GAVE_WAY = Finding("ZMTP-CONN-12")
@@ -30,6 +32,9 @@ class Analyser:
         self.sink = Sink([])
         self.flows = Flows(self._open)
         self.endpoints = Endpoints()
+        self.network = Network(self.sink.mailboxes)
+        self.datagrams = Datagrams(self.sink, self.options)
+        self.last_time = 0
 
     @property
     def summary(self) -> Summary:
@@ -54,10 +59,13 @@ class Analyser:
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
         self.summary.datagrams += len(block.datagrams)
+        if block.datagrams:
+            self.datagrams.take(block)
+            self.last_time = max(self.last_time, block.datagrams[-1].time)
         if self.options.keys is not None:
             self.options.keys.refresh()
         touched = self.flows.take(block)
-        if touched:
+        if touched or self.sink.batch.records or self.sink.zre_facts:
             yield from self._advance(touched)
 
     def finish(self) -> Iterator[Batch]:
@@ -68,11 +76,13 @@ class Analyser:
             teller = self._teller(last)
             teller.repeated(None, GAVE_WAY, last.end, self.gave_way - TOLD)
             teller.counted_findings(self.flows.reassembler.first_ordinal)
-        yield from self._advance(still_open)
+        ordinal = self.flows.reassembler.first_ordinal
+        yield from self._advance(still_open, Arrival(ordinal, 0, max(self.last_time, self.flows.time)))
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
-    def _advance(self, connections: list[Connection]) -> Iterator[Batch]:
+    def _advance(self, connections: list[Connection], end: Arrival | None = None) -> Iterator[Batch]:
+        """Let connections read what a block brought; `end`: the end of the capture, if that was the last one."""
         view = BlockView(self.flows.reassembler)
         for connection in connections:
             connection.advance(view)
@@ -83,6 +93,11 @@ class Analyser:
                 self._teller(connection).finding(None, GAVE_WAY, connection.end, connection.end.ordinal)
         facts, self.sink.facts = self.sink.facts, []
         self.endpoints.weigh(facts)
+        said, self.sink.zre_facts = self.sink.zre_facts, []
+        self.network.weigh(said)
+        if end is not None:
+            self.network.finish(end)
+            self.datagrams.finish(end.ordinal)
         batch = self.sink.flush()
         if batch.records or batch.runs or batch.frame_runs:
             yield batch

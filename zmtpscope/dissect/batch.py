@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.payloads.reader import Dissected
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
+from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Regime
 
 Int64 = NDArray[np.int64]
@@ -26,7 +27,8 @@ Int64 = NDArray[np.int64]
 class Stream(NamedTuple):
     """What all records of one side of one connection share; the addresses are those of the sender and its peer."""
 
-    conn: int
+    conn: int | None
+    """None for a UDP flow, all of whose datagrams go one way."""
     conn_id: str
     side: int | None
     src_ip: str
@@ -66,18 +68,25 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The octets of one greeting or frame and the regime to read them under: enough to make its field tree again."""
+    """The octets of one greeting or frame and the regime to read them under: enough to make its field tree again. What
+    is read under no regime has its `tree`."""
 
-    regime: Regime
+    regime: Regime | None
     offset: int
     octets: bytes
     slices: list[PacketSlice]
+    tree: FieldNode | None = None
 
 
 Order = tuple[int, int, int, int, int, int]
 """(ordinal, conn, side, source, offset, rank): the order of records (architecture.md, "Records")."""
 
-RANKS = {"greeting": 0, "command": 1, "frame": 2, "message": 3, "gap": 4, "finding": 5, "connection": 6}
+RANKS = {
+    rank: place
+    for place, rank in enumerate(
+        ("greeting", "command", "frame", "message", "datagram", "gap", "finding", "zre_pair", "connection")
+    )
+}
 """Ties at one place of one stream: what was read first, then what is said about it."""
 
 
@@ -273,6 +282,15 @@ class Batch:
         return run_of[by_order], row_of[by_order], orders[by_order]
 
 
+DATAGRAMS = 1 << 62
+"""Where in the order of connections the datagrams come."""
+
+
+def place_of(stream: Stream) -> int:
+    """The place of a connection, or of datagrams, among the others."""
+    return DATAGRAMS if stream.conn is None else stream.conn
+
+
 def _order_of_record(record: Record) -> Order:
     return record.order
 
@@ -280,7 +298,7 @@ def _order_of_record(record: Record) -> Order:
 def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int, int]:
     """(conn, side, source, rank)."""
     rank = RANKS["message" if isinstance(run, MessageRun) else "frame"]
-    return run.stream.conn, run.stream.side or 0, run.source, rank
+    return place_of(run.stream), run.stream.side or 0, run.source, rank
 
 
 def _row_offsets(run: MessageRun | FrameRun) -> Int64:

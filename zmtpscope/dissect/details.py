@@ -33,7 +33,11 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
         unit = item.unit
         if unit is None:
             return []
-        tree = field_tree(unit.regime, unit.octets, unit.offset)
+        tree = unit.tree
+        if tree is None and unit.regime is not None:
+            tree = field_tree(unit.regime, unit.octets, unit.offset)
+        if tree is None:
+            return []
         return [Detail(unit.offset, unit.octets, tree, unit.slices)]
     first, last = index, index
     made: Dissected | None = None
@@ -49,14 +53,14 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
             tree = field_tree(item.regime, octets, start, inside=frame > first)
             if made is not None:
                 body = int(item.bodies[frame])
-                _put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
+                put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
             found.append(Detail(start, octets, tree, slices, item.source))
     for source in made.sources if made is not None else ():
         found.append(Detail(0, source.octets, source.tree, [], source.number))
     return found
 
 
-def _put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:
+def put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:
     """Show the body of a frame, which begins at `start`, as the fields of its payload."""
     inside = tiled(nodes, start, body)
     leaf = next((leaf for leaf in tree.leaves() if leaf.start == start and leaf.length == len(body)), None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
@@ -18,8 +20,11 @@ from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
+from zmtpscope.dissect.zre import Ended, Link, Said
 from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.side import Named
+from zmtpscope.payloads.zre.messages import Zre, uuid_of
+from zmtpscope.records import from_text
 from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
@@ -58,6 +63,8 @@ class Dialogue:
             self.streams = SideStream(self, 0, ends[0], one), SideStream(self, 1, ends[1], other)
         self.agreement = Agreement(self, forced)
         self.relations = Relations(self)
+        self.links: list[Link | None] = [None, None]
+        """The sides that are ZRE nodes."""
         self.teller = Teller(self.sink, ends, self.options.records)
 
     @property
@@ -135,6 +142,9 @@ class Dialogue:
                 if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
                     self.note(side, Finding("ZMTP-CONN-02"), arrival)
         self.relations.end(arrival, self._is_whole())
+        self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port))
+        if connection.close_how in ("fin", "rst"):
+            self.sink.zre_facts += [Ended(arrival, link) for link in self.links if link is not None]
         self.teller.counted_findings(arrival.ordinal)
         if self.options.records:
             self.teller.connection(connection.start, outcome.values(self), arrival.ordinal)
@@ -277,6 +287,7 @@ class Dialogue:
 
     def _tell_rows(self) -> None:
         batch = self.sink.batch
+        told: tuple[list[MessageRun], list[MessageRun]] = ([], [])
         for side, stream in enumerate(self.streams):
             for assembly in stream.assemblies():
                 runs, assembly.message_runs = assembly.message_runs, []
@@ -286,10 +297,18 @@ class Dialogue:
                             self._note_row(side, finding_id, part, index)
                         if self.options.payloads is not None:
                             self._look_inside(stream, assembly, part)
-                        if self.options.records:
-                            batch.runs.append(part)
+                        told[side].append(part)
                 batch.frame_runs += assembly.frame_runs
                 assembly.frame_runs = []
+            stream.forget_holes()
+            if self.options.records:
+                batch.runs += told[side]
+        for side, link in enumerate(self.links):
+            if link is None:
+                continue
+            for run in told[1 - side]:
+                for index in np.flatnonzero(run.complete & (run.orders >= link.since)).tolist():
+                    self._note_row(1 - side, "ZRE-09", run, index)
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> None:
         """Find out what rides inside the messages of a run, and say what is to be said about it."""
@@ -297,11 +316,36 @@ class Dialogue:
             assembly.payloads = PayloadRows(self.options, self._named_payloads())
         assembly.payloads.take(stream, run)
         for row, made in enumerate(run.payloads or ()):
-            if made is not None and made.findings:
-                arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
-                unit = int(run.offsets[run.first[row]])
-                for finding in made.findings:
-                    self.teller.finding(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
+            if made is None:
+                continue
+            arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
+            unit = int(run.offsets[run.first[row]])
+            for finding in made.findings:
+                self.teller.finding(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
+            if made.protocol == Zre.name and made.fields:
+                link = self._link(stream, arrival.ordinal)
+                last = run.last[row]
+                length = int(run.bodies[last] + run.sizes[last]) - unit
+                self.sink.zre_facts.append(Said(arrival, link, made.fields, run.source, unit, length))
+
+    def _link(self, stream: SideStream, ordinal: int) -> Link:
+        """The side as a ZRE node that speaks to another, the segment `ordinal` with a message of which is there."""
+        side, connection = stream.side, self.connection
+        link = self.links[side]
+        if link is None:
+            listener = connection.listener
+            uuid = uuid_of(None if stream.identity is None else from_text(stream.identity))
+            link = self.links[side] = Link(
+                teller=self.teller,
+                side=side,
+                conn=connection.number,
+                uuid=None if uuid is None else uuid.hex().upper(),
+                server=(stream.stream.dst_ip, stream.stream.dst_port) if listener != side else None,
+                since=ordinal,
+                whole=listener is not None and connection.tcp[side].begun,
+            )
+        link.lossy = link.lossy or (stream.lost_since is not None and stream.lost_since <= ordinal)
+        return link
 
     def _named_payloads(self) -> list[Named]:
         """Who reads the messages of this connection because the user said so."""

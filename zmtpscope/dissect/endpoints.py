@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.batch import place_of
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.zmtp.reader import Finding
 
@@ -328,7 +329,7 @@ WEIGH: dict[str, Callable[[Endpoints, Fact], None]] = {
 
 def _order(fact: Fact) -> tuple[int, int]:
     """Those of one connection come in their order already."""
-    return fact.arrival.ordinal, fact.party.teller.whole.conn
+    return fact.arrival.ordinal, place_of(fact.party.teller.whole)
 
 
 def _is_settled(handshake: Handshake) -> bool:

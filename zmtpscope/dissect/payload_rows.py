@@ -7,6 +7,7 @@ recognised for a whole run at once.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,10 @@ class PayloadRows:
         self.options = options
         self.limit = min(LARGEST, options.body_limit)
         self.side = SidePayloads(options.payloads, named, trees=options.details, judging=not options.records)
+        self.unseen = False
+        """Messages went by that are not whole, since the last one that was asked about."""
+        self.seen_to = 0
+        """Stream offset of that one."""
         self.tables: tuple[Bool, list[int]] | None = None
 
     @property
@@ -57,7 +62,7 @@ class PayloadRows:
         side = self.side
         first, last, starts, known = self._content(run)
         asked, texts = known, np.zeros(len(first), np.bool_)
-        if not side.forced:
+        if not (side.forced or side.wants_all):
             if side.text is not None and not side.judging:
                 texts = plain_texts(run, first, last, starts, known)
             asked = known & self._may_be_claimed(run, first, last, starts)
@@ -66,8 +71,10 @@ class PayloadRows:
         found: list[Dissected | None] = []
         about: About | None = None
         before = 0
-        for row in np.flatnonzero(asked).tolist():
+        rows = iter(np.flatnonzero(asked).tolist())
+        while (row := next(rows, None)) is not None:
             side.pass_by(row - before)
+            self.unseen = self.unseen or not known[before:row].all()
             before = row + 1
             is_text = bool(texts[row])
             if side.left_alone and (is_text or not side.asks_for_text):
@@ -75,14 +82,26 @@ class PayloadRows:
                 continue
             about = about or about_side(stream, run)
             message, offsets = message_at(run, row, int(first[row]))
-            made = side.dissect(message, about, offsets, is_text=is_text)
+            lost = self._lost_before(stream, int(run.offsets[run.first[row]]))
+            wanted_all = side.wants_all
+            made = side.dissect(message._replace(after_loss=lost), about, offsets, is_text=is_text)
+            if side.wants_all and not wanted_all:
+                rows = iter((np.flatnonzero(known[before:]) + before).tolist())
             if made is not None:
                 found = found or [None] * len(first)
                 found[row] = made
                 texts[row] = False
         side.pass_by(len(first) - before)
+        self.unseen = self.unseen or not known[before:].all()
         run.payloads = found or None
         run.texts = texts if texts.any() else None
+
+    def _lost_before(self, stream: SideStream, offset: int) -> bool:
+        """Whether messages may be missing in front of the one at `offset`, behind the one that was asked about last."""
+        lost = self.unseen or (not self.seen_to and not stream.is_from_the_start)
+        lost = lost or bisect_left(stream.holes, self.seen_to) < bisect_right(stream.holes, offset)
+        self.unseen, self.seen_to = False, offset
+        return lost
 
     def _content(self, run: MessageRun) -> tuple[Int64, Int64, Int64, Bool]:
         """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message
@@ -159,7 +178,7 @@ def about_side(stream: SideStream, run: MessageRun) -> About:
     identity = stream.identity
     ends = run.stream
     return About(
-        conn=ends.conn,
+        conn=ends.conn or 0,
         side=ends.side or 0,
         version=run.version,
         mechanism=run.regime.mechanism,

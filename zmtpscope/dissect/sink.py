@@ -11,6 +11,7 @@ from zmtpscope.dissect.batch import Batch, Record
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.endpoints import Fact
+    from zmtpscope.dissect.zre import ZreFact
 
 
 @dataclass(slots=True)
@@ -57,6 +58,8 @@ class Summary:
     other_tcp: int = 0
     """TCP connections on which nothing looked like ZMTP."""
     datagrams: int = 0
+    datagram_kinds: Counter[str] = field(default_factory=Counter)
+    """Of the datagrams: beacons and RADIO messages."""
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
@@ -84,6 +87,9 @@ class Summary:
     sums: OctetSums = field(default_factory=OctetSums)
 
 
+MOST_MAILBOXES = 65_536
+
+
 class Sink:
     """Takes records while a block is read; `flush` hands them up as a batch."""
 
@@ -93,6 +99,10 @@ class Sink:
         self.batch = Batch(files)
         self.facts: list[Fact] = []
         """What connections reported of the block under way that may matter to others."""
+        self.zre_facts: list[ZreFact] = []
+        """The same of what ZRE nodes said."""
+        self.mailboxes: set[tuple[str, int]] = set()
+        """Where connections went that speak ZMTP: address and port, some thousands."""
         self.held_octets = 0
         """Octets that all sides hold."""
 
@@ -100,6 +110,11 @@ class Sink:
         """The name of the file that a packet reference points into."""
         index = packet >> FILE_SHIFT
         return self.files[index] if index < len(self.files) else None
+
+    def connected_to(self, mailbox: tuple[str, int]) -> None:
+        """A connection that speaks ZMTP went there."""
+        if len(self.mailboxes) < MOST_MAILBOXES:
+            self.mailboxes.add(mailbox)
 
     def put(self, record: Record) -> None:
         """Add a record to the batch under way."""

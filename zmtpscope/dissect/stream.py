@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from enum import Enum
 from itertools import groupby
@@ -28,6 +29,10 @@ several frames told as far as they came."""
 
 HEADERS = 64
 """Octets allowed per frame for its header, where the size of a message under way is compared with the body limit."""
+
+
+MOST_HOLES = 1024
+"""So many holes of a side are remembered, the last ones; messages that wait for so many are not certain anyway."""
 
 
 class Mode(Enum):
@@ -77,6 +82,8 @@ class SideStream:
         self.stream = stream
         self.unsealing = unsealing
         """Where keys were given."""
+        self.holes: list[int] = []
+        """Where octets were lost, as far back as somebody may ask about the messages around."""
         self.queue: list[bytes | Hole] = []
         """Octets and holes that wait for the version."""
         self.searches: list[FrameSearch] = []
@@ -88,6 +95,11 @@ class SideStream:
         offset, the segments with the octets of its findings that have come."""
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
+
+    @property
+    def is_from_the_start(self) -> bool:
+        """Whether the first octets that were captured are the first of the side."""
+        return self.dialogue.connection.tcp[self.side].begun
 
     @property
     def socket_type(self) -> str | None:
@@ -128,6 +140,12 @@ class SideStream:
         """A count of what stands in clear, and of what was inside boxes."""
         count: int = getattr(self.assembly, name)
         return count if self.unsealing is None else count + getattr(self.unsealing.assembly, name)
+
+    def forget_holes(self) -> None:
+        """Forget the holes in front of the messages that were looked into."""
+        seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
+        if len(self.holes) > MOST_HOLES:
+            del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MOST_HOLES)]
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
@@ -402,6 +420,7 @@ class SideStream:
             self.arrivals.add_hole(self.end, Arrival(hole.ordinal, hole.packet, hole.time))
             return
         start = self.end
+        self.holes.append(start)
         told = Arrival(max(hole.ordinal, self.settled), hole.packet, hole.time)
         while self.searches:
             self._conclude(told)

@@ -7,7 +7,7 @@ from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit
+from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit, place_of
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.sink import Sink, count_word
 from zmtpscope.findings import FINDINGS
@@ -57,7 +57,8 @@ class Teller:
 
     def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
         side = NEITHER if stream.side is None else stream.side
-        order = (ordinal, stream.conn, side, values.get("source") or 0, offset, RANKS[values["record"]])
+        place = place_of(stream) + (values["packet"] if stream.conn is None else 0)  # datagrams: as they came
+        order = (ordinal, place, side, values.get("source") or 0, offset, RANKS[values["record"]])
         self.sink.put(Record(values["record"], order, values, unit))
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
@@ -157,6 +158,20 @@ class Teller:
             source=0, offset=start, length=hole.octets, bytes=hole.octets, reason=hole.reason, resumed_at=resumed_at
         )
         self._put(values, stream, told.ordinal, start)
+
+    def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
+        """A datagram of a flow, decidable with the segment `ordinal`; `own` has the fields of its own."""
+        values = self._values("datagram", self.streams[0], first)
+        values.update(source=0, offset=offset)
+        values.update(own)
+        self._put(values, self.streams[0], ordinal, offset, unit)
+
+    def pair(self, first: Arrival, unit: int, own: dict[str, Any]) -> None:
+        """Two ZRE nodes that this connection has made a pair, by what stands at offset `unit`."""
+        if self.telling:
+            values = self._values("zre_pair", self.whole, first)
+            values.update(own)
+            self._put(values, self.whole, first.ordinal, unit)
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
         """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""

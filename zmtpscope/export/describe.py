@@ -173,11 +173,36 @@ def _told_and_sealed(values: Values) -> str:
     return ", ".join([*words, f"sealed frames >{sealed[0]} <{sealed[1]}"] if any(sealed) else words)
 
 
+def describe_datagram(values: Values) -> str:
+    """`BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
+    payload = values["payload"]
+    doubt = "" if values["confidence"] == "proven" else f" ({values['confidence']})"
+    doubt += "" if values["complete"] else " incomplete"
+    if values["kind"] == "beacon":
+        return f"BEACON{doubt} {safe_text(payload['summary'])}"
+    words = f"RADIO{doubt} {'malformed' if values['group'] is None else quoted(values['group'])}"
+    if payload is not None and payload["protocol"] != "text":
+        return f"{words}  {payload['protocol']} {safe_text(payload['summary'][:80])}"
+    body = values["body"]
+    return words if body is None else f"{words}  {preview(body, len(body), 80)}"
+
+
+def describe_zre_pair(values: Values) -> str:
+    """`ZRE nodes alice and bob have found each other, connections 1 and 2`."""
+    one, other = (values[f"name_{which}"] or values[f"uuid_{which}"][:6] for which in (0, 1))
+    found = values["discovery_ns"]
+    after = "" if found is None else f", {_duration(found)} after the first beacon"
+    conns = f"connections {values['conn_0']} and {values['conn_1']}"
+    return f"ZRE nodes {safe_text(one)} and {safe_text(other)} have found each other, {conns}{after}"
+
+
 DESCRIBE: dict[str, Callable[[Values], str]] = {
     "greeting": describe_greeting,
     "command": describe_command,
     "gap": describe_gap,
     "finding": describe_finding,
     "connection": describe_connection,
+    "datagram": describe_datagram,
+    "zre_pair": describe_zre_pair,
 }
 """For every record that is not a row of a run."""

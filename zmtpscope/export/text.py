@@ -24,7 +24,7 @@ from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import COMMON, STREAM
+from zmtpscope.records import COMMON, STREAM, from_text
 
 Paint = Callable[[str, str], str]
 """(style, text) to text: a style is a key of `STYLES`."""
@@ -36,6 +36,8 @@ STYLES = {
     "greeting": "bold",
     "command": "bold",
     "connection": "bold",
+    "datagram": "bold",
+    "zre_pair": "bold",
     "gap": "bold yellow",
     "error": "bold red",
     "warn": "yellow",
@@ -44,11 +46,16 @@ STYLES = {
 }
 
 LONGEST_TYPE, LONGEST_IDENTITY = 12, 16
+ZRE_IDENTITY = 17
+"""Octets of the identity of a ZRE node: 01 and its UUID."""
 NARROWEST, WIDEST = 21, 48
 """Columns of an endpoint: they grow with what stands in them; what is wider than this moves its own line only."""
 
 MOST_WHOS = 1000
 """Pairs of endpoints that are kept laid out."""
+
+MOST_BEACONS = 4096
+"""Beacons that are remembered, so that a line tells only what is new."""
 
 LOSS = "ZMTP-CONN-05"
 """Stands beside every gap."""
@@ -96,8 +103,16 @@ class End:
         if self.socket_type:
             words.append(safe_text(self.socket_type)[:LONGEST_TYPE])
         if self.identity:
-            words.append(quoted(self.identity, LONGEST_IDENTITY))
+            words.append(named(self.identity))
         self.label = " ".join(words)
+
+
+def named(identity: str) -> str:
+    """An identity in a few characters; that of a ZRE node as people know it (zre.md 3 and 8)."""
+    octets = from_text(identity)
+    if len(octets) == ZRE_IDENTITY and octets[0] == 1:
+        return f"ZRE {octets[1:4].hex().upper()}"
+    return quoted(identity, LONGEST_IDENTITY)
 
 
 class TextLines:
@@ -113,6 +128,8 @@ class TextLines:
         self.packet_width = 6
         self.hints: set[str] = set()
         """Hints that were told; a run tells each once."""
+        self.beacons: set[tuple[str, str]] = set()
+        """What beacons have said, and from where."""
         self.gap: tuple[int, int, int] | None = None
         """The place of the last gap."""
 
@@ -138,6 +155,8 @@ class TextLines:
         ends = self._learn(values)
         if kind == "finding" and self._left_out(values):
             return None
+        if kind == "datagram" and self._is_repeated(values):
+            return None
         if kind == "gap":
             self.gap = _place(values)
         if kind == "connection":
@@ -160,6 +179,18 @@ class TextLines:
         if values["id"] == LOSS:
             return _place(values) == self.gap
         return not self.look.chat and is_habitual(values["severity"], values["id"])
+
+    def _is_repeated(self, values: dict[str, Any]) -> bool:
+        """Whether a beacon says what it has said before: nodes send one a second."""
+        if self.look.chat or values["kind"] != "beacon":
+            return False
+        said = values["src_ip"], values["payload"]["summary"]
+        if said in self.beacons:
+            return True
+        if len(self.beacons) == MOST_BEACONS:
+            self.beacons.clear()
+        self.beacons.add(said)
+        return False
 
     def _hint(self, values: dict[str, Any]) -> str | None:
         """What to do about it; told once in a run."""
@@ -222,9 +253,11 @@ class TextLines:
         return self.look.paint("dim", front) + who[0], len(front) + who[1]
 
     def _ends_of(self, stream: Stream) -> tuple[str, str]:
-        both = self.ends.get(stream.conn)
+        both = None if stream.conn is None else self.ends.get(stream.conn)
         if both is None:
             one, other = End(endpoint(stream.src_ip, stream.src_port)), End(endpoint(stream.dst_ip, stream.dst_port))
+            if stream.conn is None:
+                return one.label, other.label
             both = self.ends[stream.conn] = (other, one) if stream.side == 1 else (one, other)
         one, other = both
         return (other.label, one.label) if stream.side == 1 else (one.label, other.label)
@@ -234,7 +267,7 @@ class TextLines:
         names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
         stream = Stream(*[values[name] for name in names])
         ends = self._ends_of(stream)
-        if stream.side is None or values["record"] not in ("greeting", "command"):
+        if stream.conn is None or stream.side is None or values["record"] not in ("greeting", "command"):
             return ends
         self.ends[stream.conn][stream.side].learn(values["socket_type"], values["identity"])
         return self._ends_of(stream)

@@ -42,11 +42,13 @@ class Message(NamedTuple):
     """One message: the octets of all of its frames, and which of them is the first behind envelope, topic or group.
 
     `topic` are the octets of the first frame of what a publisher sends in several frames (of RADIO: the group).
+    `after_loss`: between the message before it and this one there may be others that the capture does not have.
     """
 
     frames: Sequence[bytes]
     content: int
     topic: bytes | None
+    after_loss: bool = False
 
     @property
     def bodies(self) -> Sequence[bytes]:
@@ -76,6 +78,9 @@ class Payload:
     begins: ClassVar[bytes | None] = None
     least_frames: ClassVar[int] = 1
     judges: ClassVar[bool] = False
+
+    wants_all = False
+    """Set when it is sure that the side speaks its protocol: from then on it is asked about every message."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

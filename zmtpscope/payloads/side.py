@@ -52,6 +52,11 @@ class SidePayloads:
                 self.others.append(made)
 
     @property
+    def wants_all(self) -> bool:
+        """Whether some dissector is to be asked about every message."""
+        return any(each.wants_all for each in self.others)
+
+    @property
     def left_alone(self) -> bool:
         """Whether nobody but the dissector of text is asked any more."""
         return not self.forced and self.unclaimed > PATIENCE
@@ -94,7 +99,7 @@ class SidePayloads:
         frames = message.bodies
         first = frames[0][:1] if frames else b""
         for each in self.others:
-            if len(frames) < each.least_frames or (each.begins is not None and not (first and first in each.begins)):
+            if not (each.wants_all or may_claim(each, len(frames), first)):
                 continue
             claim = claim_of(each, message, about)
             if claim is Claim.YES or (claim is Claim.MAYBE and best is None):
@@ -113,7 +118,7 @@ class SidePayloads:
         kinds = sorted(self.registry.kinds.values(), key=lambda kind: kind.name == TEXT)
         best: tuple[Claim, Payload] | None = None
         for kind in kinds:
-            if kind.least_frames > 1 or (kind.begins is not None and not (first and first in kind.begins)):
+            if not may_claim(kind, 1, first):
                 continue
             made = self.registry.make(kind)
             claim = claim_of(made, message, reader.about)
@@ -124,6 +129,12 @@ class SidePayloads:
         reader.prefix = best[1].prefix
         done = read(best[1], message, reader)
         return Opened(done.protocol, done.summary, done.fields)
+
+
+def may_claim(kind: Payload | type[Payload], frames: int, first: bytes) -> bool:
+    """Whether a dissector may claim a message of so many content frames that begin with the octet `first`."""
+    begins = kind.begins
+    return frames >= kind.least_frames and (begins is None or (first != b"" and first in begins))
 
 
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:

@@ -1,0 +1,246 @@
+"""UDP: ZRE beacons, and RADIO messages where the user says so or a flow looks like nothing else.
+
+All datagrams from one socket to another are a flow, which stands for a connection in their records: it has a `conn_id`,
+and offsets count the octets of its datagrams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import NamedTuple
+
+from zmtpscope.capture.segments import Datagram, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.batch import PacketSlice, Stream, Unit
+from zmtpscope.dissect.connection import address
+from zmtpscope.dissect.details import put_inside
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.tell import Teller
+from zmtpscope.dissect.zre import Beaconed
+from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
+from zmtpscope.payloads.radio import LARGEST, Radio
+from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.side import Named, SidePayloads, read
+from zmtpscope.payloads.zre.beacon import HEADER, Beacon
+from zmtpscope.zmtp.reader import Finding
+
+MOST_FLOWS = 4096
+"""Flows that are remembered; the one met longest ago gives way, and begins anew when it goes on."""
+MOST_DESTINATIONS = 1024
+"""Likewise destinations of which is not known yet whether they are sent RADIO messages, or known that they are not."""
+
+SURE = 3
+"""So many datagrams to one destination have to look like RADIO messages before it is believed."""
+FIRST_PORT = 1024
+"""No lower one is guessed at."""
+OTHERS_PORTS = frozenset({1194, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
+"""Nor one of these, which others own."""
+GUESSED = re.compile(rb"[\x01-\x1f][A-Za-z0-9_.:/@-]+")
+"""How a datagram begins that may be a RADIO message: a length, and at least so many characters of a name."""
+
+
+MAILBOX_PORT = "ZRE-BEACON-03"
+
+
+class Flow:
+    """The datagrams from one socket to another."""
+
+    def __init__(self, stream: Stream, sink: Sink, options: Options, about: About) -> None:
+        self.teller = Teller(sink, (stream, stream), options.records)
+        self.about = about
+        self.offset = 0
+        self.mailbox_told: str | None = None
+        self.inside: SidePayloads | None = None
+        if options.payloads is not None:
+            ports = about.src_port, about.dst_port
+            named = [
+                Named(*rule.payload)
+                for rule in options.decode_as
+                if rule.payload is not None and rule.selector == "udp.port" and rule.value in ports
+            ]
+            named += [
+                Named(*rule.payload, rule.value)
+                for rule in options.decode_as
+                if rule.payload is not None and isinstance(rule.value, bytes)
+            ]
+            self.inside = SidePayloads(options.payloads, named, trees=options.details, judging=not options.records)
+
+    def has_told(self, finding: Finding) -> bool:
+        """Whether a finding is of no news: a node says the same again every second."""
+        if finding.id != MAILBOX_PORT or self.mailbox_told != finding.detail:
+            self.mailbox_told = finding.detail if finding.id == MAILBOX_PORT else self.mailbox_told
+            return False
+        return True
+
+
+class Held(NamedTuple):
+    """A datagram that waits for others like it."""
+
+    datagram: Datagram
+    octets: bytes
+
+
+class Datagrams:
+    """All UDP of a run. `take` blocks, then `finish`."""
+
+    def __init__(self, sink: Sink, options: Options) -> None:
+        self.sink = sink
+        self.options = options
+        self.forced = frozenset(rule.value for rule in options.decode_as if rule.selector == "udp.port")
+        self.flows: OrderedDict[bytes, Flow] = OrderedDict()
+        self.guesses: OrderedDict[bytes, list[Held] | bool] = OrderedDict()
+        """By destination: what waits, or what was decided."""
+
+    def take(self, block: SegmentBlock) -> None:
+        """Tell what the datagrams of a block are, as far as anything of ours is among them."""
+        data = block.data
+        for datagram in block.datagrams:
+            head = data[datagram.start : datagram.start + 4]
+            key = datagram.key
+            ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
+            if head.startswith(HEADER):
+                octets = data[datagram.start : datagram.stop]
+                if not self._beacon(datagram, octets, ports):
+                    self._guess(datagram, octets, ports)
+            elif self.forced and not self.forced.isdisjoint(ports):
+                self._radio(datagram, data[datagram.start : datagram.stop], "likely", datagram.ordinal)
+            elif head and head[0] < 0x20:
+                self._guess(datagram, data[datagram.start : datagram.stop], ports)
+
+    def finish(self, ordinal: int) -> None:
+        """No more will come: tell what was only counted."""
+        for flow in self.flows.values():
+            flow.teller.counted_findings(ordinal)
+
+    def _beacon(self, datagram: Datagram, octets: bytes, ports: tuple[int, int]) -> bool:
+        flow = self._flow(datagram, known_only=True)
+        about = flow.about if flow is not None else about_flow(ports)
+        if not Beacon(Settings()).claim(Message([octets], 0, None), about):
+            return False
+        flow = flow or self._flow(datagram)
+        assert flow is not None
+        made, reader = self._read(Beacon(Settings()), flow, octets)
+        self._tell(flow, datagram, octets, "beacon", made, reader, "proven", datagram.ordinal)
+        if isinstance(made.fields, dict) and "uuid" in made.fields:
+            arrival = Arrival(datagram.ordinal, datagram.packet, datagram.time)
+            self.sink.zre_facts.append(Beaconed(arrival, flow.teller, made.fields))
+        return True
+
+    def _guess(self, datagram: Datagram, octets: bytes, ports: tuple[int, int]) -> None:
+        """A datagram of which nothing tells what it is: a RADIO message, if three to one destination look like one."""
+        size = (len(datagram.key) - 4) // 2
+        target = datagram.key[size : 2 * size] + datagram.key[-2:]
+        guess = self.guesses.get(target)
+        if guess is False or ports[1] < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
+            return
+        if guess is True:
+            self._radio(datagram, octets, "guess", datagram.ordinal)
+            return
+        match = GUESSED.match(octets)
+        if match is None or match.end() <= octets[0] or datagram.cut or len(octets) > LARGEST:
+            self._decide(target, False)
+            return
+        waiting = [*(guess or []), Held(datagram, octets)]
+        if len(waiting) < SURE:
+            self._decide(target, waiting)
+            return
+        self._decide(target, True)
+        for held in waiting:
+            self._radio(held.datagram, held.octets, "guess", datagram.ordinal)
+
+    def _decide(self, target: bytes, guess: list[Held] | bool) -> None:
+        self.guesses[target] = guess
+        self.guesses.move_to_end(target)
+        if len(self.guesses) > MOST_DESTINATIONS:
+            self.guesses.popitem(last=False)
+
+    def _radio(self, datagram: Datagram, octets: bytes, confidence: str, ordinal: int) -> None:
+        flow = self._flow(datagram)
+        assert flow is not None
+        if not octets:
+            return
+        made, reader = self._read(Radio(Settings()), flow, octets)
+        self._tell(flow, datagram, octets, "radio", made, reader, confidence, ordinal)
+
+    def _read(self, payload: Payload, flow: Flow, octets: bytes) -> tuple[Dissected, Reader]:
+        message = Message([octets], 0, None)
+        reader = Reader(payload.prefix, [octets], [flow.offset], 0, flow.about, trees=self.options.details)
+        return read(payload, message, reader), reader
+
+    def _tell(
+        self,
+        flow: Flow,
+        datagram: Datagram,
+        octets: bytes,
+        kind: str,
+        made: Dissected,
+        reader: Reader,
+        confidence: str,
+        ordinal: int,
+    ) -> None:
+        self.sink.summary.datagram_kinds[kind] += 1
+        first = Arrival(datagram.ordinal, datagram.packet, datagram.time)
+        offset, size = flow.offset, len(octets) + datagram.cut
+        findings = [] if datagram.cut else [each for each in made.findings if not flow.has_told(each)]
+        own = {"kind": kind, "length": size, "complete": not datagram.cut, "confidence": confidence}
+        inside: Dissected | None = None
+        if kind == "beacon":
+            own["payload"] = {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
+        else:
+            group: str | None = made.fields.get("group") if made.fields else None
+            body = octets[1 + octets[0] :]
+            own["group"] = group
+            own["body"] = self._kept(body)
+            topic = octets[1 : 1 + octets[0]]
+            if flow.inside is not None and not datagram.cut and body:
+                inside = flow.inside.dissect(Message([body], 0, topic), flow.about, [offset + size - len(body)])
+            if inside is not None and inside.protocol:
+                own["payload"] = {"protocol": inside.protocol, "summary": inside.summary, "fields": inside.fields}
+            findings += inside.findings if inside is not None else []
+        if self.options.records:
+            unit = None
+            if self.options.details:
+                tree = reader.tree(0, octets, "udp.datagram")
+                tree.name = "udp.datagram"
+                if inside is not None:
+                    put_inside(tree, inside.nodes.get(0, []), offset + size - len(body), body)
+                slices = [PacketSlice(datagram.packet, offset, offset + len(octets))]
+                unit = Unit(None, offset, octets, slices, tree)
+            flow.teller.datagram(first, ordinal, offset, own, unit)
+        for finding in findings:
+            flow.teller.finding(0, finding, first, ordinal, unit=offset)
+        flow.offset += size
+
+    def _kept(self, body: bytes) -> bytes | None:
+        """As much of a body as is wanted."""
+        options = self.options
+        if options.bodies == "head":
+            return body[: options.head]
+        return body if options.bodies == "full" and len(body) <= options.body_limit else None
+
+    def _flow(self, datagram: Datagram, *, known_only: bool = False) -> Flow | None:
+        flow = self.flows.get(datagram.key)
+        if flow is not None:
+            self.flows.move_to_end(datagram.key)
+            return flow
+        if known_only:
+            return None
+        key = datagram.key
+        size = (len(key) - 4) // 2
+        here, there = address(key[:size]), address(key[size : 2 * size])
+        ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
+        name = f"udp {here} {ports[0]} {there} {ports[1]} {datagram.time}"
+        stream = Stream(None, blake2b(name.encode(), digest_size=8).hexdigest(), 0, here, ports[0], there, ports[1])
+        flow = self.flows[key] = Flow(stream, self.sink, self.options, about_flow(ports))
+        if len(self.flows) > MOST_FLOWS:
+            _, oldest = self.flows.popitem(last=False)
+            oldest.teller.counted_findings(datagram.ordinal)
+        return flow
+
+
+def about_flow(ports: tuple[int, int]) -> About:
+    """What dissectors are told of a flow between two ports."""
+    return About(0, 0, None, None, None, None, None, *ports)

@@ -1,0 +1,31 @@
+"""RADIO to DISH over UDP (wire.md 11): group length, group, body; no greeting, no version."""
+
+from __future__ import annotations
+
+from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
+
+LARGEST = 8192
+"""Octets of a datagram of libzmq."""
+
+
+class Radio(Payload):
+    """One datagram is one message. Nothing marks it, so it is claimed only where something else tells."""
+
+    name = "radio"
+    prefix = "radio"
+    judges = True
+
+    def claim(self, message: Message, about: About) -> Claim:
+        octets = message.bodies[0]
+        return Claim.MAYBE if octets and len(octets) > octets[0] and len(octets) <= LARGEST else Claim.NO
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        start = reader.offset
+        length = reader.u8("group_length", hidden=True)
+        if length > reader.left:
+            reader.finding("RADIO-UDP-01", start, 1, detail=f"{length} octets of {reader.left}")
+            reader.text("group")
+            return "malformed: the group is longer than the datagram"
+        group = reader.text("group", length)
+        body = reader.octets("body", hidden=True)
+        return f"group {group or '(empty)'}, {len(body)} octets"

@@ -1,0 +1,1 @@
+"""ZRE, discovery and messages between peers (zre.md): what nodes say over ZMTP, and their beacons."""

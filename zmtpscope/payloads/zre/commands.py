@@ -1,0 +1,134 @@
+"""The commands of ZRE, and how each is laid out behind the header (zre.md 4, 5 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zmtpscope.payloads.api import Malformed, Reader
+
+SIGNATURE = b"\xaa\xa1"
+VERSIONS = (2, 3)
+
+SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
+"""Octets of the shortest entry of a list of strings, and of a dictionary."""
+
+
+class Cut(Malformed):
+    """A field or count that runs past the frame: where it stands (stream offset, octets)."""
+
+    def __init__(self, start: int, length: int) -> None:
+        super().__init__("a field or count runs past the frame")
+        self.start, self.length = start, length
+
+
+def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
+    """A string behind its length of `size` octets."""
+    start = reader.offset
+    if reader.left < size:
+        raise Cut(start, reader.left)
+    length = reader.number(f"{name}.len", size, hidden=True)
+    if length > reader.left:
+        raise Cut(start, size)
+    return reader.text(name, length, hidden=hidden)
+
+
+def number(reader: Reader, name: str, size: int, *, hidden: bool = False) -> int:
+    """A number of `size` octets."""
+    if reader.left < size:
+        raise Cut(reader.offset, reader.left)
+    return reader.number(name, size, hidden=hidden)
+
+
+def count(reader: Reader, name: str, size: int, smallest: int) -> int:
+    """How many entries follow, each of at least `smallest` octets: a count that cannot be true is not believed."""
+    start = reader.offset
+    found = number(reader, name, size, hidden=True)
+    if found * smallest > reader.left:
+        raise Cut(start, size)
+    return found
+
+
+def hello(reader: Reader) -> None:
+    """HELLO: endpoint, groups, status, name and headers."""
+    string(reader, "endpoint")
+    groups = count(reader, "groups.count", 4, SMALLEST_STRING)
+    with reader.array("groups"):
+        for _ in range(groups):
+            string(reader, "group", size=4)
+    number(reader, "status", 1)
+    string(reader, "name")
+    headers = count(reader, "headers.count", 4, SMALLEST_ENTRY)
+    with reader.object("headers"):
+        for _ in range(headers):
+            name = string(reader, "header.name", hidden=True)
+            reader.give(name, string(reader, "header.value", size=4, hidden=True))
+
+
+def hello_1(reader: Reader) -> None:
+    """HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
+    reader.prefix = "zre1"
+    address = string(reader, "ipaddress")
+    port = number(reader, "mailbox", 2)
+    groups = count(reader, "groups.count", 1, 1)
+    reader.prefix = "zre"
+    with reader.array("groups"):
+        for _ in range(groups):
+            string(reader, "group")
+    number(reader, "status", 1)
+    reader.prefix = "zre1"
+    headers = count(reader, "headers.count", 1, 1)
+    with reader.object("headers"):
+        for _ in range(headers):
+            name, _, value = string(reader, "header", hidden=True).partition("=")
+            reader.give(name, value)
+    reader.prefix = "zre"
+    reader.give("endpoint", f"tcp://{address}:{port}")
+
+
+def group_only(reader: Reader) -> None:
+    """SHOUT: the group."""
+    string(reader, "group")
+
+
+def group_and_status(reader: Reader) -> None:
+    """JOIN and LEAVE: the group, and the sender's status behind it."""
+    string(reader, "group")
+    number(reader, "status", 1)
+
+
+def group_and(id_name: str) -> Callable[[Reader], None]:
+    """ELECT and LEADER: the group, and the id of a node."""
+
+    def read(reader: Reader) -> None:
+        string(reader, "group")
+        string(reader, id_name)
+
+    return read
+
+
+def nothing(reader: Reader) -> None:
+    """Nothing behind the header."""
+
+
+class Command(NamedTuple):
+    """`name` and `read` what stands behind the header; `content`: frames follow; `extension`: in no RFC."""
+
+    name: str
+    read: Callable[[Reader], None]
+    content: bool = False
+    extension: bool = False
+
+
+COMMANDS = {
+    1: Command("HELLO", hello),
+    2: Command("WHISPER", nothing, content=True),
+    3: Command("SHOUT", group_only, content=True),
+    4: Command("JOIN", group_and_status),
+    5: Command("LEAVE", group_and_status),
+    6: Command("PING", nothing),
+    7: Command("PING-OK", nothing),
+    8: Command("ELECT", group_and("challenger_id"), extension=True),
+    9: Command("LEADER", group_and("leader_id"), extension=True),
+    10: Command("GOODBYE", nothing, extension=True),
+}

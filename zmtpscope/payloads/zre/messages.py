@@ -1,0 +1,191 @@
+"""What ZRE nodes say to each other: one command a message, with content behind WHISPER and SHOUT (zre.md 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader, Settings
+from zmtpscope.payloads.text import is_text
+from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, Cut, hello_1
+from zmtpscope.payloads.zre.conduct import Conduct
+
+HEADER, HEADER_1 = 6, 5
+"""Octets of the header of a command, and of one of version 1, which has no version octet."""
+UUID = 16
+
+SHOWN_CONTENT = 80
+"""Characters of content that a summary shows."""
+
+
+class Zre(Payload):
+    """A DEALER that speaks for one node to another (zre.md 3)."""
+
+    name = "zre"
+    prefix = "zre"
+    begins = SIGNATURE[:1]
+    judges = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.conduct = Conduct()
+        self.version: int | None = None
+        """That of HELLO, once it was seen."""
+        self.node: str | None = None
+        """The name of the sender, once it has told it."""
+        self.identity_told = False
+
+    def claim(self, message: Message, about: About) -> Claim:
+        if self.wants_all:
+            return Claim.YES
+        first = message.bodies[0]
+        if not first.startswith(SIGNATURE) or len(first) < HEADER_1 or first[2] not in COMMANDS:
+            return Claim.NO
+        if uuid_of(about.identity) is not None or version_of(first, about.identity) == 1:
+            return Claim.YES if about.socket_type in (None, "DEALER") else Claim.NO
+        return Claim.YES if len(first) >= HEADER and first[3] in VERSIONS else Claim.NO
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        start = reader.offset
+        if message.after_loss:
+            self.conduct.forget()
+        octets = message.bodies[0]
+        version = 1 if self.version == 1 else version_of(octets, reader.about.identity)
+        signature = reader.octets("signature", min(2, reader.left), hidden=True)
+        if signature != SIGNATURE:
+            reader.finding("ZRE-01", start, len(signature))
+            if self.wants_all and not octets.startswith(SIGNATURE[:1]):
+                return f"{self.who(reader)} sends what is not ZRE, {sum(map(len, message.bodies))} octets"
+        if len(octets) < (HEADER_1 if version == 1 else HEADER):
+            reader.finding("ZRE-06", start, len(octets))
+            return "a header that is cut"
+        self._judge_identity(reader)
+        id_ = reader.u8("command", hidden=True)
+        command = COMMANDS.get(id_)
+        reader.give("command", command.name if command else str(id_))
+        if version == 1:
+            reader.give("version", 1)
+            reader.finding("ZRE-16", start, 3)
+        else:
+            version = reader.u8("version")
+        at = reader.offset
+        sequence = reader.u16("sequence")
+        if version not in (1, *VERSIONS):
+            reader.finding("ZRE-02", start + 3, 1)
+        if signature != SIGNATURE or version not in (1, *VERSIONS):
+            # nodes ignore it, and count on as if it were not there
+            return f"not ZRE: signature {signature.hex()}, version {version}"
+        if command is None:
+            reader.finding("ZRE-15", start + 2, 1, detail=f"id {id_}")
+            return f"{self.who(reader)}: unknown command {id_}, sequence {sequence}"
+        return self._command(command, version, message, reader, start, at)
+
+    def _command(
+        self, command: Command, version: int, message: Message, reader: Reader, start: int, sequence_at: int
+    ) -> str:
+        if command.extension:
+            reader.finding("ZRE-14", start + 2, 1, detail=command.name)
+        try:
+            if command.name == "HELLO" and version == 1:
+                hello_1(reader)
+            else:
+                command.read(reader)
+        except Cut as cut:
+            reader.finding("ZRE-06", cut.start, cut.length)
+            return f"{command.name} that is malformed"
+        if reader.left:
+            reader.finding("ZRE-20", reader.offset, reader.left)
+            reader.octets("trailing", hidden=True)
+        fields = reader.fields
+        if command.name == "HELLO":
+            self.version, self.node, self.wants_all = version, fields.get("name"), True
+        self.conduct.judge(reader, command.name, fields, (start + 2, 1), (sequence_at, 2))
+        content = self._content(command, message, reader, start)
+        uuid = uuid_of(reader.about.identity)
+        reader.give("node", None if uuid is None else uuid.hex().upper())
+        if command.name != "HELLO" and self.node:
+            reader.give("name", self.node)
+        return SENTENCES[command.name](self.who(reader), fields) + content
+
+    def _content(self, command: Command, message: Message, reader: Reader, start: int) -> str:
+        """The frames behind the command; how they look in a summary."""
+        frames = message.bodies[1:]
+        if not command.content:
+            if frames:
+                reader.finding("ZRE-20", start, len(message.bodies[0]), detail=f"{len(frames)} frames follow")
+            return ""
+        if len(frames) != 1:
+            reader.finding("ZRE-13", start + 2, 1, detail=f"{len(frames)} frames")
+        shown = []
+        with reader.array("content"):
+            while reader.next_frame():
+                body = reader.data
+                if is_text(body):
+                    reader.text("content", len(body))
+                    shown.append(body[: 4 * SHOWN_CONTENT].decode("utf-8", "ignore")[:SHOWN_CONTENT] or '""')
+                else:
+                    reader.octets("content", len(body))
+                    shown.append(f"{len(body)} octets")
+        return f": {' | '.join(shown[:5])}" if shown else ""
+
+    def _judge_identity(self, reader: Reader) -> None:
+        """ZRE-08, once: the identity of the sender is its UUID."""
+        identity = reader.about.identity
+        if identity is not None and not self.identity_told and uuid_of(identity) is None:
+            self.identity_told = True
+            reader.finding("ZRE-08", detail=f"{len(identity)} octets {identity[:20].hex()}".rstrip())
+
+    def who(self, reader: Reader) -> str:
+        """The sender, as people call it."""
+        if self.node:
+            return f"node {self.node}"
+        uuid = uuid_of(reader.about.identity)
+        return "a node" if uuid is None else f"node {short(uuid.hex())}"
+
+
+def uuid_of(identity: bytes | None) -> bytes | None:
+    """The UUID that an identity holds: behind `01`, or alone in version 1; None where it holds none."""
+    if identity is None:
+        return None
+    if len(identity) == UUID + 1 and identity[0] == 1:
+        return identity[1:]
+    return identity if len(identity) == UUID else None
+
+
+def version_of(octets: bytes, identity: bytes | None) -> int:
+    """1 where a HELLO has the sequence number at once, or the sender has the bare UUID for its identity; else what the
+    version octet says."""
+    version = octets[3] if len(octets) > 3 else 0
+    is_hello_1 = octets[2:5] == b"\x01\x00\x01"
+    return 1 if is_hello_1 or (version not in VERSIONS and identity is not None and len(identity) == UUID) else version
+
+
+def short(uuid: str) -> str:
+    """What nodes without a name are called: the first six digits (zre.md 8)."""
+    return uuid[:6].upper()
+
+
+def _hello(who: str, fields: dict[str, Any]) -> str:
+    groups = fields.get("groups") or []
+    headers = fields.get("headers") or {}
+    words = [f"{who} says HELLO, at {fields.get('endpoint')}"]
+    if groups:
+        more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
+        words.append(f"in {'groups' if len(groups) > 1 else 'group'} {', '.join(groups[:5])}{more}")
+    words += [f"{name}={value}" for name, value in list(headers.items())[:5]]
+    return ", ".join(words)
+
+
+SENTENCES: dict[str, Callable[[str, dict[str, Any]], str]] = {
+    "HELLO": _hello,
+    "WHISPER": lambda who, fields: f"{who} whispers",
+    "SHOUT": lambda who, fields: f"{who} shouts to group {fields['group']}",
+    "JOIN": lambda who, fields: f"{who} joins group {fields['group']}",
+    "LEAVE": lambda who, fields: f"{who} leaves group {fields['group']}",
+    "PING": lambda who, fields: f"{who} asks for a sign of life (PING {fields['sequence']})",
+    "PING-OK": lambda who, fields: f"{who} gives a sign of life (PING-OK {fields['sequence']})",
+    "ELECT": lambda who, fields: f"{who} stands {fields['challenger_id'][:6]} for leader of group {fields['group']}",
+    "LEADER": lambda who, fields: f"{who} says {fields['leader_id'][:6]} leads group {fields['group']}",
+    "GOODBYE": lambda who, fields: f"{who} says goodbye",
+}
+"""What a command says, for people."""
