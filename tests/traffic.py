@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.capture import segments
 from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
@@ -32,13 +33,31 @@ class Packet:
     cut: int = 0
     number: int = 0
     ports: tuple[int, int] = (50_000, 5555)
+    hosts: tuple[bytes, bytes] = (CLIENT, SERVER)
 
     @property
     def key(self) -> bytes:
-        addresses, ports = (CLIENT, SERVER), self.ports
+        addresses, ports = self.hosts, self.ports
         if self.side:
-            addresses, ports = (SERVER, CLIENT), (ports[1], ports[0])
+            addresses, ports = (addresses[1], addresses[0]), (ports[1], ports[0])
         return b"".join(addresses) + ports[0].to_bytes(2, "big") + ports[1].to_bytes(2, "big")
+
+
+@dataclass(frozen=True)
+class Datagram:
+    """One UDP datagram among the packets; `cut` octets of it were not captured."""
+
+    payload: bytes
+    time: int
+    source: tuple[bytes, int] = (CLIENT, 40_000)
+    target: tuple[bytes, int] = (SERVER, 5556)
+    cut: int = 0
+    number: int = 0
+
+    @property
+    def key(self) -> bytes:
+        ports = self.source[1].to_bytes(2, "big") + self.target[1].to_bytes(2, "big")
+        return self.source[0] + self.target[0] + ports
 
 
 class Conversation:
@@ -50,7 +69,9 @@ class Conversation:
         ports: tuple[int, int] = (50_000, 5555),
         syn: bool = True,
         start: int = 1_700_000_000_000_000_000,
+        hosts: tuple[bytes, bytes] = (CLIENT, SERVER),
     ) -> None:
+        self.hosts = hosts
         self.next = [initial[0], initial[1]]
         self.ports = ports
         self.time = start
@@ -64,7 +85,9 @@ class Conversation:
         """One packet of `side`."""
         self.time += 1_000_000
         acknowledgment = self.next[1 - side] if flags & ACK else 0
-        self.packets.append(Packet(side, self.next[side], acknowledgment, flags, payload, self.time, ports=self.ports))
+        self.packets.append(
+            Packet(side, self.next[side], acknowledgment, flags, payload, self.time, ports=self.ports, hosts=self.hosts)
+        )
         self.next[side] = (self.next[side] + len(payload) + bool(flags & (SYN | FIN))) % (1 << 32)
 
     def send(self, side: int, octets: bytes, cuts: Sequence[int] = ()) -> None:
@@ -100,15 +123,28 @@ def column(values: Iterable[int]) -> NDArray[np.int64]:
 class Capture:
     """Packets as the analyser takes them: blocks of `size` packets each."""
 
-    def __init__(self, packets: Iterable[Packet], size: int = 1 << 30) -> None:
+    def __init__(self, packets: Iterable[Packet | Datagram], size: int = 1 << 30) -> None:
         self.packets = [replace(packet, number=number) for number, packet in enumerate(packets, 1)]
         self.size = size
         self.files: list[str | None] = ["test.pcap"]
 
     def __iter__(self) -> Iterator[SegmentBlock]:
+        before = 0
         for begin in range(0, len(self.packets), self.size):
-            packets = self.packets[begin : begin + self.size]
-            block = SegmentBlock(b"".join(packet.payload for packet in packets), begin)
+            taken = self.packets[begin : begin + self.size]
+            packets = [packet for packet in taken if isinstance(packet, Packet)]
+            datagrams = [packet for packet in taken if isinstance(packet, Datagram)]
+            octets = b"".join(packet.payload for packet in packets)
+            block = SegmentBlock(octets + b"".join(datagram.payload for datagram in datagrams), before)
+            at = len(octets)
+            for row, datagram in enumerate(taken):
+                if isinstance(datagram, Datagram):
+                    ordinal = before + sum(isinstance(packet, Packet) for packet in taken[:row]) - 1
+                    stop = at + len(datagram.payload)
+                    where = datagram.key, at, stop, datagram.number, datagram.time, datagram.cut, row, ordinal
+                    block.datagrams.append(segments.Datagram(*where))
+                    at = stop
+            before += len(packets)
             numbers: dict[bytes, int] = {}
             block.flows = column(numbers.setdefault(packet.key, len(numbers)) for packet in packets)
             block.keys = list(numbers)

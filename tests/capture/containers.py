@@ -139,8 +139,12 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
                     each.cut.get(index, 0),
                 )
             )
-        for key, start, stop, reference, time in each.datagrams:
+        for key, start, stop, reference, time, cut, _, ordinal in each.datagrams:
             assert 0 <= start <= stop <= len(each.data)
+            assert cut >= 0
+            assert -1 <= ordinal < len(segments)
+            if all(segment.file == reference >> FILE_SHIFT for segment in segments):
+                assert ordinal == sum(segment.packet < reference & PACKET_MASK for segment in segments) - 1
             payload = each.data[start:stop]
             datagrams.append(Udp(reference >> FILE_SHIFT, reference & PACKET_MASK, time, key, payload))
     statistics = captures.statistics

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
 from zmtpscope.export.arrow_rows import as_text
 from zmtpscope.export.tables import by_type
-from zmtpscope.export.values import record_values
+from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS, to_text
 
 FILES = sorted(CAPTURES.rglob("*.pcap*"))
@@ -37,10 +38,17 @@ def table(batch: Batch, record: str, options: Options) -> list[dict[str, Any]]:
 
 
 def careful(batch: Batch, options: Options) -> list[dict[str, Any]]:
-    return [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
+    rows = [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
+    for row in rows:
+        if (payload := row.get("payload")) is not None and payload["fields"] is not None:
+            text = orjson.dumps(payload["fields"], default=as_base64).decode()
+            row["payload"] = payload | {"fields": text}
+    return rows
 
 
-@pytest.mark.parametrize("options", ODD, ids=["full", "none", "head", "limit", "head 0", "limit 0", "no limit"])
+@pytest.mark.parametrize(
+    "options", ODD, ids=["full", "none", "head", "limit", "payloads", "head 0", "limit 0", "no limit"]
+)
 def test_rows_of_captures_are_those_of_the_careful_way(options: Options) -> None:
     options = replace(options, frames=True)
     for path in FILES:

@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.batch import RANKS, Run, Stream
+from zmtpscope.dissect.payload_rows import contents, plain_texts
 from zmtpscope.export import json_rows
 from zmtpscope.export.json_lines import escaped, lines, record_line
+from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS, empty
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
@@ -53,12 +56,14 @@ OPTIONS = [
     Options(bodies="none"),
     Options(bodies="head", head=3),
     Options(body_limit=20),
+    Options(payloads=Registry()),
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["full", "none", "head", "limit"])
+@pytest.mark.parametrize("options", OPTIONS, ids=["full", "none", "head", "limit", "payloads"])
 def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> None:
     names = ("pubsub", "reqrep", "curve-4.3.5", "holes", "xpub-xsub", "frame-sizes", "midstream-1.0", "jeromq-pubsub")
+    names += ("jupyter", "zre-zyre")
     for path in FILES:
         if path.stem in names:
             for batch in batches(path, options):
@@ -69,7 +74,8 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
 def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     """Messages in a stretch of a stream, parts of which may be missing in front and behind."""
     size = draw(st.sampled_from([0, 1, 2, 3, 12, 1500]))
-    body = st.binary(min_size=size, max_size=size) | st.sampled_from([b"", b"abc"]) if size else st.just(b"")
+    text = st.text(' a"\\~', min_size=size, max_size=size).map(str.encode)
+    body = st.binary(min_size=size, max_size=size) | text | st.sampled_from([b"", b"abc"]) if size else st.just(b"")
     parts = st.lists(body, min_size=1, max_size=draw(st.sampled_from([1, 4])))
     messages = draw(st.lists(parts, min_size=1, max_size=5))
     kinds = draw(
@@ -94,7 +100,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     packets = [draw(st.sampled_from([7, 8, (1 << 40) | 9])) for _ in messages]
     types = st.sampled_from([None, "PUB", "XPUB", "REQ", "REP", "ROUTER", "100 %d %s"])
     as_array = lambda values: np.array(values, np.int64)  # noqa: E731
-    return MessageRun(
+    run = MessageRun(
         stream=stream,
         regime=regime(Framing.V2, "3.1", "NULL", Phase.TRAFFIC),
         confidence=draw(st.sampled_from(["proven", "likely", "guess"])),
@@ -117,6 +123,26 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         packet_ends=as_array(packets[::-1]),
         time_ends=as_array(times[::-1]),
     )
+    if draw(st.booleans()):
+        run.payloads = draw(st.lists(st.none() | payloads, min_size=len(messages), max_size=len(messages)))
+        claimed = np.array([made is not None for made in run.payloads])
+        run.texts = plain_texts(run, *contents(run, 1 << 20)) & ~claimed
+    return run
+
+
+words = st.text(max_size=8)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words
+    | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=8,
+)
+payloads = st.builds(Dissected, st.sampled_from(["", "json", "text", "zre"]), words, values)
+"""What dissectors make of messages; those without a protocol have failed."""
 
 
 def frames_of(run: MessageRun) -> FrameRun:

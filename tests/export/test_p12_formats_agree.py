@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
@@ -50,7 +51,7 @@ JSON: dict[str, Convert] = {
     "bool": same,
     "text": same,
     "octets": lambda value: None if value is None else base64.b64decode(value),
-    "json": lambda value: None if value is None else json.dumps(value, separators=(",", ":")),
+    "json": lambda value: None if value is None else orjson.dumps(value).decode(),
 }
 """How a value of a JSON line is turned into that of a table, by its logical type."""
 

@@ -32,7 +32,7 @@ class Analyser:
         self.sink = Sink([])
         self.flows = Flows(self._open)
         self.endpoints = Endpoints()
-        self.network = Network(self.sink.mailboxes)
+        self.network = Network(self.sink)
         self.datagrams = Datagrams(self.sink, self.options)
         self.last_time = 0
 

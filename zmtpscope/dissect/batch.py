@@ -165,11 +165,12 @@ class MessageRun(Run):
     """Which of the others are plain text: `text_frame` of each is."""
 
     def part(self, low: int, high: int) -> MessageRun:
-        """The messages `low..high` (high excluded) as a run of their own, over the same frames; before payloads are
-        looked at."""
+        """The messages `low..high` (high excluded) as a run of their own, over the same frames."""
         rows = slice(low, high)
         names = ("first", "last", "complete", "orders", "packets", "times", "packet_ends", "time_ends")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        columns = {name: getattr(self, name)[rows] for name in names}
+        inside = {name: value[rows] for name in ("payloads", "texts") if (value := getattr(self, name)) is not None}
+        return replace(self, **columns, **inside)
 
 
 @dataclass(slots=True)
@@ -283,7 +284,8 @@ class Batch:
 
 
 DATAGRAMS = 1 << 62
-"""Where in the order of connections the datagrams come."""
+"""Where in the order of connections come datagrams, and what they settle: behind the segment in front of them, each by
+its packet."""
 
 
 def place_of(stream: Stream) -> int:

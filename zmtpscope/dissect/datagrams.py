@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture.segments import Datagram, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import PacketSlice, Stream, Unit
+from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
 from zmtpscope.dissect.connection import address
 from zmtpscope.dissect.details import put_inside
 from zmtpscope.dissect.options import Options
@@ -98,6 +98,7 @@ class Datagrams:
         """Tell what the datagrams of a block are, as far as anything of ours is among them."""
         data = block.data
         for datagram in block.datagrams:
+            self.sink.decided_by = DATAGRAMS + datagram.packet
             head = data[datagram.start : datagram.start + 4]
             key = datagram.key
             ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
@@ -109,6 +110,7 @@ class Datagrams:
                 self._radio(datagram, data[datagram.start : datagram.stop], "likely", datagram.ordinal)
             elif head and head[0] < 0x20:
                 self._guess(datagram, data[datagram.start : datagram.stop], ports)
+        self.sink.decided_by = None
 
     def finish(self, ordinal: int) -> None:
         """No more will come: tell what was only counted."""

@@ -60,7 +60,7 @@ class PayloadRows:
     def take(self, stream: SideStream, run: MessageRun) -> None:
         """Find out what is in the messages of a run: `run.payloads` and `run.texts`."""
         side = self.side
-        first, last, starts, known = self._content(run)
+        first, last, starts, known = contents(run, self.limit)
         asked, texts = known, np.zeros(len(first), np.bool_)
         if not (side.forced or side.wants_all):
             if side.text is not None and not side.judging:
@@ -103,25 +103,6 @@ class PayloadRows:
         self.unseen, self.seen_to = False, offset
         return lost
 
-    def _content(self, run: MessageRun) -> tuple[Int64, Int64, Int64, Bool]:
-        """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message
-        is there, with content that can be looked at."""
-        first, last = run.first, run.last
-        content = first
-        if is_enveloped(run):
-            empty = np.append(np.flatnonzero(run.sizes == 0), len(run.sizes))
-            delimiter = empty[np.searchsorted(empty, first)]
-            content = np.where(delimiter < last, delimiter + 1, first)
-        elif run.socket_type in TOPICAL:
-            content = np.where(last > first, first + 1, first)
-        starts = run.bodies[content] - run.base
-        room = run.base + len(run.data) - run.bodies[last]
-        known = ((run.flags[first] & SPECIAL) == 0) & run.complete
-        known &= (run.offsets[first] >= run.base) & (run.sizes[last] <= room) & (room >= 0)
-        # no size is added to anything before it is known to be small
-        length = run.bodies[last] + np.clip(run.sizes[last], 0, np.maximum(room, 0)) - run.offsets[first]
-        return content, last, starts, known & (length <= self.limit)
-
     def _may_be_claimed(self, run: MessageRun, first: Int64, last: Int64, starts: Int64) -> Bool:
         """Which rows somebody may claim who is not the dissector of text."""
         octets = np.frombuffer(run.data, np.uint8)
@@ -143,6 +124,26 @@ class PayloadRows:
             table[[octet for each in self.side.others for octet in each.begins or b""]] = True
             self.tables = table, sorted(several)
         return self.tables
+
+
+def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
+    """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message is
+    there, of at most `limit` octets."""
+    first, last = run.first, run.last
+    content = first
+    if is_enveloped(run):
+        empty = np.append(np.flatnonzero(run.sizes == 0), len(run.sizes))
+        delimiter = empty[np.searchsorted(empty, first)]
+        content = np.where(delimiter < last, delimiter + 1, first)
+    elif run.socket_type in TOPICAL:
+        content = np.where(last > first, first + 1, first)
+    starts = run.bodies[content] - run.base
+    room = run.base + len(run.data) - run.bodies[last]
+    known = ((run.flags[first] & SPECIAL) == 0) & run.complete
+    known &= (run.offsets[first] >= run.base) & (run.sizes[last] <= room) & (room >= 0)
+    # no size is added to anything before it is known to be small
+    length = run.bodies[last] + np.clip(run.sizes[last], 0, np.maximum(room, 0)) - run.offsets[first]
+    return content, last, starts, known & (length <= limit)
 
 
 PLAIN_FIRST, PLAIN_COUNT = 0x20, 0x5F

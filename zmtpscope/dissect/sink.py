@@ -103,6 +103,8 @@ class Sink:
         """The same of what ZRE nodes said."""
         self.mailboxes: set[tuple[str, int]] = set()
         """Where connections went that speak ZMTP: address and port, some thousands."""
+        self.decided_by: int | None = None
+        """The datagram that is being read or weighed, as a place among connections: it settles what is told now."""
         self.held_octets = 0
         """Octets that all sides hold."""
 

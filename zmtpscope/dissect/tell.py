@@ -57,7 +57,7 @@ class Teller:
 
     def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
         side = NEITHER if stream.side is None else stream.side
-        place = place_of(stream) + (values["packet"] if stream.conn is None else 0)  # datagrams: as they came
+        place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
         order = (ordinal, place, side, values.get("source") or 0, offset, RANKS[values["record"]])
         self.sink.put(Record(values["record"], order, values, unit))
 

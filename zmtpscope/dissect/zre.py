@@ -15,7 +15,9 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.tell import Teller
+from zmtpscope.dissect.batch import DATAGRAMS
+from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.tell import AT_THE_END, Teller
 from zmtpscope.zmtp.reader import Finding
 
 MOST_NODES = 4096
@@ -137,11 +139,10 @@ class Change:
 class Network:
     """All ZRE nodes of a run."""
 
-    def __init__(self, connected: set[Mailbox]) -> None:
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
         self.nodes: OrderedDict[str, Node] = OrderedDict()
         self.owners: dict[Mailbox, str] = {}
-        self.connected = connected
-        """Where connections went that speak ZMTP."""
         self.deadlines: list[Deadline] = []
         """What waits, as a heap."""
         self.pings: dict[Link, list[Said]] = {}
@@ -154,6 +155,7 @@ class Network:
     def weigh(self, facts: list[ZreFact]) -> None:
         """Judge what was reported, in the order of capture."""
         for fact in sorted(facts, key=_order):
+            self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, Beaconed) else None
             self._pass_time(fact.arrival, fact.arrival.time)
             if isinstance(fact, Beaconed):
                 self._beacon(fact)
@@ -162,13 +164,14 @@ class Network:
                 self.pings.pop(fact.link, None)
             else:
                 self._said(fact)
+        self.sink.decided_by = None
 
     def finish(self, end: Arrival) -> None:
         """The capture is over: what had its time by then is judged."""
         self._pass_time(end, end.time)
         for node in self.nodes.values():
             first, last = node.first_beacon, node.last_beacon
-            if first is None or last is None or node.links or self.connected.intersection(node.mailboxes):
+            if first is None or last is None or node.links or self.sink.mailboxes.intersection(node.mailboxes):
                 continue
             if last.arrival.time - first.arrival.time >= LONELY:
                 self._note_beacon("ZRE-BEACON-07", last, end, f"node {node.who}, {_place(last)}")
@@ -431,8 +434,8 @@ def mailbox_of(endpoint: str | None) -> Mailbox | None:
 
 def _order(fact: ZreFact) -> tuple[int, int, int]:
     if isinstance(fact, Beaconed):
-        return fact.arrival.ordinal, 1 << 62, fact.arrival.packet
-    return fact.arrival.ordinal, fact.link.conn, fact.unit if isinstance(fact, Said) else 1 << 62
+        return fact.arrival.ordinal, DATAGRAMS + fact.arrival.packet, 0
+    return fact.arrival.ordinal, fact.link.conn, fact.unit if isinstance(fact, Said) else AT_THE_END
 
 
 def _place(beacon: Beaconed) -> str:

@@ -1,0 +1,210 @@
+"""ZRE across connections: pairs of nodes, and what has to agree between their connections and beacons (zre.md 7, 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.zre_nodes import MAILBOX, SECOND, Node, say, together
+from tests.payloads import zre
+from tests.traffic import Capture, Conversation, Datagram, records
+from zmtpscope.dissect import Options
+from zmtpscope.payloads.registry import Registry
+
+Parts = tuple[Conversation | Datagram, ...]
+Record = dict[str, Any]
+
+
+def told(*parts: Conversation | Datagram, size: int = 1 << 30) -> list[Record]:
+    """The records of a capture of all this."""
+    options = Options(payloads=Registry())
+    return records(Capture(together(*parts), size), options)[0]
+
+
+def ids(found: list[Record]) -> list[str]:
+    """The ids of the findings about ZRE, but for the normal ones."""
+    findings = [record for record in found if record["record"] == "finding" and record["id"].startswith("ZRE")]
+    return [record["id"] for record in findings if record["severity"] != "chat"]
+
+
+def pair() -> tuple[Node, Node, Conversation, Conversation]:
+    """Two nodes that have found each other."""
+    one, other = Node(0, ("CHAT",)), Node(1, ("CHAT",))
+    return one, other, one.connect(other), other.connect(one, 2_000_000)
+
+
+def test_the_two_connections_of_a_pair_are_one_relation() -> None:
+    one, other, ahead, back = pair()
+    found = told(one.beacon(0), other.beacon(1), ahead, back)
+    (record,) = [record for record in found if record["record"] == "zre_pair"]
+    first, second = (record for record in found if record["record"] == "connection")
+    assert (record["name_0"], record["name_1"]) == ("A", "B")
+    assert (record["uuid_0"], record["uuid_1"]) == (one.uuid.hex().upper(), other.uuid.hex().upper())
+    assert (record["conn_id_0"], record["conn_id_1"]) == (first["conn_id"], second["conn_id"])
+    assert (record["endpoint_0"], record["endpoint_1"]) == (one.endpoint, other.endpoint)
+    hello = next(r for r in found if r["record"] == "message" and r["conn"] == 2)
+    assert record["ts_ns"] == hello["ts_ns"]
+    assert record["discovery_ns"] == hello["ts_ns"] - next(r for r in found if r["record"] == "datagram")["ts_ns"]
+    assert ids(found) == []
+
+
+def test_pairs_are_found_without_beacons() -> None:
+    """The HELLO of each names where it listens."""
+    _, _, ahead, back = pair()
+    (record,) = [record for record in told(ahead, back) if record["record"] == "zre_pair"]
+    assert record["discovery_ns"] is None
+
+
+def test_a_pair_is_told_once_and_again_for_new_connections() -> None:
+    one, other, ahead, back = pair()
+    for talk in (ahead, back):
+        talk.wait(SECOND)
+        talk.close()
+    again = one.connect(other, 3 * SECOND), other.connect(one, 3 * SECOND + 2_000_000)
+    pairs = [record for record in told(ahead, back, *again) if record["record"] == "zre_pair"]
+    assert [(record["conn_0"], record["conn_1"]) for record in pairs] == [(1, 2), (3, 4)]
+
+
+def one_sided() -> Parts:
+    one, other = Node(0), Node(1)
+    talk = one.connect(other)
+    say(talk, zre.ping(2), after=6 * SECOND)
+    say(talk, zre.whisper(3), b"x")
+    return one.beacon(0), other.beacon(1), talk
+
+
+def unanswered() -> Parts:
+    _, _, ahead, back = pair()
+    say(ahead, zre.ping(2))
+    say(back, zre.whisper(2), b"x", after=40 * SECOND)
+    return ahead, back
+
+
+def router_talks() -> Parts:
+    _, _, ahead, back = pair()
+    ahead.send(1, b"\x00\x02hi")
+    return ahead, back
+
+
+def other_port() -> Parts:
+    one, other = Node(0), Node(1)
+    return one.beacon(0, MAILBOX + 1), other.beacon(1), one.connect(other), other.connect(one, 2_000_000)
+
+
+def shout_past() -> Parts:
+    _, _, ahead, back = pair()
+    say(ahead, zre.shout(2, "NEWS"), b"x", after=2 * SECOND)
+    return ahead, back
+
+
+def join_once() -> Parts:
+    one, _, ahead, back = pair()
+    third = Node(2)
+    say(ahead, zre.join(2, "NEWS", 1), after=SECOND)
+    say(ahead, zre.whisper(3), b"x", after=2 * SECOND)
+    return ahead, back, one.connect(third, 4_000_000), third.connect(one, 8_000_000)
+
+
+def two_addresses() -> Parts:
+    one = Node(0)
+    return one.beacon(0), one.beacon(SECOND, address=bytes([10, 0, 0, 77])), one.connect(Node(1))
+
+
+def two_ports() -> Parts:
+    one = Node(0)
+    ports = MAILBOX, MAILBOX + 1, MAILBOX, MAILBOX + 1
+    return *(one.beacon(time * SECOND, port) for time, port in enumerate(ports)), Node(1).connect(one)
+
+
+def fallen_silent() -> Parts:
+    one, other = Node(0), Node(1)
+    beacons = [other.beacon(time * SECOND) for time in range(40)]
+    return one.beacon(0), one.beacon(SECOND), *beacons, one.connect(other), other.connect(one, 2_000_000)
+
+
+def nobody_comes() -> Parts:
+    one = Node(0)
+    return tuple(one.beacon(time * SECOND) for time in range(8))
+
+
+def two_versions() -> Parts:
+    return Node(0).beacon(0), Node(1).beacon(1, version=3)
+
+
+BROKEN: dict[str, Callable[[], Parts]] = {
+    "ZRE-09": router_talks,
+    "ZRE-11": unanswered,
+    "ZRE-12": one_sided,
+    "ZRE-17": other_port,
+    "ZRE-19": shout_past,
+    "ZRE-21": join_once,
+    "ZRE-BEACON-05": two_addresses,
+    "ZRE-BEACON-06": fallen_silent,
+    "ZRE-BEACON-07": nobody_comes,
+    "ZRE-BEACON-08": two_versions,
+}
+
+
+@pytest.mark.parametrize("id_", BROKEN)
+def test_what_is_broken_is_told_once(id_: str) -> None:
+    assert ids(told(*BROKEN[id_]())) == [id_]
+
+
+def test_ports_that_alternate_are_two_nodes_with_one_uuid() -> None:
+    assert ids(told(*two_ports())) == ["ZRE-BEACON-05"]
+
+
+def test_what_is_right_is_not_accused() -> None:
+    """The counterparts of what is broken: answered, joined everywhere, said farewell."""
+    one, other, ahead, back = pair()
+    say(ahead, zre.ping(2))
+    say(back, zre.ping_ok(2))
+    say(ahead, zre.shout(3, "CHAT"), b"x")
+    say(back, zre.leave(3, "CHAT", 1))
+    say(ahead, zre.shout(4, "CHAT"), b"was under way")
+    say(ahead, zre.whisper(5), b"x", after=40 * SECOND)
+    beacons = [node.beacon(time * SECOND) for node in (one, other) for time in range(3)]
+    farewells = [node.beacon(4 * SECOND, 0) for node in (one, other)]
+    assert ids(told(*beacons, *farewells, ahead, back)) == []
+
+
+def test_a_join_that_every_peer_gets_is_no_finding() -> None:
+    one, _, ahead, back = pair()
+    third = Node(2)
+    more = one.connect(third, 4_000_000)
+    say(ahead, zre.join(2, "NEWS", 1), after=SECOND)
+    say(more, zre.join(2, "NEWS", 1), after=SECOND)
+    say(ahead, zre.whisper(3), b"x", after=2 * SECOND)
+    assert ids(told(ahead, back, more, third.connect(one, 8_000_000))) == []
+
+
+@pytest.mark.parametrize("id_", BROKEN)
+@given(size=st.integers(1, 12))
+def test_p1_blocks_of_any_size_give_the_same_records(id_: str, size: int) -> None:
+    parts = BROKEN[id_]()
+    assert told(*parts, size=size) == told(*parts)
+
+
+def test_p2_the_order_in_which_nodes_are_met_changes_no_sentence() -> None:
+    """A beacon that comes behind the connections says who was connected to all along."""
+    one, other, ahead, back = pair()
+    late = told(ahead, back, one.beacon(SECOND), other.beacon(SECOND + 1))
+    early = told(one.beacon(0), other.beacon(1), ahead, back)
+    for found in (late, early):
+        (record,) = [record for record in found if record["record"] == "zre_pair"]
+        assert (record["name_0"], record["name_1"]) == (one.name, other.name)
+
+
+def test_hostile_networks_are_remembered_within_bounds() -> None:
+    """A flood of beacons of new nodes: what is kept is bounded, and so is what is said."""
+    start, anybody = 1_700_000_000_000_000_000, (bytes(4), 5670)
+    flood = [Datagram(zre.beacon(n.to_bytes(16, "big")), start + n, anybody, anybody) for n in range(10_000)]
+    found, analyser = records(Capture(flood, 500), Options(payloads=Registry()))
+    assert sum(record["record"] == "datagram" for record in found) == 10_000
+    assert len(analyser.network.nodes) <= 4096
+    assert len(analyser.network.owners) <= 4096
+    assert sum(record["record"] == "finding" for record in found) < 50
