@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+MASK = "***"
+"""What stands in place of a secret, whatever its size."""
+
 SCHEMA = 1
 """The value of `schema` in every record."""
 

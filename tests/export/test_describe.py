@@ -10,8 +10,7 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.dissect import Analyser, MessageRun, Options
 from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting
 from zmtpscope.export.rows import RunWords
-from zmtpscope.export.secrets import MASK
-from zmtpscope.records import empty
+from zmtpscope.records import MASK, empty
 
 LONGEST = 1000
 """Characters that a line may have where a peer does its worst."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Settings
 from zmtpscope.payloads.reader import Dissected, Reader, tiled
 from zmtpscope.payloads.side import claim_of, read
 from zmtpscope.zmtp.reader import FieldNode
 
-NOBODY = About(1, 0, "3.1", "NULL", "DEALER", "ROUTER", None, 50_000, 5555)
-"""A side of which nothing special is known."""
+ABOUT = About(1, 0, "3.1", "NULL", None, None, None, 50_000, 5555)
+"""A side of which only the version is known."""
+NOTHING = Settings()
 
 BETWEEN = 2
 """Octets between the bodies of frames: their headers."""
@@ -19,8 +21,8 @@ BETWEEN = 2
 def dissected(
     kind: type[Payload] | Payload,
     *frames: bytes,
-    settings: Settings = Settings(),  # noqa: B008
-    about: About = NOBODY,
+    settings: Settings = NOTHING,
+    about: About = ABOUT,
     content: int = 0,
     topic: bytes | None = None,
     trees: bool = False,
@@ -29,15 +31,21 @@ def dissected(
     """What a dissector makes of a message whose first frame's body has stream offset 0."""
     payload = kind if isinstance(kind, Payload) else kind(settings)
     message = Message(frames, content, topic, after_loss)
-    reader = Reader(payload.prefix, frames, offsets(frames), content, about, trees=trees)
-    return read(payload, message, reader)
+    return read(payload, message, reader_of(payload, message, about, trees=trees))
+
+
+def reader_of(
+    payload: Payload | type[Payload], message: Message, about: About = ABOUT, *, trees: bool = False
+) -> Reader:
+    """A reader that stands at the first content frame of a message."""
+    return Reader(payload.prefix, message.frames, offsets(message.frames), message.content, about, trees=trees)
 
 
 def claimed(
     kind: type[Payload] | Payload,
     *frames: bytes,
-    settings: Settings = Settings(),  # noqa: B008
-    about: About = NOBODY,
+    settings: Settings = NOTHING,
+    about: About = ABOUT,
     content: int = 0,
     topic: bytes | None = None,
 ) -> Claim:
@@ -61,6 +69,12 @@ def leaves(made: Dissected, frames: Sequence[bytes]) -> Iterator[FieldNode]:
         nodes = tiled(made.nodes.get(place, []), start, frame) or [FieldNode("", start, len(frame), frame)]
         for node in nodes:
             yield from node.leaves()
+
+
+def leaves_of(made: Dissected, frames: Sequence[bytes]) -> list[tuple[str, Any]]:
+    """Name and value of each leaf of what was read with trees, which tile the frames (P5)."""
+    assert_tiled(made, frames)
+    return [(leaf.name, leaf.value) for leaf in leaves(made, frames) if leaf.name]
 
 
 def assert_tiled(made: Dissected, frames: Sequence[bytes]) -> None:

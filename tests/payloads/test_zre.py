@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import NOBODY, assert_tiled, claimed, dissected, leaves
+from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, leaves
 from tests.payloads.zre import UUID, command, hello, join, leave, ping, shout, string, whisper
 from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.api import Claim, Payload, Settings
@@ -26,8 +26,8 @@ OURS = [vector for vector in VECTORS if vector["transport"] in ("zmtp-frame", "u
 CONTENT_FRAMES = "ZRE-13"
 """About the whole message, of which the vectors show the first frame."""
 
-NODE = NOBODY._replace(identity=b"\x01" + UUID)
-NODE_1 = NOBODY._replace(identity=UUID)
+NODE = ABOUT._replace(identity=b"\x01" + UUID)
+NODE_1 = ABOUT._replace(identity=UUID)
 
 
 def node() -> Zre:
@@ -57,7 +57,7 @@ def reader_of(vector: Vector) -> Payload:
 def test_vector(vector: Vector) -> None:
     """Fields with their octets, and findings with theirs."""
     octets = bytes.fromhex(vector["hex"])
-    made = dissected(reader_of(vector), octets, about=NOBODY, trees=True)
+    made = dissected(reader_of(vector), octets, about=ABOUT, trees=True)
     wanted = [(field["name"], field["start"], field["length"], field["value"]) for field in vector["expect"]["fields"]]
     found = [leaf for leaf in leaves(made, [octets]) if leaf.name != "payload.unread"]
     assert [(leaf.name, leaf.start, leaf.length) for leaf in found] == [entry[:3] for entry in wanted]
@@ -176,7 +176,7 @@ def test_what_the_capture_lost_is_not_held_against_a_node() -> None:
 
 def test_an_identity_that_is_no_uuid_is_told_once() -> None:
     payload = node()
-    about = NOBODY._replace(identity=b"alice")
+    about = ABOUT._replace(identity=b"alice")
     made = [dissected(payload, octets, about=about) for octets in (hello(), ping(2))]
     assert [[finding.id for finding in each.findings] for each in made] == [["ZRE-08"], []]
 

@@ -57,7 +57,7 @@ def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
 def _told(line: KeyLine) -> dict[str, Any]:
     """What may be shown of a line; null is nothing, or nothing that could be checked."""
     from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT
-    from zmtpscope.export.secrets import MASK
+    from zmtpscope.records import MASK
     from zmtpscope.zmtp import z85
 
     of_server = line.label in (SERVER_LONGTERM, SERVER_PUBLIC)

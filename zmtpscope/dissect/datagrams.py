@@ -17,13 +17,14 @@ from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
 from zmtpscope.dissect.connection import address
 from zmtpscope.dissect.details import put_inside
 from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.payload_rows import side_payloads
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.zre import Beaconed
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.radio import LARGEST, Radio
 from zmtpscope.payloads.reader import Dissected
-from zmtpscope.payloads.side import Named, SidePayloads, read
+from zmtpscope.payloads.side import read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
 
@@ -53,20 +54,8 @@ class Flow:
         self.about = about
         self.offset = 0
         self.mailbox_told: str | None = None
-        self.inside: SidePayloads | None = None
-        if options.payloads is not None:
-            ports = about.src_port, about.dst_port
-            named = [
-                Named(*rule.payload)
-                for rule in options.decode_as
-                if rule.payload is not None and rule.selector == "udp.port" and rule.value in ports
-            ]
-            named += [
-                Named(*rule.payload, rule.value)
-                for rule in options.decode_as
-                if rule.payload is not None and isinstance(rule.value, bytes)
-            ]
-            self.inside = SidePayloads(options.payloads, named, trees=options.details, judging=not options.records)
+        ports = about.src_port, about.dst_port
+        self.inside = side_payloads(options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
     def has_told(self, finding: Finding) -> bool:
         """Whether a finding is of no news: a node says the same again every second."""

@@ -14,7 +14,7 @@ from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import MessageRun, Unit
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
-from zmtpscope.dissect.payload_rows import PayloadRows
+from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
@@ -22,7 +22,6 @@ from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.zre import Ended, Link, Said
 from zmtpscope.findings import FINDINGS
-from zmtpscope.payloads.side import Named
 from zmtpscope.payloads.zre.messages import Zre, uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
@@ -313,8 +312,15 @@ class Dialogue:
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> None:
         """Find out what rides inside the messages of a run, and say what is to be said about it."""
         if assembly.payloads is None:
-            assembly.payloads = PayloadRows(self.options, self._named_payloads())
+            number, ports = self.connection.number, self.connection.ports
+            side = side_payloads(self.options, lambda rule: rule.matches(number, ports))
+            assert side is not None
+            assembly.payloads = PayloadRows(self.options, side)
+        before = run.data
         assembly.payloads.take(stream, run)
+        if run.data is not before:  # passwords were starred
+            for frames in assembly.frame_runs:
+                frames.data = run.data if frames.data is before else frames.data
         for row, made in enumerate(run.payloads or ()):
             if made is None:
                 continue
@@ -346,18 +352,6 @@ class Dialogue:
             )
         link.lossy = link.lossy or (stream.lost_since is not None and stream.lost_since <= ordinal)
         return link
-
-    def _named_payloads(self) -> list[Named]:
-        """Who reads the messages of this connection because the user said so."""
-        number, ports = self.connection.number, self.connection.ports
-        named = []
-        for rule in self.options.decode_as:
-            if rule.payload is not None:
-                if isinstance(rule.value, bytes):
-                    named.append(Named(*rule.payload, rule.value))
-                elif rule.matches(number, ports):
-                    named.append(Named(*rule.payload))
-        return named
 
     def _note_row(self, side: int, finding_id: str, run: MessageRun, index: int) -> None:
         first, last = int(run.first[index]), int(run.last[index])

@@ -8,13 +8,14 @@ recognised for a whole run at once.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.batch import Int64, MessageRun
+from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
 from zmtpscope.payloads.api import About, Message
 from zmtpscope.payloads.reader import Dissected
@@ -23,7 +24,6 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SPECIAL
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.options import Options
     from zmtpscope.dissect.stream import SideStream
 
 Bool = NDArray[np.bool_]
@@ -38,14 +38,28 @@ NO_OCTET = 256
 """Stands for the first octet of an empty frame."""
 
 
+def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> SidePayloads | None:
+    """Who is asked about the messages of a side; None: nobody. `is_meant` tells which rules of the user's are about the
+    side as a whole, those about a topic are about any."""
+    if options.payloads is None:
+        return None
+    named = []
+    for rule in options.decode_as:
+        if rule.payload is not None and (isinstance(rule.value, bytes) or is_meant(rule)):
+            named.append(Named(*rule.payload, rule.value if isinstance(rule.value, bytes) else None))
+    judging = not options.records
+    return SidePayloads(
+        options.payloads, named, trees=options.details, judging=judging, show_secrets=options.show_secrets
+    )
+
+
 class PayloadRows:
     """The payloads of one side. `take` its runs in the order of the stream."""
 
-    def __init__(self, options: Options, named: Sequence[Named]) -> None:
-        assert options.payloads is not None
+    def __init__(self, options: Options, side: SidePayloads) -> None:
         self.options = options
+        self.side = side
         self.limit = min(LARGEST, options.body_limit)
-        self.side = SidePayloads(options.payloads, named, trees=options.details, judging=not options.records)
         self.unseen = False
         """Messages went by that are not whole, since the last one that was asked about."""
         self.seen_to = 0
@@ -89,7 +103,7 @@ class PayloadRows:
                 rows = iter((np.flatnonzero(known[before:]) + before).tolist())
             if made is not None:
                 found = found or [None] * len(first)
-                found[row] = made
+                found[row] = made if self.options.show_secrets or not made.secrets else hidden(run, row, made)
                 texts[row] = False
         side.pass_by(len(first) - before)
         self.unseen = self.unseen or not known[before:].all()
@@ -172,6 +186,18 @@ def message_at(run: MessageRun, row: int, content: int) -> tuple[Message, list[i
     frames = [data[offset - base : offset - base + size] for offset, size in zip(offsets, sizes, strict=True)]
     topic = frames[0] if content == first + 1 and run.socket_type in TOPICAL else None
     return Message(frames, content - first, topic), offsets
+
+
+def hidden(run: MessageRun, row: int, made: Dissected) -> Dissected:
+    """Star the frames of a message that hold a password, wherever they are shown."""
+    data = bytearray(run.data)
+    for frame in {int(run.first[row]) + index for index in made.secrets}:
+        start = int(run.bodies[frame]) - run.base
+        data[start : start + int(run.sizes[frame])] = b"*" * int(run.sizes[frame])
+    run.data = bytes(data)
+    made.nodes = {index: nodes for index, nodes in made.nodes.items() if index not in made.secrets}
+    made.sources = []
+    return made
 
 
 def about_side(stream: SideStream, run: MessageRun) -> About:

@@ -7,7 +7,7 @@ from typing import Any
 
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.secrets import MASK
+from zmtpscope.records import MASK
 from zmtpscope.zmtp.mechanisms.null import STATUS
 
 Values = dict[str, Any]

@@ -8,7 +8,8 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import PacketSlice
 from zmtpscope.dissect.details import Detail
 from zmtpscope.export.preview import preview, quoted
-from zmtpscope.export.secrets import MASK, secret_spans
+from zmtpscope.export.secrets import secret_spans
+from zmtpscope.records import MASK
 from zmtpscope.zmtp.reader import FieldNode
 
 INDENT = "    "

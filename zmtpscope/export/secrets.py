@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from zmtpscope.records import MASK
 from zmtpscope.zmtp.reader import FieldNode, Value
-
-MASK = "***"
-"""What stands in place of a secret, whatever its size."""
 
 USER, USER_SIZE, PASSWORD_SIZE = "plain.username", "plain.username_len", "plain.password_len"
 NAMES = ("zmtp.command.name", "zmtp.command.name_padded", "zmtp.command.data")

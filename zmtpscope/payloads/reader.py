@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import to_text
+from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding, Value
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class Reader:
         *,
         trees: bool,
         budget: Budget | None = None,
+        show_secrets: bool = False,
         source: int = 0,
         inner: Inner | None = None,
     ) -> None:
@@ -137,6 +138,8 @@ class Reader:
         self.about = about
         self.trees = trees
         """Whether field trees are made."""
+        self.show_secrets = show_secrets
+        """Whether the user asked for passwords."""
         self.budget = budget or Budget()
         self.source = source
         self.inner = inner
@@ -217,11 +220,11 @@ class Reader:
         return text
 
     def secret(self, name: str, length: int | None = None) -> None:
-        """The next `length` octets are a password: nothing shows them unless the user asks for secrets."""
+        """The next `length` octets are a password: nothing shows their frame unless the user asks for secrets."""
         length = self.left if length is None else length
         text = to_text(self._take(name, length))
         self.secrets.append(self.frame)
-        self._keep(name, length, text, False)
+        self._keep(name, length, text if self.show_secrets else MASK, False)
 
     def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
         """The next `length` octets say `value`, as the dissector knows."""
@@ -294,6 +297,7 @@ class Reader:
             0,
             self.about,
             trees=self.trees,
+            show_secrets=self.show_secrets,
             budget=budget,
             source=number,
             inner=self.inner,
@@ -306,6 +310,36 @@ class Reader:
         self.secrets += [self.frame] * bool(inside.secrets)
         tree = inside.tree(0, octets, "source")
         self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
+        return opened
+
+    def inside(self, name: str) -> Opened:
+        """What is left of the current frame is a payload of its own, read by whoever claims it, as octets where nobody
+        does. The field holds `protocol`, `summary` and `fields` of it, null where nobody does."""
+        start, octets = self.offset, self.data[self.position : self.stop]
+        inside = Reader(
+            self.prefix,
+            [octets],
+            [start],
+            0,
+            self.about,
+            trees=self.trees,
+            show_secrets=self.show_secrets,
+            budget=self.budget,
+            source=self.source,
+            inner=self.inner,
+        )
+        opened = Opened(None, "", None)
+        if self.inner is not None and octets:
+            opened = self.inner(inside)
+        self.position = self.stop
+        if self.trees and octets:
+            nodes = tiled(inside.nodes.get(0, []), start, octets)
+            node = FieldNode(self._full(name), start, len(octets), None if nodes else octets, nodes)
+            self._nodes.append(node)
+        self.findings += inside.findings
+        self.sources += inside.sources
+        self.secrets += [self.frame] * bool(inside.secrets)
+        self._store(name, None if opened.protocol is None else opened._asdict())
         return opened
 
     # -- the tree ------------------------------------------------------------------------------------------------------
@@ -388,7 +422,8 @@ class Reader:
     def _end_group(self, node: FieldNode | None, nodes: list[FieldNode]) -> None:
         if node is None:
             return
-        self._nodes = nodes
+        if self.nodes.get(self.frame) is not self._nodes:  # else another frame has begun since
+            self._nodes = nodes
         if node.children:
             last = node.children[-1]
             node.length = last.start + last.length - node.start

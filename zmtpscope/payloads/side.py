@@ -29,12 +29,23 @@ class SidePayloads:
     so who has none is asked, but reads nothing.
     """
 
-    def __init__(self, registry: Registry, named: Sequence[Named], *, trees: bool, judging: bool) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        named: Sequence[Named],
+        *,
+        trees: bool = False,
+        judging: bool = False,
+        show_secrets: bool = False,
+    ) -> None:
         self.registry = registry
         self.trees = trees
+        self.show_secrets = show_secrets
         self.judging = judging
         self.text: Payload | None = None
         self.others: list[Payload] = []
+        self.last: Payload | None = None
+        """Who claimed the last message that anybody claimed."""
         self.unclaimed = 0
         """Messages since the last claim."""
         self.unreadable = 0
@@ -83,7 +94,14 @@ class SidePayloads:
         if chosen is None or (self.judging and not chosen.judges):
             return None
         reader = Reader(
-            chosen.prefix, message.frames, offsets, message.content, about, trees=self.trees, inner=self._inner
+            chosen.prefix,
+            message.frames,
+            offsets,
+            message.content,
+            about,
+            trees=self.trees,
+            show_secrets=self.show_secrets,
+            inner=self._inner,
         )
         return read(chosen, message, reader)
 
@@ -92,23 +110,18 @@ class SidePayloads:
         return (self.forced.get(message.topic) or self.forced.get(None)) if self.forced else None
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
-        """Who claims it, but for the dissector of text; who claimed last is asked first."""
+        """Who claims it, but for the dissector of text: who is surest, else wants most frames, else claimed last."""
         if self.left_alone:
             return None
-        best: Payload | None = None
         frames = message.bodies
         first = frames[0][:1] if frames else b""
+        best, strength = None, (Claim.NO, 0, False)
         for each in self.others:
-            if not (each.wants_all or may_claim(each, len(frames), first)):
-                continue
-            claim = claim_of(each, message, about)
-            if claim is Claim.YES or (claim is Claim.MAYBE and best is None):
-                best = each
-                if claim is Claim.YES:
-                    break
-        if best is not None and self.others[0] is not best:
-            self.others.remove(best)
-            self.others.insert(0, best)
+            if each.wants_all or may_claim(each, len(frames), first):
+                claim = claim_of(each, message, about), each.least_frames, each is self.last
+                if claim[0] and claim > strength:
+                    best, strength = each, claim
+        self.last = best or self.last
         return best
 
     def _inner(self, reader: Reader) -> Opened:

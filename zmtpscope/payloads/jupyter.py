@@ -1,0 +1,217 @@
+"""Jupyter kernels and their clients (the messaging protocol of jupyter_client, version 5): `<IDS|MSG>`, signature,
+header, parent header, metadata, content, buffers. The heartbeat channel echoes octets of any kind; it is not read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.jupyter_words import channel_of, say
+
+DELIMITER = b"<IDS|MSG>"
+"""Behind the identities, or the topic."""
+BEHIND = 5
+"""Frames that must follow: signature, header, parent header, metadata, content."""
+SIGNED = 4
+"""How many of them the signature is made of: all but itself."""
+
+PUBLISHERS = frozenset({"PUB", "XPUB"})
+MASK = "***"
+"""Stands for what somebody has typed, which may be a password: only the request says so, and the other side sent it."""
+
+_SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")
+
+
+class Key(NamedTuple):
+    """The key of one kernel, and the name of the hash as `hashlib` has it. Never shown."""
+
+    octets: bytes
+    digest: str
+
+
+class Jupyter(Payload):
+    """Any message with the delimiter and all that has to stand behind it."""
+
+    name = "jupyter"
+    prefix = "jupyter"
+    least_frames = BEHIND
+    judges = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.keys, self.useless = _keys_of(settings.files)
+        self.told_unsigned = False
+
+    def claim(self, message: Message, about: About) -> Claim:
+        frames = message.frames
+        if DELIMITER not in frames:
+            return Claim.NO
+        behind = frames[frames.index(DELIMITER) + 1 :]
+        if len(behind) < BEHIND or _SIGNATURE.fullmatch(behind[0]) is None or behind[1][:1] != b"{":
+            return Claim.NO
+        return Claim.YES
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        frames = message.frames
+        if DELIMITER not in frames:
+            raise Malformed(f"no frame is {DELIMITER.decode()}")
+        delimiter = frames.index(DELIMITER)
+        self._tell_useless_files(reader)
+        _read_front(reader, delimiter)
+        reader.octets("delimiter", hidden=True)
+        if len(frames) <= delimiter + BEHIND:
+            raise Malformed(f"{len(frames) - delimiter - 1} frames behind the delimiter, not {BEHIND}")
+        reader.next_frame()
+        self._judge_signature(reader, frames[delimiter + 2 :][:SIGNED])
+        header, parent, metadata, content = (_read_object(reader, name) for name in SECTIONS)
+        kind = _text(header, "msg_type")
+        if kind is None:
+            raise Malformed("the header has no msg_type")
+        for name in HEADER_FIELDS:
+            reader.give(name, _text(header, name))
+        reader.give("channel", channel_of(kind, reader.about.socket_type))
+        about = {name: _text(parent, name) for name in PARENT_FIELDS}
+        reader.give("parent", about if any(about.values()) else None)
+        if kind == "input_reply":
+            reader.secrets.append(reader.frame)
+            if not reader.show_secrets:
+                content = {name: MASK if name == "value" else value for name, value in content.items()}
+        reader.give("metadata", metadata)
+        reader.give("content", content)
+        _read_buffers(reader)
+        return say(kind, content, about["msg_type"])
+
+    def _judge_signature(self, reader: Reader, signed: Sequence[bytes]) -> None:
+        """Read the signature. `signature` is ok, wrong or none; null where no key was given."""
+        octets, place, size = reader.data, reader.offset, reader.left
+        reader.text("hmac", hidden=True)
+        if not octets:
+            reader.give("signature", "none")
+            if not self.told_unsigned:
+                reader.finding("JUPYTER-02")
+            self.told_unsigned = True
+        elif not self.keys:
+            reader.give("signature", None)
+        elif self._fits(octets, signed):
+            reader.give("signature", "ok")
+        else:
+            reader.give("signature", "wrong")
+            reader.finding("JUPYTER-01", place, size)
+
+    def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
+        """Whether the signature is that of one of the keys; that key is tried first from now on."""
+        from hmac import compare_digest
+
+        for index, key in enumerate(self.keys):
+            if compare_digest(_signature(key, signed), signature):
+                self.keys.insert(0, self.keys.pop(index))
+                return True
+        return False
+
+    def _tell_useless_files(self, reader: Reader) -> None:
+        """Say once which files were given for nothing."""
+        for name in self.useless:
+            reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is no connection file with a key")
+        self.useless = []
+
+
+SECTIONS = ("header", "parent_header", "metadata", "content")
+HEADER_FIELDS = ("msg_type", "msg_id", "session", "username", "version", "date")
+PARENT_FIELDS = ("msg_type", "msg_id")
+
+
+def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
+    """The keys in connection files, and the names of files that have none."""
+    keys: list[Key] = []
+    useless: list[str] = []
+    for name, octets in files.items():
+        key = _key_of(octets)
+        if key is None:
+            useless.append(name)
+        else:
+            keys.append(key)
+    return keys, useless
+
+
+def _key_of(octets: bytes) -> Key | None:
+    """The key in a connection file: JSON with `key` and `signature_scheme`, hmac-sha256 unless it says otherwise."""
+    try:
+        made = _json(octets)
+    except Malformed:
+        return None
+    text = _text(made, "key")
+    scheme = _text(made, "signature_scheme") or "hmac-sha256"
+    if not text or not scheme.startswith("hmac-"):
+        return None
+    key = Key(text.encode(), scheme.removeprefix("hmac-"))
+    try:
+        _signature(key, ())
+    except (TypeError, ValueError):  # no such hash here, or none that an HMAC can be made of
+        return None
+    return key
+
+
+def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
+    """What a peer that has the key writes; hexadecimal."""
+    import hmac  # loads OpenSSL, so only where a key was given
+
+    made = hmac.new(key.octets, digestmod=key.digest)
+    for octets in signed:
+        made.update(octets)
+    return made.hexdigest().encode()
+
+
+def _read_front(reader: Reader, delimiter: int) -> None:
+    """What stands in front of the delimiter: the topic of a publisher, else identities. Goes to the delimiter."""
+    reader.go_to(0)
+    identities: list[str] = []
+    publishes = reader.about.socket_type in PUBLISHERS
+    while reader.frame < delimiter:
+        if publishes and reader.frame == 0:
+            reader.text("topic")
+        else:
+            identities.append(reader.text("identity", hidden=True))
+        reader.next_frame()
+    if identities:
+        reader.give("identities", identities)
+
+
+def _read_object(reader: Reader, name: str) -> dict[str, Json]:
+    """The next frame, which is a JSON object."""
+    reader.next_frame()
+    octets = reader.data
+    reader.text(name, hidden=True)
+    made = _json(octets)
+    if not isinstance(made, dict):
+        raise Malformed(f"the {name} is no JSON object")
+    return made
+
+
+def _read_buffers(reader: Reader) -> None:
+    """What follows the content, as it is: `buffers` are the octets of each."""
+    sizes: list[int] = []
+    while reader.next_frame():
+        sizes.append(len(reader.octets("buffer", hidden=True)))
+    reader.give("buffers", sizes)
+
+
+def _json(octets: bytes) -> Json:
+    """What JSON text says. Raises Malformed."""
+    import orjson
+
+    try:
+        return orjson.loads(octets)
+    except orjson.JSONDecodeError:
+        pass
+    try:  # what a program prints may be no UTF-8, and jupyter_client sends it on
+        return orjson.loads(octets.decode("utf-8", "replace"))
+    except orjson.JSONDecodeError as error:
+        raise Malformed(f"no JSON: {error}") from None
+
+
+def _text(made: Json, name: str) -> str | None:
+    """A text of an object; None where it has none."""
+    value = made.get(name) if isinstance(made, dict) else None
+    return value if isinstance(value, str) else None

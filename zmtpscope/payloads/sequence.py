@@ -1,0 +1,261 @@
+"""Publishers that number what they send, so that subscribers notice what they missed: bitcoind and those that follow it
+(doc/zmq.md there: topic, body, number of 4 octets), the guide's Clone (key, number of 8 octets, value)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.text import is_text
+
+PUBLISHERS = frozenset({"PUB", "XPUB"})
+
+PROOF = 3
+"""So many steps of one, without another in between, prove that octets are a sequence number."""
+MOST_TOPICS = 4096
+"""Topics of one side whose numbers are remembered; the one heard longest ago is forgotten."""
+LONGEST_TOPIC = 255
+"""Octets of a topic whose numbers are remembered."""
+
+HASH = 32
+"""Octets of a bitcoin hash. bitcoind sends them in the order in which they are written."""
+EVENTS = {
+    (HASH + 1, b"C"): "block connected",
+    (HASH + 1, b"D"): "block disconnected",
+    (HASH + 9, b"R"): "transaction removed",
+    (HASH + 9, b"A"): "transaction added",
+}
+"""What bitcoind's topic `sequence` tells, by the size of the body and the octet behind the hash. Those about
+transactions end with the number of the memory pool."""
+SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
+"""Octets."""
+
+
+class Place(NamedTuple):
+    """Where a number may stand: all of this frame, in this order of octets, of a message of so many frames."""
+
+    least_frames: int
+    most_frames: int | None
+    frame: int
+    size: int
+    little: bool
+
+    def octets_of(self, frames: Sequence[bytes]) -> bytes | None:
+        """The octets of the number; None where the frames do not fit."""
+        if len(frames) < self.least_frames or (self.most_frames is not None and len(frames) > self.most_frames):
+            return None
+        octets = frames[self.frame]
+        return octets if len(octets) == self.size else None
+
+
+BEHIND_BODY = Place(3, 3, 2, 4, True)
+PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
+
+
+class Step(NamedTuple):
+    """How a number follows the one before: by `ahead` (None: there was none, below zero: it went back) from `last`."""
+
+    proven: bool
+    last: int
+    ahead: int | None
+
+
+class Series:
+    """The numbers of a publisher, or of one of its topics."""
+
+    __slots__ = ("last", "proven", "run", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        """Octets of a number."""
+        self.last: int | None = None
+        self.run = 0
+        self.proven = False
+
+    def take(self, number: int) -> Step:
+        """The next number. Behind the largest comes 0."""
+        ahead = None
+        last = self.last
+        if last is not None:
+            half = 1 << (8 * self.size - 1)
+            ahead = (number - last + half) % (2 * half) - half
+        self.run = self.run + 1 if ahead == 1 else 0
+        self.proven = self.proven or self.run >= PROOF
+        self.last = number
+        return Step(self.proven, last or 0, ahead)
+
+
+class Numbering:
+    """What stands at one place in the messages of a side: numbers that count each topic's messages, or all messages.
+
+    Both are followed. They count all messages where steps of one go on across topics; where a number is behind that of
+    another topic, each topic counts for itself.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.all = Series(place.size)
+        self.topics: OrderedDict[bytes, Series] = OrderedDict()
+        self.topic: bytes | None = None
+        self.separate = False
+        self.proven = False
+        """Whether some number here was one."""
+
+    def forget(self) -> None:
+        """Messages may be missing: the next numbers follow none. What is proven stays proven."""
+        for series in (self.all, *self.topics.values()):
+            series.last, series.run = None, 0
+
+    def take(self, topic: bytes, number: int) -> tuple[Step, bool]:
+        """The next number; whether it counts the messages of all topics."""
+        together = self.all.take(number)
+        if topic not in self.topics:
+            self.topics[topic] = Series(self.place.size)
+            if len(self.topics) > MOST_TOPICS:
+                self.topics.popitem(last=False)
+        else:
+            self.topics.move_to_end(topic)
+        alone = self.topics[topic].take(number)
+        self.proven = self.proven or alone.proven or together.proven
+        if topic != self.topic and together.ahead is not None and together.ahead < 0:
+            self.separate = True
+        self.topic = topic
+        if len(self.topics) == 1 or self.separate or not together.proven:
+            return alone, False
+        return together, True
+
+
+class Reading(NamedTuple):
+    """What is known of one message: where its number is, how it follows, and whose messages it counts."""
+
+    place: Place
+    step: Step
+    counts_all: bool
+    bitcoin: bool
+
+    @property
+    def believed(self) -> bool:
+        """Whether the number is known to be one."""
+        return self.bitcoin or self.step.proven
+
+    @property
+    def skipped(self) -> int:
+        """How many numbers lie between the last and this one."""
+        ahead = self.step.ahead
+        return ahead - 1 if self.believed and ahead is not None and ahead > 1 else 0
+
+
+class Numbered(Payload):
+    """Topic, body and number as bitcoind sends them; others once their numbers have proven to be some."""
+
+    name = "sequence"
+    prefix = "sequence"
+    least_frames = 2
+    judges = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.numberings = [Numbering(place) for place in PLACES]
+        self.reading: Reading | None = None
+        """What `claim` found out, for `dissect` of the same message. One that is forced on a side is never asked."""
+
+    def claim(self, message: Message, about: About) -> Claim:
+        if about.socket_type not in PUBLISHERS:
+            return Claim.NO
+        if message.after_loss:
+            for numbering in self.numberings:
+                numbering.forget()
+        self.reading = reading = self._look_at(message.frames)
+        return Claim.YES if reading is not None and reading.believed else Claim.NO
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        reading, self.reading = self.reading or self._look_at(message.frames), None
+        if reading is None:
+            raise Malformed("no number where publishers put one")
+        return _read(reading, message.frames, reader)
+
+    def _look_at(self, frames: Sequence[bytes]) -> Reading | None:
+        """Take the number of the next message, at each place where one may stand; a place that is proven counts."""
+        if not frames or len(frames[0]) > LONGEST_TOPIC:
+            return None
+        reading: Reading | None = None
+        bitcoin = _is_bitcoin(frames)
+        for numbering in self.numberings:
+            octets = numbering.place.octets_of(frames)
+            if octets is None or not (bitcoin or numbering.proven or not is_text(octets)):
+                continue  # a counter that is written in digits also makes steps of one
+            numbering.separate = numbering.separate or bitcoin
+            number = int.from_bytes(octets, "little" if numbering.place.little else "big")
+            step, counts_all = numbering.take(frames[0], number)
+            if reading is None or (step.proven and not reading.step.proven):
+                reading = Reading(numbering.place, step, counts_all, bitcoin)
+        return reading
+
+
+def _is_bitcoin(frames: Sequence[bytes]) -> bool:
+    """Whether topic, size of the body and size of the number are those of one of bitcoind's notifications."""
+    if len(frames) != 3 or len(frames[2]) != BEHIND_BODY.size:
+        return False
+    topic, body, _ = frames
+    if topic in (b"hashtx", b"hashblock"):
+        return len(body) == HASH
+    if topic == b"rawtx":
+        return len(body) >= SMALLEST_TRANSACTION
+    if topic == b"rawblock":
+        return len(body) >= SMALLEST_BLOCK
+    return topic == b"sequence" and (len(body), body[HASH : HASH + 1]) in EVENTS
+
+
+def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
+    """Read topic, number and body; what it says in one line."""
+    place = reading.place
+    reader.give("kind", "bitcoind" if reading.bitcoin else "numbered")
+    reader.go_to(0)
+    topic = reader.text("topic")
+    number, said = 0, ""
+    while reader.next_frame():
+        if reader.frame == place.frame:
+            position = reader.offset
+            number = reader.number("sequence", place.size, little=place.little)
+            if not reading.counts_all:  # a subscriber of some topics gets no others, so nothing is missing then
+                _judge(reading, reader, position, topic, number)
+        elif reading.bitcoin:
+            said = _read_bitcoin(reader, frames[0])
+        elif not said:
+            said = reader.inside("payload").summary
+        else:
+            reader.octets("body", hidden=True)
+    size = sum(map(len, frames[1:])) - place.size
+    reader.give("size", size)
+    reader.give("counts", "all topics" if reading.counts_all else "topic")
+    reader.give("skipped", reading.skipped)
+    skipped = f", {reading.skipped} skipped" if reading.skipped else ""
+    return f"{topic} {number}: {said or f'{size} octets'}{skipped}"
+
+
+def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: int) -> None:
+    """Findings about the number of a topic that is not the next; it stands at `position` in the stream."""
+    detail = f"topic {topic}: from {reading.step.last} to {number}"
+    if reading.skipped:
+        reader.finding("SEQUENCE-01", position, reading.place.size, detail=f"{detail}, {reading.skipped} missing")
+    elif reading.believed and reading.step.ahead is not None and reading.step.ahead < 1:
+        reader.finding("SEQUENCE-02", position, reading.place.size, detail=detail)
+
+
+def _read_bitcoin(reader: Reader, topic: bytes) -> str:
+    """The body of one of bitcoind's notifications; what it says, empty for what is not read further."""
+    if topic in (b"rawtx", b"rawblock"):
+        reader.octets("body", hidden=True)
+        return ""
+    body = reader.data
+    said = body[:HASH].hex()
+    reader.value("hash", HASH, said)
+    if topic != b"sequence":
+        return said
+    event = EVENTS[len(body), body[HASH : HASH + 1]]
+    reader.value("event", 1, event)
+    if reader.left:
+        reader.u64("mempool_sequence", little=True)
+    return f"{event} {said}"
