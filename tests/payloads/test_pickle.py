@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import collections
-import copyreg
 import datetime
 import decimal
 import fractions
 import io
-import os
 import pathlib
 import pickle
 import pickletools
@@ -18,13 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, START, claimed, dissected
+from tests.payloads.reading import claimed, dissected
 from tests.payloads.tiling import assert_tiled
-from zmtpscope.payloads.api import Claim, Message, Settings
-from zmtpscope.payloads.pickle import Pickle, is_dangerous
+from zmtpscope.payloads.api import Claim
+from zmtpscope.payloads.pickle import Pickle
 from zmtpscope.payloads.pickle_walk import Walk
-from zmtpscope.payloads.reader import MOST_FIELDS, Reader
-from zmtpscope.payloads.side import read
+from zmtpscope.payloads.reader import MOST_FIELDS
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -36,16 +33,6 @@ class Point(collections.namedtuple("Point", "x y")):
 class Plain:
     def __init__(self, value: Any) -> None:
         self.value = value
-
-
-class Runs:
-    """What an attacker sends."""
-
-    def __init__(self, function: Any, *arguments: Any) -> None:
-        self.made = function, arguments
-
-    def __reduce__(self) -> Any:
-        return self.made
 
 
 HASHABLE = st.one_of(
@@ -200,89 +187,6 @@ def test_other_traffic_is_not_claimed(octets: bytes) -> None:
     assert claimed(Pickle, octets) is Claim.NO
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_runs_a_command(protocol: int, tmp_path: pathlib.Path) -> None:
-    touched = tmp_path / "touched"
-    made = dissected(Pickle, pickle.dumps(Runs(os.system, f"touch {touched}"), protocol))
-    assert made.fields["imports"] == ["posix.system"]
-    assert [call.startswith("posix.system('touch ") for call in made.fields["calls"]] == [True]
-    (finding,) = made.findings
-    assert (finding.id, finding.severity) == ("PICKLE-01", "error")
-    assert finding.detail is not None
-    assert finding.detail.startswith("imports posix.system; calls posix.system('touch ")
-    assert not touched.exists()
-
-
-@pytest.mark.parametrize(
-    "octets",
-    [
-        b"cos\nsystem\n(S'id'\ntR.",
-        b"(S'id'\nios\nsystem\n.",
-        b"(cos\nsystem\nS'id'\no.",
-        b"(S'\\x6f\\163'\nS'system'\n\x93S'id'\n\x85R.",  # opcodes of protocol 4 without a header
-        b"\x80\x04\x8c\x02os\x94\x8c\x06system\x940h\x00h\x01\x930h\x00h\x01\x93\x8c\x02id\x85R.",
-        b"\x80\x02Vos\nVsystem\n\x93X\2\0\0\0id\x85R.",
-    ],
-)
-def test_however_it_is_written(octets: bytes) -> None:
-    made = dissected(Pickle, octets)
-    assert made.fields["imports"] == ["os.system"]
-    assert made.fields["calls"][-1] == "os.system('id')"
-    assert made.findings[0].severity == "error"
-
-
-def test_names_that_are_computed() -> None:
-    octets = b"\x80\x04c_codecs\nencode\n\x8c\x01o\x85R\x8c\x06system\x93\x8c\x02id\x85R."
-    made = dissected(Pickle, octets)
-    assert made.fields["imports"] == ["_codecs.encode", "?.system"]
-    assert made.findings[0].severity == "error"
-
-
-def test_what_has_a_number_in_a_registry() -> None:
-    copyreg.add_extension("decimal", "Decimal", 7)
-    try:
-        octets = pickle.dumps(decimal.Decimal(1), 4)
-    finally:
-        copyreg.remove_extension("decimal", "Decimal", 7)
-    assert dissected(Pickle, octets).fields["imports"] == ["extension 7"]
-
-
-@pytest.mark.parametrize(
-    ("name", "dangerous"),
-    [
-        ("os.system", True),
-        ("collections._sys.modules", True),
-        ("builtins.eval", True),
-        ("builtins.set", False),
-        ("__builtin__.getattr", True),
-        ("builtins.set.__class__", True),
-        ("urllib.request.urlopen", True),
-        ("urllib.parse.ParseResult", False),
-        ("numpy.core.multiarray._reconstruct", False),
-        ("app.os", False),
-        ("?.x", True),
-        ("extension 7", False),
-    ],
-)
-def test_is_dangerous(name: str, dangerous: bool) -> None:
-    assert is_dangerous(name) is dangerous
-
-
-def test_the_same_imports_are_told_once() -> None:
-    payload = Pickle(Settings())
-    found = []
-    for value in (1, 2, Point(1, 2), Point(3, 4), 5, Runs(os.system, "id")):
-        frames = [pickle.dumps(value)]
-        reader = Reader("pickle", frames, [START], 0, ABOUT, trees=False)
-        assert payload.claim(Message(frames, 0, None), ABOUT)
-        found += read(payload, Message(frames, 0, None), reader).findings
-    assert [(each.severity, (each.detail or "").partition(";")[0].rpartition(".")[2]) for each in found] == [
-        (None, "imports nothing"),
-        (None, "Point"),
-        ("error", "system"),
-    ]
-
-
 def test_buffers_beside_it() -> None:
     buffers: list[pickle.PickleBuffer] = []
     octets = pickle.dumps([pickle.PickleBuffer(b"abc" * 1000)], 5, buffer_callback=buffers.append)
@@ -301,13 +205,6 @@ def test_many_opcodes(trees: bool) -> None:
     assert made.fields["opcodes"] == MOST_FIELDS
     if trees:
         assert_tiled(made, octets)
-
-
-def test_named_by_the_user() -> None:
-    """What the octets in front of the damage would do is kept."""
-    made = dissected(Pickle, b"cos\nsystem\n(S'id'\ntR0000")
-    assert made.fields["calls"] == ["os.system('id')"]
-    assert [(each.id, each.severity) for each in made.findings] == [("PICKLE-01", "error"), ("PAYLOAD-03", None)]
 
 
 def test_python_s_own_words() -> None:
