@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Settings
@@ -13,6 +13,8 @@ from zmtpscope.zmtp.reader import FieldNode
 ABOUT = About(1, 0, "3.1", "NULL", None, None, None, 50_000, 5555)
 """A side of which only the version is known."""
 NOTHING = Settings()
+START = 0
+"""Where the body of the first frame stands in its stream."""
 
 BETWEEN = 2
 """Octets between the bodies of frames: their headers."""
@@ -56,40 +58,31 @@ def claimed(
 
 def offsets(frames: Sequence[bytes]) -> list[int]:
     """Where the bodies of the frames stand in their stream."""
-    found, at = [], 0
+    found, at = [], START
     for frame in frames:
         found.append(at)
         at += len(frame) + BETWEEN
     return found
 
 
-def leaves(made: Dissected, frames: Sequence[bytes]) -> Iterator[FieldNode]:
-    """The leaves of all frames, what nobody read included."""
-    for place, (frame, start) in enumerate(zip(frames, offsets(frames), strict=True)):
-        nodes = tiled(made.nodes.get(place, []), start, frame) or [FieldNode("", start, len(frame), frame)]
-        for node in nodes:
-            yield from node.leaves()
-
-
 def leaves_of(made: Dissected, frames: Sequence[bytes]) -> list[tuple[str, Any]]:
     """Name and value of each leaf of what was read with trees, which tile the frames (P5)."""
-    assert_tiled(made, frames)
-    return [(leaf.name, leaf.value) for leaf in leaves(made, frames) if leaf.name]
+    return [(leaf.name, leaf.value) for leaf in assert_tiled(made, *frames) if leaf.name]
 
 
-def assert_tiled(made: Dissected, frames: Sequence[bytes]) -> None:
-    """Seam P5: the leaves of each frame tile its octets, and so do those of everything that was packed inside."""
+def assert_tiled(made: Dissected, *frames: bytes) -> list[FieldNode]:
+    """Seam P5: the leaves of each frame tile its octets, and so do those of everything that was packed inside. The
+    leaves of the frames that were read."""
+    found = []
     for place, (frame, start) in enumerate(zip(frames, offsets(frames), strict=True)):
-        for node in made.nodes.get(place, []):
-            assert start <= node.start
-            assert node.start + node.length <= start + len(frame)
-    at = [(leaf.start, leaf.start + leaf.length) for leaf in leaves(made, frames) if leaf.length]
-    wanted = [
-        octet
-        for frame, start in zip(frames, offsets(frames), strict=True)
-        for octet in range(start, start + len(frame))
-    ]
-    assert [octet for start, stop in at for octet in range(start, stop)] == wanted
+        nodes = tiled(made.nodes.get(place, []), start, frame)
+        at = start
+        for leaf in (leaf for node in nodes for leaf in node.leaves()):
+            assert (leaf.start, leaf.length > 0) == (at, True)
+            at += leaf.length
+            found.append(leaf)
+        assert at == start + len(frame) or not made.nodes.get(place)
     for source in made.sources:
         octets = [octet for leaf in source.tree.leaves() for octet in range(leaf.start, leaf.start + leaf.length)]
         assert octets == list(range(len(source.octets)))
+    return found

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, leaves
+from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, leaves_of
 from tests.payloads.zre import UUID, command, hello, join, leave, ping, shout, string, whisper
 from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.api import Claim, Payload, Settings
@@ -59,7 +59,7 @@ def test_vector(vector: Vector) -> None:
     octets = bytes.fromhex(vector["hex"])
     made = dissected(reader_of(vector), octets, about=ABOUT, trees=True)
     wanted = [(field["name"], field["start"], field["length"], field["value"]) for field in vector["expect"]["fields"]]
-    found = [leaf for leaf in leaves(made, [octets]) if leaf.name != "payload.unread"]
+    found = [leaf for leaf in assert_tiled(made, octets) if leaf.name != "payload.unread"]
     assert [(leaf.name, leaf.start, leaf.length) for leaf in found] == [entry[:3] for entry in wanted]
     for leaf, entry in zip(found, wanted, strict=True):
         assert entry[3] in (leaf.value, octets[leaf.start : leaf.start + leaf.length].hex())
@@ -241,8 +241,7 @@ def test_no_message_raises_and_trees_tile(messages: list[tuple[bytes, ...]], los
         other = dissected(with_trees, *frames, about=NODE, after_loss=lost, trees=True)
         assert one.protocol == "zre", one.findings
         assert (one.fields, one.summary, one.findings) == (other.fields, other.summary, other.findings)
-        assert_tiled(other, frames)
-        assert_shown(other.fields or {}, {leaf.name: leaf.value for leaf in leaves(other, frames)})
+        assert_shown(other.fields or {}, dict(leaves_of(other, frames)))
 
 
 def assert_shown(fields: dict[str, Any], shown: dict[str, Any]) -> None:
@@ -260,4 +259,4 @@ def test_no_datagram_raises_and_trees_tile(kind: type[Payload], octets: bytes) -
     claimed(kind, octets)
     made = dissected(kind, octets, trees=True)
     assert made.protocol == kind.name
-    assert_tiled(made, [octets])
+    assert_tiled(made, octets)

@@ -239,6 +239,12 @@ class Reader:
         """The fields are `value`, whatever that is: an array, or an object that something else has read."""
         self.fields = self._counted(value, 0)
 
+    def adopt(self, length: int, nodes: list[FieldNode]) -> None:
+        """The next `length` octets were read by the dissector's own means, which has spent what they cost; `nodes` are
+        what the tree shows of them."""
+        self.position += length
+        self._nodes += nodes
+
     @contextmanager
     def object(self, name: str) -> Iterator[None]:
         """Fields read inside are those of an object."""

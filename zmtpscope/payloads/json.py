@@ -1,0 +1,141 @@
+"""JSON: objects and arrays, one in a frame or one on each line."""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+
+from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
+from zmtpscope.payloads.other_frames import other_frame
+from zmtpscope.payloads.reader import DEEPEST, MOST_FIELDS, Limit
+
+_BRACKETS = b"{[", b"}]"
+_LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
+"""White space that has a line end in it: never part of a string."""
+_HEAD = 4096
+"""Octets of a frame that are looked at for its summary."""
+_LARGEST_REMEMBERED = 1 << 16
+"""Octets of a frame whose values are kept from `claim` to `dissect`; larger ones are read again."""
+
+
+class JsonPayload(Payload):
+    """The first content frame is an object or an array, and nothing else. Other frames may be whatever they are.
+
+    It never says YES: who knows a protocol that is made of JSON may say so.
+    """
+
+    name = "json"
+    prefix = "json"
+    begins = b"{[" + SPACES + BYTE_ORDER_MARK[:1]
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._claimed: tuple[bytes, list[Json]] | None = None
+        """The frame that was claimed last, if it is small, and what `recognised` says of it."""
+
+    def claim(self, message: Message, about: About) -> Claim:
+        first = message.bodies[0]
+        documents = recognised(first)
+        if documents is None:
+            return Claim.NO
+        self._claimed = (first, documents) if len(first) <= _LARGEST_REMEMBERED else None
+        return Claim.MAYBE
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        count = len(message.bodies)
+        values: list[Json] = []
+        summaries: list[str] = []
+        try:
+            while True:
+                documents = self._recognised(reader.data)
+                if documents is None and count > 1:
+                    summaries.append(other_frame(reader, values))
+                else:
+                    summaries.append(_summary(reader.data))
+                    _read(reader, documents or [], values)
+                if not reader.next_frame():
+                    return " | ".join(summaries)
+        finally:
+            reader.fields = values if count > 1 else values[0] if values else None
+
+    def _recognised(self, octets: bytes) -> list[Json] | None:
+        """What `recognised` says, or has said when the message was claimed."""
+        claimed, self._claimed = self._claimed, None
+        return claimed[1] if claimed is not None and claimed[0] is octets else recognised(octets)
+
+
+def recognised(octets: bytes) -> list[Json] | None:
+    """None: these octets are no object, array or lines of them. Else what they are, as a list of one; an empty list
+    where that takes `JsonText`."""
+    inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
+    if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
+        return None
+    if quick := _read_quickly(octets):
+        return quick
+    try:
+        JsonText(octets, 0, MOST_FIELDS, trees=False).read()
+    except Malformed:
+        return None
+    except Limit:  # as far as it is read, it is JSON
+        pass
+    return []
+
+
+def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
+    """Put into `values` what the current frame says: `documents`, if that is enough."""
+    octets = reader.data
+    left = reader.budget.fields
+    most = _most_values(octets)
+    reader.budget.spend(len(octets), min(most, left))
+    if documents and most <= left and not reader.trees:
+        values += documents
+        reader.adopt(len(octets), [])
+        return
+    text = JsonText(octets, reader.offset, left, trees=reader.trees)
+    try:
+        text.read()
+    finally:
+        values.append(text.value)
+        reader.adopt(text.position, text.nodes)
+
+
+def _most_values(octets: bytes) -> int:
+    """No JSON text of these octets has more values: each is the first one, or stands behind a comma or a bracket."""
+    return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
+
+
+def _read_quickly(octets: bytes) -> list[Json]:
+    """A list of the value; empty where orjson refuses it, or makes less of it than `JsonText`."""
+    if _most_values(octets) > MOST_FIELDS:  # nor does orjson make millions of objects of a hostile frame
+        return []
+    try:
+        value = orjson.loads(octets)
+    except orjson.JSONDecodeError:
+        return []
+    return [value] if _is_ordinary(value) else []
+
+
+def _is_ordinary(value: Json) -> bool:
+    """Whether a value is nested no deeper than is read, and no integer beyond 64 bits has become a float."""
+    level = [value]
+    for _ in range(DEEPEST):
+        below = []
+        for around in level:
+            for each in around.values() if type(around) is dict else around:
+                kind = type(each)
+                if kind is dict or kind is list:
+                    below.append(each)
+                elif kind is float and not -(2.0**63) < each < 2.0**64:
+                    return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _summary(octets: bytes) -> str:
+    """The text itself, in one line."""
+    head = octets[:_HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
+    return _LINE_ENDS.sub(" ", head) + ("…" if len(octets) > _HEAD else "")

@@ -1,0 +1,178 @@
+"""Pickles of Python, which are never loaded: what they would import and call stands in their opcodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.other_frames import other_frame
+from zmtpscope.payloads.pickle_walk import HIGHEST_PROTOCOL, UNKNOWN, Walk
+from zmtpscope.payloads.reader import MOST_FIELDS, Limit, plain, shown
+from zmtpscope.zmtp.reader import FieldNode
+
+_HEADED = b"\x80"
+"""PROTO, with which pickles of protocol 2 and later begin."""
+_STOP = b"."
+_MOST_LISTED = 100
+"""Calls and strings in the fields, each different."""
+_MOST_NAMED = 5
+"""Imports and calls in a finding or summary."""
+_MOST_TOLD = 1024
+"""Sets of imports that a side remembers it has told."""
+_LARGEST_REMEMBERED = 1 << 16
+"""Octets of a frame whose walk is kept from `claim` to `dissect`; larger ones are walked again."""
+
+_KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
+
+_DANGEROUS = {
+    *("_pickle", "_posixsubprocess", "asyncio", "bdb", "cProfile", "code", "codeop", "commands", "ctypes", "ftplib"),
+    *("http.client", "imp", "importlib", "marshal", "nt", "os", "pdb", "pickle", "pip", "pkgutil", "popen2", "posix"),
+    *("profile", "pty", "runpy", "shutil", "smtplib", "socket", "subprocess", "sys", "timeit", "trace"),
+    *("urllib.request", "urllib2", "venv", "webbrowser", "zipimport"),
+}
+"""Modules that run, load, send or remove something; none belongs in data."""
+_BUILTINS = {"builtins", "__builtin__"}
+_DANGEROUS_BUILTINS = {
+    *("__import__", "apply", "breakpoint", "compile", "delattr", "eval", "exec", "execfile", "file", "getattr"),
+    *("globals", "input", "locals", "open", "reload", "setattr", "vars"),
+}
+
+
+class Pickle(Payload):
+    """The first content frame is a pickle from its first octet to its last. Other frames may be whatever they are: with
+    protocol 5 they are buffers that stand beside it."""
+
+    name = "pickle"
+    prefix = "pickle"
+    begins = _HEADED + b"(c]})"
+    judges = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._claimed: tuple[bytes, Walk] | None = None
+        """The frame that was claimed last, if it is small."""
+        self._told: set[int] = set()
+        """Sets of imports of which findings were raised."""
+
+    def claim(self, message: Message, about: About) -> Claim:
+        first = message.bodies[0]
+        claim, walk = recognised(first)
+        self._claimed = (first, walk) if walk is not None and len(first) <= _LARGEST_REMEMBERED else None
+        return claim
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        count = len(message.bodies)
+        values: list[Json] = []
+        summaries: list[str] = []
+        try:
+            while True:
+                walk = self._recognised(reader.data)
+                if walk is None and count > 1:
+                    summaries.append(other_frame(reader, values))
+                else:
+                    self._read(reader, values, walk)
+                    summaries.append(_summary(values[-1]))
+                if not reader.next_frame():
+                    return " | ".join(summaries)
+        finally:
+            reader.fields = values if count > 1 else values[0] if values else None
+
+    def _recognised(self, octets: bytes) -> Walk | None:
+        claimed, self._claimed = self._claimed, None
+        return claimed[1] if claimed is not None and claimed[0] is octets else recognised(octets)[1]
+
+    def _read(self, reader: Reader, values: list[Json], walk: Walk | None) -> None:
+        """Put into `values` what the current frame would do, on the `walk` that was made of it or on a new one."""
+        problem: Exception | None = None
+        if walk is None or not walk.finished or len(walk.steps) > reader.budget.fields:
+            walk = Walk(reader.data, reader.budget.fields)
+            try:
+                walk.run()
+            except (Malformed, Limit) as raised:
+                problem = raised
+        reader.budget.spend(len(reader.data), len(walk.steps))
+        values.append(_fields(walk))
+        self._judge(reader, walk)
+        reader.adopt(walk.position, _nodes(reader, walk) if reader.trees else [])
+        if problem is not None:
+            raise problem
+
+    def _judge(self, reader: Reader, walk: Walk) -> None:
+        """Say what a pickle does, once for all of this side that import the same."""
+        key = hash(frozenset(walk.imports))
+        if key in self._told:
+            return
+        if len(self._told) < _MOST_TOLD:
+            self._told.add(key)
+        dangerous = list(filter(is_dangerous, walk.imports))[:_MOST_NAMED]
+        imports = sorted(walk.imports, key=is_dangerous, reverse=True)
+        calls = [each for each in walk.calls if each.startswith(tuple(dangerous))] if dangerous else walk.calls
+        detail = f"imports {_listed(imports) or 'nothing'}"
+        if calls:
+            detail += f"; calls {_listed(calls)}"
+        reader.finding("PICKLE-01", severity="error" if dangerous else None, detail=str(plain(detail)))
+
+
+def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
+    """Whether octets are a pickle, and the walk that showed it."""
+    headed = octets[:1] == _HEADED
+    if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
+        return Claim.NO, None
+    walk = Walk(octets, MOST_FIELDS)
+    try:
+        walk.run()
+    except Malformed:
+        return Claim.NO, None
+    except Limit:  # as far as it was walked, it is one
+        pass
+    if headed or (walk.imports and walk.calls):
+        return Claim.YES, walk
+    names = {step.name for step in walk.steps}
+    # without a header and a call, text may be a pickle by chance, but not one that keeps a container for later
+    return (Claim.MAYBE, walk) if all(names & each for each in _KEPT) else (Claim.NO, None)
+
+
+def is_dangerous(name: str) -> bool:
+    """Whether an import, `module.name`, runs, loads, sends or removes something, or is not known before it is loaded.
+
+    What a harmless module has imported itself can be reached through it: `collections._sys.modules`.
+    """
+    parts = name.split(".")
+    if parts[0] in _BUILTINS:
+        return parts[1] in _DANGEROUS_BUILTINS or len(parts) > 2
+    modules = [parts[0], ".".join(parts[:2]), *(each.lstrip("_") for each in parts[1:-1])]
+    return UNKNOWN in parts or not _DANGEROUS.isdisjoint(modules)
+
+
+def _fields(walk: Walk) -> Json:
+    return {
+        "protocol": walk.protocol,
+        "opcodes": len(walk.steps),
+        "result": str(plain(walk.result)),
+        "imports": [plain(each) for each in walk.imports],
+        "calls": [plain(each) for each in list(walk.calls)[:_MOST_LISTED]],
+        "strings": [plain(each) for each in list(walk.strings)[:_MOST_LISTED]],
+    }
+
+
+def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
+    """A leaf for each opcode."""
+    return [
+        FieldNode(
+            f"pickle.{step.name.lower()}", reader.offset + step.start, step.stop - step.start, shown(plain(step.value))
+        )
+        for step in walk.steps
+    ]
+
+
+def _summary(fields: Json) -> str:
+    """What is pickled, and what loading it would do."""
+    summary = f"protocol {fields['protocol']}: {fields['result']}"
+    return f"{summary}, imports {_listed(fields['imports'])}" if fields["imports"] else summary
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first few of them."""
+    all_names = list(names)
+    more = [f"{len(all_names) - _MOST_NAMED} more"] if len(all_names) > _MOST_NAMED else []
+    return ", ".join(all_names[:_MOST_NAMED] + more)

@@ -1,0 +1,206 @@
+"""What a pickle would do if somebody loaded it, found out without loading it: its opcodes, on a stack of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from zmtpscope.payloads.pickle_opcodes import Opcode, opcodes, read_argument
+from zmtpscope.payloads.reader import Json, Limit, Malformed
+
+HIGHEST_PROTOCOL = 5
+_LONGEST_SHOWN = 80
+"""Characters of a value where it is shown."""
+_LONGEST_NAME = 500
+"""Characters of a module or name; a string that is longer names nothing."""
+_MOST_SHOWN = 8
+"""Items of a tuple that are shown."""
+UNKNOWN = "?"
+"""A module or name that is computed where the pickle is loaded."""
+
+_STOP = ord(".")
+_IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
+"""They change what they take first, and leave it."""
+
+
+class Thing(NamedTuple):
+    """What stands for an object on the stack: how it is shown, and what it says if it is a string."""
+
+    shown: str
+    text: str | None = None
+
+
+class Step(NamedTuple):
+    """An opcode at `start..stop`, and what the tree shows of it: its argument, or what it leaves on the stack."""
+
+    name: str
+    start: int
+    stop: int
+    value: Json
+
+
+_MARK: Final = Thing("mark")
+
+
+class Walk:
+    """Follows the opcodes of `octets` to STOP, at most `most` of them. What it has found stands in its attributes, as
+    far as it has come also where `run` raises; `position` is that place."""
+
+    def __init__(self, octets: bytes, most: int) -> None:
+        self.octets = octets
+        self.most = most
+        self.position = 0
+        self.protocol = 0
+        self.steps: list[Step] = []
+        self.imports: dict[str, None] = {}
+        """`module.name` of what loading it imports, each once, in this order."""
+        self.calls: dict[str, None] = {}
+        """What loading it calls, in this order."""
+        self.strings: dict[str, None] = {}
+        self.result = ""
+        """What is left when all is done."""
+        self.finished = False
+        self._memo: dict[int, Thing] = {}
+        self._stack: list[Thing] = []
+
+    def run(self) -> None:
+        """Raises `Malformed` where no pickle goes on like this, `Limit` where it has more opcodes than are read."""
+        table = opcodes()
+        octet = 0
+        while octet != _STOP:
+            if self.position >= len(self.octets):
+                raise Malformed("there is no STOP")
+            octet = self.octets[self.position]
+            opcode = table.get(octet)
+            if opcode is None:
+                raise Malformed(f"0x{octet:02x} is no opcode")
+            if len(self.steps) >= self.most:
+                raise Limit("PAYLOAD-02", "more opcodes than are read")
+            begin = self.position
+            argument, stop = read_argument(opcode, self.octets, begin + 1)
+            self._follow(opcode, argument, stop)
+            if opcode.argument is None:
+                argument = self._stack[-1].shown if self._stack else ""
+            self.steps.append(Step(opcode.name, begin, stop, argument))
+            self.position = stop
+        if self.position < len(self.octets):
+            raise Malformed("there is more behind STOP")
+        self.finished = True
+
+    def _follow(self, opcode: Opcode, argument: Json, stop: int) -> None:
+        """Do to the stack what the opcode does, with words in place of objects."""
+        name = opcode.name
+        if opcode.constant:
+            self._stack.append(self._constant(argument))
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            self._memo[len(self._memo) if argument is None else _index(argument)] = self._top()
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            if (index := _index(argument)) not in self._memo:
+                raise Malformed(f"nothing was stored as {index}")
+            self._stack.append(self._memo[index])
+        elif name == "POP" and self._stack and self._stack[-1] is _MARK:
+            self._stack.pop()
+        elif name == "MARK":
+            self._stack.append(_MARK)
+        elif name == "DUP":
+            self._stack.append(self._top())
+        elif name == "PROTO":
+            if argument > HIGHEST_PROTOCOL:
+                raise Malformed(f"there is no protocol {argument} yet")
+            self.protocol = max(self.protocol, argument)
+        elif name == "FRAME":
+            if argument > len(self.octets) - stop:
+                raise Malformed(f"a frame of {argument} octets, there are {len(self.octets) - stop}")
+        else:
+            taken = self._take(opcode)
+            self._stack += self._left(opcode, argument, taken)
+            if name == "STOP":
+                self.result = taken[0].shown
+        self.protocol = max(self.protocol, opcode.protocol)
+
+    def _top(self) -> Thing:
+        if not self._stack or self._stack[-1] is _MARK:
+            raise Malformed("the stack is empty")
+        return self._stack[-1]
+
+    def _take(self, opcode: Opcode) -> list[Thing]:
+        """What the opcode takes from the stack, the deepest first and marks left out."""
+        items: list[Thing] = []
+        if opcode.to_mark:
+            while self._stack and self._stack[-1] is not _MARK:
+                items.append(self._stack.pop())
+            if not self._stack:
+                raise Malformed("there is no mark on the stack")
+            self._stack.pop()
+            items.reverse()
+        rest = len(self._stack) - opcode.takes
+        below = self._stack[max(0, rest) :]
+        if rest < 0 or any(each is _MARK for each in below):
+            raise Malformed(f"{opcode.name} takes more from the stack than there is")
+        del self._stack[rest:]
+        return below + items
+
+    def _left(self, opcode: Opcode, argument: Json, taken: list[Thing]) -> Sequence[Thing]:
+        """What the opcode leaves on the stack, for what it has `taken`."""
+        name = opcode.name
+        if name == "GLOBAL":
+            return [self._import(argument)]
+        if name == "STACK_GLOBAL":
+            return [self._import(".".join(each.text or UNKNOWN for each in taken))]
+        if name in ("EXT1", "EXT2", "EXT4"):
+            return [self._import(f"extension {argument}")]
+        if name == "INST":
+            return [self._call(self._import(argument), _tuple(taken))]
+        if name == "OBJ":
+            if not taken:
+                raise Malformed("OBJ has no class")
+            return [self._call(taken[0], _tuple(taken[1:]))]
+        if name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
+            return [self._call(taken[0], *taken[1:])]
+        if name == "BUILD":
+            self._call(Thing(f"{taken[0].shown}.__setstate__"), Thing(f"({taken[1].shown})"))
+            return taken[:1]
+        if name in _IN_PLACE:
+            return taken[:1]
+        if name in ("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
+            return [_tuple(taken)]
+        if name in ("NONE", "NEWTRUE", "NEWFALSE"):
+            return [Thing({"NONE": "None", "NEWTRUE": "True", "NEWFALSE": "False"}[name])]
+        if name in ("PERSID", "BINPERSID"):
+            return [self._call(Thing("persistent_load"), _tuple(taken or [Thing(repr(argument))]))]
+        return [Thing(each) for each in opcode.leaves]
+
+    def _import(self, name: str) -> Thing:
+        name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+        self.imports[name] = None
+        return Thing(_cut(name))
+
+    def _call(self, called: Thing, arguments: Thing, keywords: Thing | None = None) -> Thing:
+        shown = arguments.shown if arguments.shown.startswith("(") else f"(*{arguments.shown})"
+        if keywords is not None:
+            shown = f"{shown[:-1]}, **{keywords.shown})"
+        call = _cut(called.shown + shown)
+        self.calls[call] = None
+        return Thing(call)
+
+    def _constant(self, value: Json) -> Thing:
+        if isinstance(value, str):
+            self.strings[_cut(value)] = None
+            return Thing(_cut(repr(value[:_LONGEST_SHOWN])), value if len(value) <= _LONGEST_NAME else None)
+        return Thing(_cut(repr(value[:_LONGEST_SHOWN] if isinstance(value, bytes) else value)))
+
+
+def _tuple(items: list[Thing]) -> Thing:
+    more = ["…"] if len(items) > _MOST_SHOWN else []
+    return Thing(_cut(f"({', '.join([*(each.shown for each in items[:_MOST_SHOWN]), *more])})"))
+
+
+def _cut(shown: str) -> str:
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 1] + "…"
+
+
+def _index(argument: Json) -> int:
+    """What a place in the memo is called."""
+    if not isinstance(argument, int) or argument < 0:
+        raise Malformed("there is no such place in the memo")
+    return argument
