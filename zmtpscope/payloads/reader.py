@@ -256,6 +256,17 @@ class Reader:
         yield from self._inside(name, [])
 
     @contextmanager
+    def aside(self) -> Iterator[list[Json]]:
+        """Values read inside become items of the list that it gives, not fields: those of keys, say."""
+        into = self._into
+        values: list[Json] = []
+        self._into = values
+        try:
+            yield values
+        finally:
+            self._into = into
+
+    @contextmanager
     def group(self, name: str) -> Iterator[None]:
         """Fields read inside belong together in the tree; in the record they stay where they are."""
         nodes = self._nodes
@@ -485,6 +496,6 @@ def shown(value: Json) -> Value:
         return "true" if value else "false"
     if value is None:
         return "null"
-    if isinstance(value, int | str | bytes):
-        return value
-    return str(plain(value))
+    if isinstance(value, int):
+        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
+    return value if isinstance(value, str | bytes) else str(plain(value))

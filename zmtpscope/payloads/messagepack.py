@@ -1,0 +1,110 @@
+"""MessagePack, https://github.com/msgpack/msgpack/blob/master/spec.md: maps and arrays."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from struct import Struct
+
+from zmtpscope.payloads.api import Malformed, Reader
+from zmtpscope.payloads.headed import ARRAY, EXTENSION, MAP, OCTETS, TEXT, VALUE, Head, Headed
+
+_FIXED = {
+    0xC0: (VALUE, None),
+    0xC2: (VALUE, False),
+    0xC3: (VALUE, True),
+    0xD4: (EXTENSION, 2),
+    0xD5: (EXTENSION, 3),
+    0xD6: (EXTENSION, 5),
+    0xD7: (EXTENSION, 9),
+    0xD8: (EXTENSION, 17),
+}
+"""Kind and argument by first octet, where the head is no more than that."""
+
+_LONG = {
+    first + index: (kind, Struct(f">{layout}"))
+    for first, kind, layouts in (
+        (0xC4, OCTETS, "BHI"),
+        (0xC7, EXTENSION, "BHI"),
+        (0xCA, VALUE, "fd"),
+        (0xCC, VALUE, "BHIQ"),
+        (0xD0, VALUE, "bhiq"),
+        (0xD9, TEXT, "BHI"),
+        (0xDC, ARRAY, "HI"),
+        (0xDE, MAP, "HI"),
+    )
+    for index, layout in enumerate(layouts)
+}
+"""Kind by first octet, and what the argument is that follows."""
+
+_TIMESTAMP = 0xFF
+"""The type -1."""
+
+_TIMESTAMPS = (4, 8, 12)
+"""Octets of its data."""
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+class MessagePack(Headed):
+    """A map or array of MessagePack."""
+
+    name = "messagepack"
+    prefix = "messagepack"
+    begins = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
+
+    def head(self, data: bytes, at: int) -> Head:
+        if at >= len(data):
+            raise Malformed("the frame ends where a value is due")
+        first = data[at]
+        if first < 0x80:
+            return VALUE, at + 1, first
+        if first < 0x90:
+            return MAP, at + 1, first & 0x0F
+        if first < 0xA0:
+            return ARRAY, at + 1, first & 0x0F
+        if first < 0xC0:
+            return TEXT, at + 1, first & 0x1F
+        if first >= 0xE0:
+            return VALUE, at + 1, first - 0x100
+        if (fixed := _FIXED.get(first)) is not None:
+            return fixed[0], at + 1, fixed[1]
+        if first not in _LONG:
+            raise Malformed(f"no value begins with {first:#04x}")
+        kind, layout = _LONG[first]
+        stop = at + 1 + layout.size
+        if stop > len(data):
+            raise Malformed("the frame ends inside of a head")
+        (argument,) = layout.unpack_from(data, at + 1)
+        return kind, stop, argument + 1 if kind == EXTENSION else argument
+
+    def read_special(self, reader: Reader, name: str, head: Head) -> None:
+        _, stop, count = head
+        length = stop - reader.position
+        octets = reader.data[stop : stop + count]
+        if len(octets) == count and octets[0] == _TIMESTAMP and (time := as_time(octets[1:])) is not None:
+            reader.value(name, length + count, time)
+            return
+        with reader.object(name):
+            reader.value("octets", length, count, hidden=True)
+            reader.number("type", 1, signed=True)
+            reader.octets("data", count - 1)
+
+
+def as_time(data: bytes) -> str | None:
+    """The data of a timestamp as RFC 3339; None where it is none, or in no year from 1 to 9999."""
+    if len(data) not in _TIMESTAMPS:
+        return None
+    number = int.from_bytes(data)
+    nanoseconds, seconds = 0, number
+    if len(data) == 8:
+        nanoseconds, seconds = number >> 34, number & (1 << 34) - 1
+    elif len(data) == 12:
+        nanoseconds, seconds = number >> 64, int.from_bytes(data[4:], signed=True)
+    if nanoseconds >= 10**9:
+        return None
+    try:
+        whole = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    fraction = f".{nanoseconds:09}" if nanoseconds else ""
+    return f"{whole.isoformat()}{fraction}Z"
