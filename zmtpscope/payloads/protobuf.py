@@ -13,12 +13,15 @@ from zmtpscope.payloads.protobuf_schema import FieldType, MessageType, Schema, r
 from zmtpscope.payloads.protobuf_types import BYTES, ENUM, GROUP, MESSAGE, NUMBERS, STRING
 from zmtpscope.payloads.protobuf_wire import GROUP as WIRE_GROUP
 from zmtpscope.payloads.protobuf_wire import LENGTH, WIDTHS, WireField, WireFields, varint, wire_fields
-from zmtpscope.payloads.reader import LONGEST_SUMMARY, MOST_FIELDS, shown
+from zmtpscope.payloads.reader import LONGEST_SUMMARY, MOST_FIELDS, Limit, shown
 from zmtpscope.payloads.text import is_text
 from zmtpscope.records import to_text
 
 LARGEST_CLAIMED = 1000
 """Field numbers beyond are rare, and common where something else is taken for fields."""
+MOST_KEYS = 4 * MOST_FIELDS
+"""Keys of fields that are looked at in one message, before a trial whether octets are fields begins."""
+FIRST_PRINTABLE = 0x20
 NAMED = 5
 """Messages of a descriptor set that are named where another is asked for."""
 
@@ -92,10 +95,20 @@ class _Fields:
         self.reader = reader
         self.data = reader.data
         self.schema = schema
+        self.keys = 0
+        """Of fields, and of what was taken for some; each costs time."""
 
     def read(self, start: int, stop: int, kind: MessageType | None) -> None:
         """The fields at `start`..`stop`. Raises `Malformed` behind the last."""
-        self._all(wire_fields(self.data, start, stop, MOST_FIELDS + 1), kind)
+        self._all(self._look(start, stop), kind)
+
+    def _look(self, start: int, stop: int) -> WireFields:
+        """The fields at `start`..`stop`, or so many of them that reading them meets the limit."""
+        if self.keys > MOST_KEYS:
+            raise Limit("PAYLOAD-02", f"more than {MOST_KEYS} fields, with what only might be some")
+        found = wire_fields(self.data, start, stop, MOST_FIELDS + 1)
+        self.keys += found.keys
+        return found
 
     def _all(self, found: WireFields, kind: MessageType | None) -> None:
         counts = Counter(each.number for each in found.fields)
@@ -117,18 +130,18 @@ class _Fields:
         """A field by its number: what has a length is printable text, else a message, else other text, else octets."""
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
-            self._message(name, each, None)
-        elif each.wire_type != LENGTH:
-            self.reader.value(name, length, each.value)
-        else:
+            return self._message(name, each, None)
+        if each.wire_type != LENGTH:
+            return self.reader.value(name, length, each.value)
+        text: str | bytes | None = None
+        if each.begin == each.end or self.data[each.begin] >= FIRST_PRINTABLE:
+            text = _printable(self.data[each.begin : each.end])
+        if text is None:
+            if (found := self._look(each.begin, each.end)).fits:
+                return self._nested(name, each, found, None)
             octets = self.data[each.begin : each.end]
-            text = is_text(octets)
-            if text and octets.decode().isprintable():
-                self.reader.value(name, length, to_text(octets))
-            elif (found := wire_fields(self.data, each.begin, each.end, MOST_FIELDS + 1)).fits:
-                self._nested(name, each, found, None)
-            else:
-                self.reader.value(name, length, to_text(octets) if text else octets)
+            text = to_text(octets) if is_text(octets) else octets
+        self.reader.value(name, length, text)
 
     # -- what the descriptor set declares ------------------------------------------------------------------------------
 
@@ -182,7 +195,7 @@ class _Fields:
         """One entry of a map: a message of a key and a value."""
         reader = self.reader
         reader.octets("tag", each.begin - each.start, hidden=True)
-        found = wire_fields(self.data, each.begin, each.end, MOST_FIELDS + 1)
+        found = self._look(each.begin, each.end)
         key = next((self._plain(part, one) for one in reversed(found.fields) if (part := _part(entry, one, 1))), None)
         if key is None:
             key = self._default(entry.fields.get(1))
@@ -210,7 +223,7 @@ class _Fields:
     # -- messages in messages ------------------------------------------------------------------------------------------
 
     def _message(self, name: str, each: WireField, kind: MessageType | None) -> None:
-        self._nested(name, each, wire_fields(self.data, each.begin, each.end, MOST_FIELDS + 1), kind)
+        self._nested(name, each, self._look(each.begin, each.end), kind)
 
     def _nested(self, name: str, each: WireField, found: WireFields, kind: MessageType | None) -> None:
         with self.reader.object(name):
@@ -218,6 +231,14 @@ class _Fields:
             self._all(found, kind)
             if each.stop > each.end:
                 self.reader.octets("end", each.stop - each.end, hidden=True)
+
+
+def _printable(octets: bytes) -> str | None:
+    """UTF-8 without control characters and line ends, as text; None where it is something else."""
+    try:
+        return to_text(octets) if octets.decode().isprintable() else None
+    except UnicodeDecodeError:
+        return None
 
 
 def _fits(declared: FieldType, each: WireField) -> bool:

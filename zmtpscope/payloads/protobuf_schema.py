@@ -85,9 +85,10 @@ class _Part:
 
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.data = data
-        self.fields, _, problem = wire_fields(data, start, stop)
-        if problem is not None:
-            raise Malformed(problem)
+        found = wire_fields(data, start, stop)
+        self.fields = found.fields
+        if found.problem is not None:
+            raise Malformed(found.problem)
 
     @classmethod
     def whole(cls, data: bytes) -> _Part:

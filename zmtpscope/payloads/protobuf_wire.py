@@ -5,6 +5,7 @@ Source: protobuf.dev/programming-guides/encoding. Nothing here looks into what i
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 from zmtpscope.payloads.reader import Malformed
@@ -36,11 +37,12 @@ class WireField(NamedTuple):
 
 
 class WireFields(NamedTuple):
-    """The fields of a message; `problem` is why what follows the last is none, at `stop`."""
+    """The fields of a message; `problem` is why what follows the last is none, at `stop`. `keys` were looked at."""
 
     fields: list[WireField]
     stop: int
     problem: str | None
+    keys: int
 
     @property
     def fits(self) -> bool:
@@ -48,16 +50,16 @@ class WireFields(NamedTuple):
         return self.problem is None and bool(self.fields)
 
 
-def wire_fields(data: bytes, start: int, stop: int, most: int | None = None) -> WireFields:
+def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
     """The fields of the message at `start`..`stop`. After `most` keys, those inside groups counted, no more are looked
     at: the rest counts as one that fits, since nobody reads so far."""
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []
     """Number, start and begin of each group that is open."""
-    at, left = start, -1 if most is None else most
+    at, keys = start, 0
     try:
-        while at < stop and left:
-            left -= 1
+        while at < stop and keys < most:
+            keys += 1
             number, wire_type, begin = _key(data, at, stop)
             value, end = 0, begin
             if wire_type == VARINT:
@@ -83,18 +85,20 @@ def wire_fields(data: bytes, start: int, stop: int, most: int | None = None) -> 
             elif not groups:
                 fields.append(WireField(number, wire_type, at, begin, end, end, value))
             at = end
-        if groups and left:
+        if groups and keys < most:
             raise Malformed(f"group {groups[-1][0]} does not end")
     except Malformed as problem:
-        return WireFields(fields, groups[0][1] if groups else at, str(problem))
+        return WireFields(fields, groups[0][1] if groups else at, str(problem), keys)
     if groups:
         number, group_start, group_begin = groups[0]
         fields.append(WireField(number, GROUP, group_start, group_begin, stop, stop, 0))
-    return WireFields(fields, stop, None)
+    return WireFields(fields, stop, None, keys)
 
 
 def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
     """The number at `at`, seven bits an octet, the least significant first; and where it ends. Raises `Malformed`."""
+    if at < stop and data[at] < 0x80:
+        return data[at], at + 1
     value = shift = 0
     for place in range(at, min(stop, at + LONGEST_VARINT)):
         octet = data[place]
