@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, START, claimed, dissected
-from tests.payloads.trees import assert_tiles, values
+from tests.payloads.reading import NOBODY, assert_tiled, claimed, dissected, offsets
+from tests.payloads.trees import values
 from tests.strategies import damaged
-from zmtpscope.payloads.api import Claim, Message, Payload, Reader
+from zmtpscope.payloads.api import Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.compressed import Compressed, Gzip, Lz4, Zlib, Zstd
 from zmtpscope.payloads.reader import MOST_SOURCES, Dissected
 from zmtpscope.payloads.registry import Registry
@@ -70,7 +70,7 @@ def look(*frames: bytes, trees: bool = True) -> Dissected | None:
     registry = Registry()
     registry._loaded = {kind.name: kind for kind in (Gzip, Lz4, Zlib, Zstd, Text, Wrong)}
     side = SidePayloads(registry, [], trees=trees, judging=False)
-    return side.dissect(Message(frames, 0, None), ABOUT, [START + 1000 * place for place in range(len(frames))])
+    return side.dissect(Message(frames, 0, None), NOBODY, offsets(frames))
 
 
 def found(*frames: bytes, trees: bool = True) -> Dissected:
@@ -89,9 +89,9 @@ def test_what_was_packed_is_unpacked(packer: Packer, octets: bytes) -> None:
     assert made.findings == []
     assert [(source.number, source.octets) for source in made.sources] == [(2, octets)]
     source, start, stop = made.sources[0].origin
-    assert (source, stop) == (0, START + len(packed))
-    assert START < start < stop
-    assert_tiles(made, 0, START, packed)
+    assert (source, stop) == (0, len(packed))
+    assert 0 < start < stop
+    assert_tiled(made, [packed])
     assert values(made.nodes[0])[-1] == ("data", f"source 2: {len(octets)} octets")
 
 
@@ -100,10 +100,10 @@ def test_what_was_packed_is_unpacked(packer: Packer, octets: bytes) -> None:
 def test_anything_is_survived(packer: Packer, octets: st.DataObject) -> None:
     """Damaged streams, random octets: findings, never a failure; P5; and trees change nothing."""
     body = octets.draw(st.one_of(OCTETS.map(packer.pack).flatmap(damaged), st.binary(max_size=200)))
-    claimed(packer.kind, body)
+    packer.kind(Settings()).claim(Message((body,), 0, None), NOBODY)
     made = dissected(packer.kind, body, trees=True)
     assert {finding.id for finding in made.findings} <= {"PAYLOAD-02", "PAYLOAD-03"}
-    assert_tiles(made, 0, START, body)
+    assert_tiled(made, [body])
     plain = dissected(packer.kind, body)
     assert (plain.fields, plain.summary, plain.findings) == (made.fields, made.summary, made.findings)
     assert plain.sources == []
@@ -149,7 +149,7 @@ def test_the_header_of_gzip() -> None:
     packed[at + 5 : at + 5] = struct.pack("<H", zlib.crc32(packed[: at + 5]) & 0xFFFF)
     made = dissected(Gzip, bytes(packed), trees=True)
     assert made.fields["complete"] is True
-    assert_tiles(made, 0, START, bytes(packed))
+    assert_tiled(made, [bytes(packed)])
     named = dict(values(made.nodes[0]))
     assert (named["extra"], named["name"], named["comment"]) == (b"ab", b"prices.json\0", b"note\0")
 
@@ -162,7 +162,7 @@ def test_streams_one_behind_the_other_are_one(packer: Packer) -> None:
     assert made.fields["payload"]["summary"] == "one two"
     assert made.fields["trailing"] == b"\0\0"
     assert made.findings == []
-    assert_tiles(made, 0, START, body)
+    assert_tiled(made, [body])
 
 
 @CONCATENATED
@@ -190,7 +190,7 @@ def test_frames_that_are_skipped(packer: Packer) -> None:
     assert made.protocol == packer.kind.name
     assert made.fields["payload"]["summary"] == "one two"
     assert values(made.nodes[0])[:3] == [("magic", SKIPPED[:4]), ("size", 5), ("content", b"hello")]
-    assert_tiles(made, 0, START, body)
+    assert_tiled(made, [body])
 
 
 @EACH
@@ -241,7 +241,7 @@ def test_packed_in_packed_ends() -> None:
     for _ in range(MOST_SOURCES):
         inner = inner["payload"]["fields"]
     assert inner["payload"] is None
-    assert_tiles(made, 0, START, body)
+    assert_tiled(made, [body])
 
 
 @EACH
@@ -255,7 +255,7 @@ def test_what_stands_before_a_cut_or_damage_is_kept(packer: Packer) -> None:
         assert made.fields["complete"] is False
         assert made.fields["payload"]["summary"].startswith("line 0 of many")
         assert [finding.id for finding in made.findings] == ["PAYLOAD-03"]
-        assert_tiles(made, 0, START, body)
+        assert_tiled(made, [body])
 
 
 def test_small_damage_costs_only_what_follows() -> None:
@@ -290,7 +290,7 @@ def test_without_the_package(kind: type[Compressed], module: str, monkeypatch: p
     assert made.protocol == kind.name
     assert made.summary == f"{len(packed)} octets; install zmtpscope[compression] to see what is inside"
     assert made.findings == []
-    assert_tiles(made, 0, START, packed)
+    assert_tiled(made, [packed])
 
 
 def test_a_package_that_is_there() -> None:
@@ -304,7 +304,7 @@ def test_other_frames_stay_as_they_are() -> None:
     made = found(packed, packed)
     assert made.fields["size"] == 3
     assert len(made.sources) == 1
-    assert_tiles(made, 1, START + 1000, packed)
+    assert_tiled(made, [packed, packed])
 
 
 def test_a_failure_inside_is_told() -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, START, claimed, dissected
-from tests.payloads.trees import assert_tiles, values
+from tests.payloads.reading import NOBODY, assert_tiled, claimed, dissected
+from tests.payloads.trees import values
 from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Settings
 from zmtpscope.payloads.protobuf import Protobuf
 from zmtpscope.payloads.protobuf_schema import Schema, read_schema
 from zmtpscope.payloads.protobuf_wire import GROUP, LENGTH, VARINT, wire_fields
-from zmtpscope.payloads.reader import DEEPEST, MOST_FIELDS, Dissected, plain
+from zmtpscope.payloads.reader import DEEPEST, MOST_FIELDS, Dissected, plain, shown
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.payloads.text import Text
@@ -49,11 +49,11 @@ def shop(name: str | None = "acme.Order") -> Settings:
 
 
 def made_of(body: bytes, settings: Settings, trees: bool = True) -> Dissected:
-    """What is in a message; P5, P6 and "never a failure" are held by the way."""
+    """What is in a message; P5 and "never a failure" are held by the way."""
     made = dissected(Protobuf, body, settings=settings, trees=trees)
     assert {finding.id for finding in made.findings} <= {"PAYLOAD-02", "PAYLOAD-03", "PAYLOAD-05"}
     if trees:
-        assert_tiles(made, 0, START, body)
+        assert_tiled(made, [body])
         without = dissected(Protobuf, body, settings=settings)
         assert (repr(without.fields), without.summary) == (repr(made.fields), made.summary)
     return made
@@ -135,7 +135,7 @@ def test_fields_are_those_of_the_oracle(body: bytes) -> None:
 @example(body=b"\x07\x0e\x0f")
 @example(body=b"\x0b\x08\x01\x14\x0c")
 def test_anything_is_survived(body: bytes) -> None:
-    claimed(Protobuf, body)
+    Protobuf(Settings()).claim(Message((body,), 0, None), NOBODY)
     for settings in Settings(), shop():
         made_of(body, settings)
 
@@ -188,7 +188,7 @@ def test_what_stands_before_a_mistake_is_kept() -> None:
     made = made_of(field(1, VARINT, b"\5") + b"\x12\x09abc", Settings())
     assert made.fields == {"1": 5}
     assert made.summary == "malformed at octet 2 of frame 0: field 2 needs 9 octets, there are 3"
-    assert [(finding.id, finding.start) for finding in made.findings] == [("PAYLOAD-03", START + 2)]
+    assert [(finding.id, finding.start) for finding in made.findings] == [("PAYLOAD-03", 2)]
 
 
 def test_a_deep_message_ends() -> None:
@@ -233,7 +233,7 @@ def test_it_is_asked_where_it_is_named(only: str | None, named: list[Named], pro
     registry = Registry(only)
     registry._loaded = {kind.name: kind for kind in (Protobuf, Text)}
     made = SidePayloads(registry, named, trees=False, judging=False).dissect(
-        Message((field(1, VARINT, b"\5"),), 0, None), ABOUT, [START]
+        Message((field(1, VARINT, b"\5"),), 0, None), NOBODY, [0]
     )
     assert (made and made.protocol) == protocol
 
@@ -340,6 +340,31 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
+
+
+@given(order=orders())
+def test_p6_the_tree_says_what_the_fields_say(order: Any) -> None:
+    body = order.SerializeToString()
+    for settings in Settings(), shop():
+        made = dissected(Protobuf, body, settings=settings, trees=True)
+        said = [(name, value) for name, value in values(made.nodes[0]) if name not in HIDDEN]
+        assert sorted(map(repr, said)) == sorted(map(repr, _said("", made.fields or {})))
+
+
+HIDDEN = {"tag", "end", "key"}
+"""Leaves that are no fields; no word that a test draws is one of them."""
+
+
+def _said(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Name and value of all that is in fields and is neither object nor array."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _said(key, each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _said(name, each)
+    else:
+        yield name, shown(value)
 
 
 @given(order=orders(), data=st.data())
