@@ -124,7 +124,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         time_ends=as_array(times[::-1]),
     )
     if draw(st.booleans()):
-        run.payloads = draw(st.lists(st.none() | payloads, min_size=len(messages), max_size=len(messages)))
+        run.payloads = [None if kind else draw(st.none() | payloads) for kind in kinds]
         claimed = np.array([made is not None for made in run.payloads])
         run.texts = plain_texts(run, *contents(run, 1 << 20)) & ~claimed
     return run

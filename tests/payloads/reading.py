@@ -70,6 +70,11 @@ def leaves_of(made: Dissected, frames: Sequence[bytes]) -> list[tuple[str, Any]]
     return [(leaf.name, leaf.value) for leaf in assert_tiled(made, *frames) if leaf.name]
 
 
+def values(nodes: list[FieldNode]) -> list[tuple[str, object]]:
+    """Name, without prefix, and value of each leaf below these nodes."""
+    return [(leaf.name.partition(".")[2], leaf.value) for node in nodes for leaf in node.leaves()]
+
+
 def assert_tiled(made: Dissected, *frames: bytes) -> list[FieldNode]:
     """Seam P5: the leaves of each frame tile its octets, and so do those of everything that was packed inside. The
     leaves of the frames that were read."""

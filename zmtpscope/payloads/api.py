@@ -70,7 +70,8 @@ class Payload:
 
     `begins`: the first octet of the first content frame is one of these (None: whatever), and there are at least
     `least_frames` content frames, else `claim` is not asked. `prefix` stands in front of the names in field trees.
-    `judges`: it may have findings, so it is also run where only findings are wanted.
+    `judges`: it may have findings, so it is also run where only findings are wanted. What is not `automatic` is asked
+    only where the user names it: too much that is something else would fit.
     """
 
     name: ClassVar[str]
@@ -78,6 +79,7 @@ class Payload:
     begins: ClassVar[bytes | None] = None
     least_frames: ClassVar[int] = 1
     judges: ClassVar[bool] = False
+    automatic: ClassVar[bool] = True
 
     wants_all = False
     """Set when it is sure that the side speaks its protocol: from then on it is asked about every message."""

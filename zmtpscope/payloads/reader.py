@@ -25,7 +25,7 @@ MOST_OCTETS = 16 << 20
 DEEPEST = 64
 """Levels of objects and arrays; what is deeper is not read."""
 MOST_SOURCES = 3
-"""So many times something may be packed in something packed."""
+"""Packed parts of one message that are looked into, one in the other or not."""
 
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """Numbers that JSON does not have."""
@@ -235,6 +235,11 @@ class Reader:
         """A field that stands for no octets of its own: what follows from others."""
         self._store(name, self._counted(value, 0))
 
+    def give_opened(self, name: str, opened: Opened) -> None:
+        """The field `name` is what was found inside of packed octets, null where nobody claims them; its own fields
+        were counted there."""
+        self._store(name, None if opened.protocol is None else opened._asdict())
+
     def whole(self, value: Json) -> None:
         """The fields are `value`, whatever that is: an array, or an object that something else has read."""
         self.fields = self._counted(value, 0)
@@ -263,6 +268,17 @@ class Reader:
         self._into = values
         try:
             yield values
+        finally:
+            self._into = into
+
+    @contextmanager
+    def more(self, name: str, empty: Json) -> Iterator[None]:
+        """What is read inside is added to the array or object `name` of this object, which is `empty` where it is not
+        there yet; in the tree it stands where it is read."""
+        into: Json = self._into
+        self._into = into.setdefault(to_key(name), empty)
+        try:
+            yield
         finally:
             self._into = into
 
@@ -320,13 +336,16 @@ class Reader:
             inner=self.inner,
         )
         opened = Opened(None, "", None)
-        if self.inner is not None and budget.sources <= MOST_SOURCES:
+        if budget.sources > MOST_SOURCES:
+            self.finding("PAYLOAD-05", detail=f"more than {MOST_SOURCES} packed parts, one in the other or not")
+        elif self.inner is not None:
             opened = self.inner(inside)
         for finding in inside.findings:
             self.findings.append(finding._replace(start=start, length=length))
         self.secrets += [self.frame] * bool(inside.secrets)
-        tree = inside.tree(0, octets, "source")
-        self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
+        if self.trees:  # nobody else looks at sources, and they may be large
+            tree = inside.tree(0, octets, "source")
+            self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
         return opened
 
     def inside(self, name: str) -> Opened:

@@ -54,7 +54,8 @@ class Registry:
 
     def asked(self) -> list[type[Payload]]:
         """The dissectors to ask about messages for which the user named none."""
-        return [kind for name, kind in self.kinds.items() if self.only in (None, name)]
+        kinds = self.kinds.items()
+        return [kind for name, kind in kinds if (kind.automatic if self.only is None else name == self.only)]
 
     def make(self, kind: type[Payload], argument: str | None = None) -> Payload:
         """One for a side of a connection."""

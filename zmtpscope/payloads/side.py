@@ -8,7 +8,6 @@ from typing import NamedTuple
 from zmtpscope.payloads.api import About, Claim, Message, Payload
 from zmtpscope.payloads.reader import Dissected, Limit, Malformed, Opened, Reader, plain, shortened
 from zmtpscope.payloads.registry import TEXT, Registry
-from zmtpscope.zmtp.reader import Finding
 
 PATIENCE = 256
 """When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""
@@ -128,9 +127,9 @@ class SidePayloads:
         """Read what was packed, by whoever claims it."""
         message = Message(reader.frames, 0, None)
         first = message.frames[0][:1]
-        kinds = sorted(self.registry.kinds.values(), key=lambda kind: kind.name == TEXT)
+        kinds = [kind for kind in self.registry.kinds.values() if kind.automatic]
         best: tuple[Claim, Payload] | None = None
-        for kind in kinds:
+        for kind in sorted(kinds, key=lambda kind: kind.name == TEXT):
             if not may_claim(kind, 1, first):
                 continue
             made = self.registry.make(kind)
@@ -141,7 +140,7 @@ class SidePayloads:
             return Opened(None, "", None)
         reader.prefix = best[1].prefix
         done = read(best[1], message, reader)
-        return Opened(done.protocol, done.summary, done.fields)
+        return Opened(done.protocol or None, done.summary, done.fields)
 
 
 def may_claim(kind: Payload | type[Payload], frames: int, first: bytes) -> bool:
@@ -177,8 +176,8 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
         summary = "not read to its end: nested too deep"
     except Exception as error:  # whatever somebody else's code does
         detail = f"{payload.name}: {type(error).__name__}: {error}"
-        frame, offset = reader.frame, reader.outer_span()
-        return Dissected("", findings=[Finding("PAYLOAD-01", offset[0], offset[1], None, f"{detail}, frame {frame}")])
+        reader.finding("PAYLOAD-01", *reader.outer_span(), detail=f"{detail}, frame {reader.frame}")
+        return Dissected("", findings=reader.findings[-1:])
     return Dissected(
         protocol=payload.name,
         summary=plain(shortened(summary)),

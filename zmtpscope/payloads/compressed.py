@@ -1,0 +1,227 @@
+"""Compressed bodies: gzip (RFC 1952), zlib (RFC 1950), zstd (RFC 8878) and LZ4 frames.
+
+The first content frame is unpacked into a source of its own, in which whoever claims that reads on.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader
+from zmtpscope.payloads.reader import Limit
+from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
+
+LARGEST_WINDOW = 16 << 20
+"""Octets that a zstd frame may look back; a decoder sets so many aside."""
+
+SKIPPABLE_BEGINS = bytes(range(0x50, 0x60))
+SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in SKIPPABLE_BEGINS)
+"""Frames among those of zstd and LZ4 that hold something else begin with one of these."""
+SKIPPABLE_HEADER = 8
+MOST_SKIPPED = 4
+"""Skippable frames behind which a claim looks."""
+
+
+class Compressed(Payload):
+    """A message whose first content frame is compressed; frames behind it, and octets behind its stream, stay as they
+    are."""
+
+    judges = True
+
+    def form(self) -> Format:
+        """How it is unpacked. Raises `StaysPacked`."""
+        raise NotImplementedError
+
+    def header(self, reader: Reader) -> None:
+        """Read the header of the first stream into the tree. Raises `StaysPacked`, and `Malformed` where it is none."""
+        raise NotImplementedError
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        packed = reader.left
+        limit = most_octets(packed, reader.budget.octets)
+        try:
+            self.header(reader)
+            octets, stop, problem = unpack(self.form(), reader.data, limit)
+        except StaysPacked as reason:
+            return f"{packed} octets; {reason}"
+        if problem is not None:
+            reader.finding(problem.id, reader.offset, reader.left, detail=f"{self.name}: {problem.detail}")
+        reader.give("size", len(octets))
+        reader.give("complete", problem is None)
+        opened = reader.unpacked("data", stop - reader.position, octets)
+        reader.give_opened("payload", opened)
+        if reader.left:
+            reader.octets("trailing")
+        word = f" ({problem.word})" if problem is not None else ""
+        inside = f", {opened.protocol} {opened.summary}" if opened.protocol is not None else ""
+        return f"{packed} -> {len(octets)} octets{word}{inside}"
+
+
+class Gzip(Compressed):
+    """Members of RFC 1952, one or more."""
+
+    name = prefix = "gzip"
+    magic = b"\x1f\x8b\x08"
+    begins = magic[:1]
+
+    def claim(self, message: Message, about: About) -> Claim:
+        body = message.bodies[0]
+        flags = body[len(self.magic) : len(self.magic) + 1]
+        return Claim.YES if body.startswith(self.magic) and flags and not flags[0] & 0xE0 else Claim.NO
+
+    def form(self) -> Format:
+        return Format(lambda: zlib.decompressobj(wbits=31), magics=(self.magic,))
+
+    def header(self, reader: Reader) -> None:
+        if reader.octets("magic", len(self.magic), hidden=True) != self.magic:
+            raise Malformed("it does not begin as gzip does")
+        flags = reader.u8("flags", hidden=True)
+        reader.u32("mtime", little=True, hidden=True)
+        reader.u8("extra_flags", hidden=True)
+        reader.u8("system", hidden=True)
+        if flags & 4:
+            reader.octets("extra", reader.u16("extra_size", little=True, hidden=True), hidden=True)
+        for name, flag in ("name", 8), ("comment", 16):
+            if flags & flag:
+                end = reader.data.find(b"\0", reader.position)
+                length = reader.stop if end < 0 else end + 1 - reader.position
+                reader.octets(name, length, hidden=True)
+        if flags & 2:
+            reader.u16("header_checksum", little=True, hidden=True)
+
+
+class Zlib(Compressed):
+    """A stream of RFC 1950 with the window of 32 KiB that everybody uses."""
+
+    name = prefix = "zlib"
+    begins = b"\x78"
+
+    HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+    """Without a dictionary, of each level; the header is a multiple of 31."""
+    LOOKED_AT = 1024
+    """Octets that a claim unpacks; they become 1 MiB at most."""
+    ENOUGH = 64
+    """Nothing else than zlib unpacks so far without a mistake: a few octets of text such as `x^2` may."""
+
+    def claim(self, message: Message, about: About) -> Claim:
+        body = message.bodies[0]
+        if not body.startswith(self.HEADERS):
+            return Claim.NO
+        unpacker = zlib.decompressobj()
+        try:
+            unpacker.decompress(body[: self.LOOKED_AT])
+        except zlib.error:
+            return Claim.NO
+        if unpacker.eof:
+            return Claim.YES
+        return Claim.MAYBE if len(body) >= self.ENOUGH else Claim.NO
+
+    def form(self) -> Format:
+        return Format(zlib.decompressobj)
+
+    def header(self, reader: Reader) -> None:
+        header = reader.u16("header", hidden=True)
+        if header % 31 or header >> 8 & 15 != 8:
+            raise Malformed("it does not begin as zlib does")
+        if header & 0x20:
+            raise StaysPacked("it was packed with a dictionary, which is not known here")
+
+
+class Framed(Compressed):
+    """What zstd and LZ4 have in common: frames, between which frames of something else may stand.
+
+    `fixed` are the bits of the octet behind the magic that are always the same, and what they are.
+    """
+
+    magic: ClassVar[bytes]
+    fixed: ClassVar[tuple[int, int]]
+
+    def claim(self, message: Message, about: About) -> Claim:
+        body = message.bodies[0]
+        at = 0
+        for _ in range(MOST_SKIPPED):
+            if not body.startswith(SKIPPABLE, at):
+                break
+            at += SKIPPABLE_HEADER + int.from_bytes(body[at + 4 : at + SKIPPABLE_HEADER], "little")
+        if not body.startswith(self.magic, at) or len(body) == at + len(self.magic):
+            return Claim.NO
+        mask, value = self.fixed
+        return Claim.YES if body[at + len(self.magic)] & mask == value else Claim.NO
+
+    def header(self, reader: Reader) -> None:
+        while reader.data.startswith(SKIPPABLE, reader.position):
+            with reader.group("skipped"):
+                reader.octets("magic", len(self.magic), hidden=True)
+                reader.octets("content", reader.u32("size", little=True, hidden=True), hidden=True)
+        if reader.octets("magic", len(self.magic), hidden=True) != self.magic:
+            raise Malformed(f"it does not begin as {self.name} does")
+        self.frame_header(reader, reader.u8("flags", hidden=True))
+
+    def frame_header(self, reader: Reader, flags: int) -> None:
+        """Read what stands behind the flags."""
+        raise NotImplementedError
+
+
+class Zstd(Framed):
+    """Frames of RFC 8878, one or more."""
+
+    name = prefix = "zstd"
+    magic = b"\x28\xb5\x2f\xfd"
+    begins = magic[:1] + SKIPPABLE_BEGINS
+    fixed = 0x08, 0
+
+    def form(self) -> Format:
+        return Format(zstd_unpacker(), piece=512, magics=(self.magic, *SKIPPABLE))  # 4 octets may become 128 KiB
+
+    def frame_header(self, reader: Reader, flags: int) -> None:
+        window = 0
+        if not (single := bool(flags & 0x20)):
+            descriptor = reader.u8("window", hidden=True)
+            window = (8 + (descriptor & 7)) << (7 + (descriptor >> 3))
+        dictionary = reader.number("dictionary", (0, 1, 2, 4)[flags & 3], little=True, hidden=True)
+        length = (int(single), 2, 4, 8)[flags >> 6]
+        octets = reader.data[reader.position : reader.position + length]
+        size = int.from_bytes(octets, "little") + (256 if length == 2 else 0)
+        reader.value("content_size", length, size, hidden=True)
+        if dictionary:
+            raise StaysPacked(f"it was packed with dictionary {dictionary}, which is not known here")
+        if max(window, size if single else 0) > LARGEST_WINDOW:
+            raise Limit("PAYLOAD-02", f"it takes a window of more than {LARGEST_WINDOW >> 20} MiB to unpack it")
+
+
+class Lz4(Framed):
+    """Frames of LZ4 (lz4_Frame_format.md, version 1.6), one or more."""
+
+    name = prefix = "lz4"
+    magic = b"\x04\x22\x4d\x18"
+    begins = magic[:1] + SKIPPABLE_BEGINS
+    fixed = 0xC2, 0x40
+
+    def form(self) -> Format:
+        return Format(optional("lz4.frame").LZ4FrameDecompressor, magics=(self.magic, *SKIPPABLE))
+
+    def frame_header(self, reader: Reader, flags: int) -> None:
+        reader.u8("block_size", hidden=True)
+        if flags & 0x08:
+            reader.u64("content_size", little=True, hidden=True)
+        if flags & 0x01:
+            dictionary = reader.u32("dictionary", little=True, hidden=True)
+            raise StaysPacked(f"it was packed with dictionary {dictionary}, which is not known here")
+        reader.u8("header_checksum", hidden=True)
+
+
+def zstd_unpacker() -> Callable[[], Unpacker]:
+    """What unpacks zstd: Python's own module from 3.14 on, else `zstandard`. Raises `StaysPacked`."""
+    unpacker: Callable[[], Unpacker]
+    if sys.version_info >= (3, 14):
+        from compression.zstd import DecompressionParameter, ZstdDecompressor
+
+        window = {DecompressionParameter.window_log_max: LARGEST_WINDOW.bit_length() - 1}
+        unpacker = partial(ZstdDecompressor, options=window)
+    else:
+        unpacker = optional("zstandard").ZstdDecompressor(max_window_size=LARGEST_WINDOW).decompressobj
+    return unpacker

@@ -1,0 +1,120 @@
+"""The wire format of Protocol Buffers: fields with a number and a wire type, whatever they mean.
+
+Source: protobuf.dev/programming-guides/encoding. Nothing here looks into what is nested.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from zmtpscope.payloads.reader import Malformed
+
+VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
+"""Wire types: how a value is written."""
+WIDTHS = {FIXED_64: 8, FIXED_32: 4}
+"""Octets of a fixed value."""
+LARGEST_NUMBER = (1 << 29) - 1
+LONGEST_KEY = 5
+"""Octets: a key is a number of 32 bits."""
+LONGEST_VARINT = 10
+LARGEST_VARINT = (1 << 64) - 1
+
+
+class WireField(NamedTuple):
+    """One field at `start`..`stop`, its value at `begin`..`end`; of a varint or fixed one `value` is the number.
+
+    A group ends with a key of its own, between `end` and `stop`.
+    """
+
+    number: int
+    wire_type: int
+    start: int
+    begin: int
+    end: int
+    stop: int
+    value: int
+
+
+class WireFields(NamedTuple):
+    """The fields of a message; `problem` is why what follows the last is none, at `stop`. `keys` were looked at."""
+
+    fields: list[WireField]
+    stop: int
+    problem: str | None
+    keys: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is nothing but fields, and at least one."""
+        return self.problem is None and bool(self.fields)
+
+
+def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
+    """The fields of the message at `start`..`stop`. After `most` keys, those inside groups counted, no more are looked
+    at: the rest counts as one that fits, since nobody reads so far."""
+    fields: list[WireField] = []
+    groups: list[tuple[int, int, int]] = []
+    """Number, start and begin of each group that is open."""
+    at, keys = start, 0
+    try:
+        while at < stop and keys < most:
+            keys += 1
+            number, wire_type, begin = _key(data, at, stop)
+            value, end = 0, begin
+            if wire_type == VARINT:
+                value, end = varint(data, begin, stop)
+            elif wire_type == LENGTH:
+                length, begin = varint(data, begin, stop)
+                end = begin + length
+            elif wire_type in WIDTHS:
+                end = begin + WIDTHS[wire_type]
+                value = int.from_bytes(data[begin:end], "little")
+            elif wire_type == GROUP:
+                groups.append((number, at, begin))
+            elif wire_type != GROUP_END:
+                raise Malformed(f"there is no wire type {wire_type}")
+            elif not groups or groups[-1][0] != number:
+                raise Malformed(f"group {number} ends here, which has not begun")
+            if end > stop:
+                raise Malformed(f"field {number} needs {end - begin} octets, there are {stop - begin}")
+            if wire_type == GROUP_END:
+                number, group_start, group_begin = groups.pop()
+                if not groups:
+                    fields.append(WireField(number, GROUP, group_start, group_begin, at, end, 0))
+            elif not groups:
+                fields.append(WireField(number, wire_type, at, begin, end, end, value))
+            at = end
+        if groups and keys < most:
+            raise Malformed(f"group {groups[-1][0]} does not end")
+    except Malformed as problem:
+        return WireFields(fields, groups[0][1] if groups else at, str(problem), keys)
+    if groups:
+        number, group_start, group_begin = groups[0]
+        fields.append(WireField(number, GROUP, group_start, group_begin, stop, stop, 0))
+    return WireFields(fields, stop, None, keys)
+
+
+def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
+    """The number at `at`, seven bits an octet, the least significant first; and where it ends. Raises `Malformed`."""
+    if at < stop and data[at] < 0x80:
+        return data[at], at + 1
+    value = shift = 0
+    for place in range(at, min(stop, at + LONGEST_VARINT)):
+        octet = data[place]
+        value |= (octet & 0x7F) << shift
+        if octet < 0x80:
+            if value > LARGEST_VARINT:
+                raise Malformed("a number has more than 64 bits")
+            return value, place + 1
+        shift += 7
+    raise Malformed("a number does not end" if stop - at < LONGEST_VARINT else "a number has more than 10 octets")
+
+
+def _key(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
+    """Number and wire type of the field at `at`, and where its key ends."""
+    key, end = varint(data, at, stop)
+    number = key >> 3
+    if not 0 < number <= LARGEST_NUMBER or end - at > LONGEST_KEY:
+        raise Malformed(f"there is no field {number}")
+    return number, key & 7, end
