@@ -160,8 +160,8 @@ def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
     return content, last, starts, known & (length <= limit)
 
 
-PLAIN_FIRST, PLAIN_COUNT = 0x20, 0x5F
-"""Octets of text that need no second look: printable ASCII."""
+DELETE = 0x7F
+"""The only control character of ASCII that is above the printable ones."""
 
 
 def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
@@ -170,10 +170,18 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
     if not candidates.any():
         return candidates
     octets = np.frombuffer(run.data, np.uint8)
-    other = np.flatnonzero((octets - PLAIN_FIRST) >= PLAIN_COUNT)
+    other = octets.view(np.int8) < ord(" ")  # what is not ASCII is below zero
+    if b"\x7f" in run.data:
+        other |= octets == DELETE
     begins = np.clip(starts, 0, len(octets))
     ends = np.minimum(begins + np.clip(run.sizes[first], 0, len(octets)), len(octets))
-    plain: Bool = candidates & (np.searchsorted(other, begins) == np.searchsorted(other, ends))
+    if candidates.all():  # usually all octets that are no text are those of short headers
+        headers = run.offsets[first[0] :] - run.base
+        in_headers = np.count_nonzero(other[headers]) + np.count_nonzero(other[headers + 1])
+        if np.count_nonzero(other[headers[0] : ends[-1]]) == in_headers:
+            return candidates
+    places = np.flatnonzero(other)
+    plain: Bool = candidates & (np.searchsorted(places, begins) == np.searchsorted(places, ends))
     return plain
 
 

@@ -40,6 +40,9 @@ PADDING = 2
 
 EQUALS = ord("=")
 
+SEPARATOR = b"\x7f\x7f"
+"""Stands between texts, is in none of them, and needs no escape in JSON; as long as `PADDING`."""
+
 LONG = 1000
 """Bodies of more octets on average are encoded one by one."""
 
@@ -82,6 +85,8 @@ def _ends(closing: tuple[bytes, bytes]) -> list[bytes]:
 ENDS = [_ends(closing) for closing in CLOSINGS]
 TEXT_BACKS = np.array([TEXT_ENDS + back for _, back in CLOSINGS], object)
 
+TEXT_INSIDE, OTHER_INSIDE = 1, 2
+
 PIECES = 7
 """A line: front, offset, shape, bodies, back, and where that is open what the row says of its own, and the end."""
 
@@ -106,8 +111,6 @@ class MessageRows:
         self.closing = np.array([6 * run.source + 2 * CONFIDENCES.index(run.confidence) for run in runs])
         self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
         self.enveloped = np.array(list(map(is_enveloped, runs)))
-        self.looked_inside = any(run.payloads is not None or run.texts is not None for run in runs)
-        """Whether there is a payload at all."""
         # of each frame
         self.offsets = np.concatenate([run.offsets for run in runs])
         self.bodies = np.concatenate([run.bodies for run in runs])
@@ -121,6 +124,8 @@ class MessageRows:
         self.first = frame + np.concatenate([run.first for run in runs])[rows]
         self.last = frame + np.concatenate([run.last for run in runs])[rows]
         self.complete = np.concatenate([run.complete for run in runs])[rows]
+        inside = np.concatenate([_payloads(run) for run in runs])[rows]
+        self.texts, self.claimed = inside == TEXT_INSIDE, inside == OTHER_INSIDE
         self.packets = np.concatenate([run.packets for run in runs])[rows]
         self.times = np.concatenate([run.times for run in runs])[rows]
         self.packet_ends = np.concatenate([run.packet_ends for run in runs])[rows]
@@ -153,13 +158,22 @@ class MessageRows:
         pieces[0::PIECES] = self._fronts(rows)
         pieces[1::PIECES] = _digits(self.offsets[self.first[rows]])
         pieces[2::PIECES] = self._shapes(self.lengths[rows].tolist(), sizes.tolist(), bounds)
+        texts = np.flatnonzero(meaning >= TEXT)
+        own_texts: list[bytes] | None = None
         if self.options.bodies != "none" and len(frames):
-            bodies = self._bodies(np.repeat(self.run_of[rows], parts), frames)
+            alike = len(texts) == len(frames) and bool((sizes <= LONGEST_SUMMARY).all())
+            bodies, own_texts = self._bodies(np.repeat(self.run_of[rows], parts), frames, alike)
             pieces[3::PIECES] = bodies if bounds is None else [b'","'.join(bodies[i:j]) for i, j in pairwise(bounds)]
         pieces[4::PIECES] = self._backs(rows, kept, closing, meaning)
         own = np.flatnonzero(meaning == OPEN)
-        if self.looked_inside:
-            pieces[5::PIECES], pieces[6::PIECES] = self._plain_texts(low, meaning, closing)
+        if own_texts is not None and len(own_texts) == high - low:
+            alike = bool((closing == closing[0]).all())
+            backs = [TEXT_BACKS[closing[0]]] * (high - low) if alike else TEXT_BACKS[closing].tolist()
+            pieces[5::PIECES], pieces[6::PIECES] = own_texts, backs
+        elif len(texts):
+            ends = np.full((2, high - low), b"", object)
+            ends[0, texts], ends[1, texts] = self._plain_texts(low, texts), TEXT_BACKS[closing[texts]]
+            pieces[5::PIECES], pieces[6::PIECES] = ends.tolist()
         for row, text in zip(own.tolist(), self._own_meanings(own + low), strict=True):
             front, back = CLOSINGS[closing[row]]
             pieces[row * PIECES + 5] = b"%b%b%b%b" % (text, front, self._payload(low + row), back)
@@ -211,17 +225,39 @@ class MessageRows:
             return list(map(shapes.__getitem__, zip(lengths, sizes, strict=True)))
         return [shapes[length, *sizes[i:j]] for length, (i, j) in zip(lengths, pairwise(bounds), strict=True)]
 
-    def _bodies(self, run_of: Int64, frames: Int64) -> list[bytes]:
-        """The bodies of frames in base64, as much of each as is wanted; `run_of` are their runs."""
+    def _bodies(self, run_of: Int64, frames: Int64, texts: bool) -> tuple[list[bytes], list[bytes] | None]:
+        """The bodies of frames in base64, as much of each as is wanted; `run_of` are their runs. Also as text, where
+        all of them are plain `texts` and lie together."""
         starts, sizes = self.bodies[frames] - self.base[run_of], self.sizes[frames]
         if self.options.bodies == "head":
-            sizes = np.minimum(sizes, self.options.head)
+            sizes, texts = np.minimum(sizes, self.options.head), False
         stops = starts + sizes
         total = int(sizes.sum())
         if total > LONG * len(frames) or total > 4 * CHUNK:
-            return [b64encode(octets) for octets in self._octets(run_of, starts, stops)]
+            return [b64encode(octets) for octets in self._octets(run_of, starts, stops)], None
+        joined, places = self._joined(run_of, starts, stops)
+        # base64 goes by groups of three octets, the last of which is filled up with zeros. Of three texts, begun at the
+        # first, second and third octet, there is one in which the groups of a body are its own.
+        octets = np.frombuffer(joined, np.uint8)
+        behind = places + sizes
+        octets[behind] = octets[behind + 1] = 0
+        encoded = [b64encode(memoryview(joined)[skipped:]) for skipped in range(3)]
+        text = np.frombuffer(bytearray().join(encoded), np.uint8)
+        text_begins = np.cumsum([0, len(encoded[0]), len(encoded[1])])[places % 3] + places // 3 * 4
+        text_ends = text_begins + (sizes + 2) // 3 * 4
+        text[text_ends[sizes % 3 > 0] - 1] = EQUALS
+        text[text_ends[sizes % 3 == 1] - 2] = EQUALS
+        bodies = _cut(text, text_begins, text_ends)
+        if not texts or not (places[1:] == behind[:-1] + PADDING).all():
+            return bodies, None
+        octets[behind] = octets[behind + 1] = SEPARATOR[0]
+        return bodies, _escaped(memoryview(joined)[int(places[0]) : int(behind[-1])])
+
+    def _joined(self, run_of: Int64, starts: Int64, stops: Int64) -> tuple[bytearray, Int64]:
+        """The octets `starts..stops` of runs, with some others between them and `PADDING` behind each, and their places
+        there."""
         # octets that lie together are taken together, headers between bodies included
-        apart = np.ones(len(frames) + 1, np.bool_)
+        apart = np.ones(len(starts) + 1, np.bool_)
         between = starts[1:] - stops[:-1]
         apart[1:-1] = (run_of[1:] != run_of[:-1]) | (between < PADDING) | (between > LARGEST_HEADER)
         cuts = np.flatnonzero(apart)
@@ -229,18 +265,7 @@ class MessageRows:
         stretches = self._octets(run_of[cuts[:-1]], begins, ends)
         joined = bytearray(PADDING).join([*stretches, b"", b""])
         lengths = ends - begins + PADDING
-        places = starts + np.repeat(np.cumsum(lengths) - lengths - begins, np.diff(cuts))
-        # base64 goes by groups of three octets, the last of which is filled up with zeros. Of three texts, begun at the
-        # first, second and third octet, there is one in which the groups of a body are its own.
-        octets = np.frombuffer(joined, np.uint8)
-        octets[places + sizes] = octets[places + sizes + 1] = 0
-        texts = [b64encode(memoryview(joined)[skipped:]) for skipped in range(3)]
-        text = np.frombuffer(bytearray().join(texts), np.uint8)
-        text_begins = np.cumsum([0, len(texts[0]), len(texts[1])])[places % 3] + places // 3 * 4
-        text_ends = text_begins + (sizes + 2) // 3 * 4
-        text[text_ends[sizes % 3 > 0] - 1] = EQUALS
-        text[text_ends[sizes % 3 == 1] - 2] = EQUALS
-        return _cut(text, text_begins, text_ends)
+        return joined, starts + np.repeat(np.cumsum(lengths) - lengths - begins, np.diff(cuts))
 
     def _octets(self, run_of: Int64, starts: Int64, stops: Int64) -> Iterator[bytes]:
         data = self.data
@@ -275,52 +300,25 @@ class MessageRows:
         meanings = np.where(usual, PLAIN, SEALED)
         meanings[enveloped] = np.where(delimited, DELIMITED, OPEN)[enveloped]
         meanings[usual & self.published[run]] = OPEN
-        if self.looked_inside:
-            texts, others = self._payloads(rows)
-            for meaning, with_text in ((PLAIN, TEXT), (DELIMITED, DELIMITED_TEXT)):
-                meanings[texts & (meanings == meaning)] = with_text
-            meanings[usual & others] = OPEN
+        for meaning, with_text in ((PLAIN, TEXT), (DELIMITED, DELIMITED_TEXT)):
+            meanings[self.texts[rows] & (meanings == meaning)] = with_text
+        meanings[usual & self.claimed[rows]] = OPEN
         return meanings
-
-    def _payloads(self, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which rows are plain text, and which have some other payload."""
-        runs = self.runs
-        texts, others = np.zeros((2, rows.stop - rows.start), np.bool_)
-        run_of, row_of = self.run_of[rows], self.row_of[rows]
-        for run in np.unique(run_of).tolist():
-            chosen = run_of == run
-            if (plain := runs[run].texts) is not None:
-                texts[chosen] = plain[row_of[chosen]]
-            if (made := runs[run].payloads) is not None:
-                others[chosen] = [made[row] is not None for row in row_of[chosen].tolist()]
-        return texts, others
 
     def _payload(self, row: int) -> bytes:
         """What the payload of a row is."""
         values = payload_values(self.runs[self.run_of[row]], int(self.row_of[row]))
         return orjson.dumps(values, default=as_base64)
 
-    def _plain_texts(self, low: int, meaning: Int64, closing: Int64) -> tuple[list[bytes], list[bytes]]:
-        """Of the rows from `low` on whose payload is plain text: as much of it as a summary has, and how the line ends.
-        Nothing of the others."""
-        rows = np.flatnonzero((meaning == TEXT) | (meaning == DELIMITED_TEXT))
+    def _plain_texts(self, low: int, rows: Int64) -> list[bytes]:
+        """Of the rows `rows` from `low` on, whose payload is plain text: as much of it as a summary has."""
         run_of, frames = self.run_of[rows + low], self.last[rows + low]
-        by_run = np.argsort(run_of, kind="stable")
-        rows, run_of, frames = rows[by_run], run_of[by_run], frames[by_run]
         starts, sizes = self.bodies[frames] - self.base[run_of], self.sizes[frames]
-        stops = (starts + np.minimum(sizes, LONGEST_SUMMARY)).tolist()
-        slices = list(map(slice, starts.tolist(), stops))
-        texts: list[bytes] = []
-        for run, begin, end in _stretches(run_of):
-            texts += map(self.data[run].__getitem__, slices[begin:end])
-        if texts:  # printable ASCII, in which nothing else needs an escape, and no line ends
-            texts = b"\n".join(texts).replace(b"\\", rb"\\").replace(b'"', rb"\"").split(b"\n")
+        texts = list(self._octets(run_of, starts, starts + np.minimum(sizes, LONGEST_SUMMARY)))
+        texts = _escaped(SEPARATOR.join(texts))
         for at in np.flatnonzero(sizes > LONGEST_SUMMARY).tolist():
             texts[at] = self._payload(low + int(rows[at]))[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
-        own, ends = np.full((2, len(meaning)), b"", object)
-        own[rows] = texts
-        ends[rows] = TEXT_BACKS[closing[rows]]
-        return own.tolist(), ends.tolist()
+        return texts
 
     def _own_meanings(self, rows: Int64) -> Iterator[bytes]:
         """`envelope`, `topic` and `kind` of rows of data that are published or have an envelope."""
@@ -373,10 +371,22 @@ def _groups(*columns: Int64) -> tuple[Int64, Int64]:
     return begins[:-1], np.diff(begins)
 
 
-def _stretches(column: Int64) -> Iterator[tuple[int, int, int]]:
-    """(value, begin, end) of entries that follow each other and are equal."""
-    begins, counts = _groups(column) if len(column) else (column, column)
-    yield from zip(column[begins].tolist(), begins.tolist(), (begins + counts).tolist(), strict=True)
+def _escaped(joined: bytes | memoryview) -> list[bytes]:
+    """Texts of printable ASCII, with `SEPARATOR` between them, as they stand in JSON."""
+    texts = orjson.dumps(str(joined, "ascii")).split(SEPARATOR)
+    texts[0] = texts[0][1:]  # the quotation marks around all of them
+    texts[-1] = texts[-1][:-1]
+    return texts
+
+
+def _payloads(run: MessageRun) -> NDArray[np.int8]:
+    """Which messages are plain text, and which have some other payload."""
+    found = np.zeros(len(run.first), np.int8)
+    if run.texts is not None:
+        found[run.texts] = TEXT_INSIDE
+    if run.payloads is not None:
+        found[[made is not None for made in run.payloads]] = OTHER_INSIDE
+    return found
 
 
 def _cut(text: NDArray[np.uint8], begins: Int64, ends: Int64) -> list[bytes]:
