@@ -17,6 +17,7 @@ from zmtpscope.capture import CaptureProblem, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.sink import OctetSums
 from zmtpscope.export import json_lines
+from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import from_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
@@ -47,8 +48,17 @@ class Reading:
 
 @functools.cache
 def read(path: pathlib.Path) -> Reading:
-    """Read a capture as `zmtpscope read --json` does, without a process of its own."""
-    options = Options()
+    """Read a capture as `zmtpscope read --json --payload off` does, without a process of its own."""
+    return _read(path, Options())
+
+
+@functools.cache
+def read_inside(path: pathlib.Path) -> Reading:
+    """The same, with what rides inside the messages: what the command does unless it is told not to."""
+    return _read(path, Options(payloads=Registry()))
+
+
+def _read(path: pathlib.Path, options: Options) -> Reading:
     analyser = Analyser(options)
     captures = open_captures([str(path)])
     records = [json.loads(line) for batch in analyser.run(captures) for line in json_lines.lines(batch, options)]
