@@ -73,7 +73,7 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
 @st.composite
 def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     """Messages in a stretch of a stream, parts of which may be missing in front and behind."""
-    size = draw(st.sampled_from([0, 1, 2, 3, 12, 1500]))
+    size = draw(st.sampled_from([0, 1, 2, 3, 12, 200, 201, 1500]))
     text = st.text(' a"\\~', min_size=size, max_size=size).map(str.encode)
     body = st.binary(min_size=size, max_size=size) | text | st.sampled_from([b"", b"abc"]) if size else st.just(b"")
     parts = st.lists(body, min_size=1, max_size=draw(st.sampled_from([1, 4])))
