@@ -20,8 +20,10 @@ from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
+from zmtpscope.dissect.zap import Turn, ZapTalk
 from zmtpscope.dissect.zre import Ended, Link, Said
 from zmtpscope.findings import FINDINGS
+from zmtpscope.payloads.zap import Zap
 from zmtpscope.payloads.zre.messages import Zre, uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
@@ -64,6 +66,7 @@ class Dialogue:
         self.relations = Relations(self)
         self.links: list[Link | None] = [None, None]
         """The sides that are ZRE nodes."""
+        self.zap = ZapTalk()
         self.teller = Teller(self.sink, ends, self.options.records)
 
     @property
@@ -140,6 +143,8 @@ class Dialogue:
             for side in (0, 1):
                 if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
                     self.note(side, Finding("ZMTP-CONN-02"), arrival)
+        if self._is_whole():
+            self.zap.end(self, arrival)
         self.relations.end(arrival, self._is_whole())
         self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port))
         if connection.close_how in ("fin", "rst"):
@@ -302,6 +307,8 @@ class Dialogue:
             stream.forget_holes()
             if self.options.records:
                 batch.runs += told[side]
+        if self.zap.turns:
+            self.zap.weigh()
         for side, link in enumerate(self.links):
             if link is None:
                 continue
@@ -328,10 +335,12 @@ class Dialogue:
             unit = int(run.offsets[run.first[row]])
             for finding in made.findings:
                 self.teller.finding(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
-            if made.protocol == Zre.name and made.fields:
+            last = run.last[row]
+            length = int(run.bodies[last] + run.sizes[last]) - unit
+            if made.protocol == Zap.name and made.fields:
+                self.zap.turns.append(Turn(arrival, stream.side, unit, length, run.source, made.fields))
+            elif made.protocol == Zre.name and made.fields:
                 link = self._link(stream, arrival.ordinal)
-                last = run.last[row]
-                length = int(run.bodies[last] + run.sizes[last]) - unit
                 self.sink.zre_facts.append(Said(arrival, link, made.fields, run.source, unit, length))
 
     def _link(self, stream: SideStream, ordinal: int) -> Link:
