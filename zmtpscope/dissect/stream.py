@@ -193,6 +193,7 @@ class SideStream:
         data, self.reading = self.reading, b""
         if reader.broken is not None:
             rest = data[max(0, reader.broken - self.kept_base) :]
+            self._hold([data])
             self._give_up_message()
             self.begin_search(reader.broken)
             return rest
