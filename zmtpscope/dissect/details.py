@@ -34,7 +34,7 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
         if unit is None:
             return []
         tree = field_tree(unit.regime, unit.octets, unit.offset)
-        return [Detail(unit.offset, unit.octets, tree, unit.slices)]
+        return [Detail(unit.offset, unit.octets, tree, unit.slices, unit.regime.source)]
     first, last = index, index
     made: Dissected | None = None
     if isinstance(item, MessageRun):

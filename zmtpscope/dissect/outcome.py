@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zmtpscope.dissect.agreement import SILENT_FORMS
 from zmtpscope.dissect.sink import count_word
 from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.dialogue import Dialogue
@@ -81,7 +82,7 @@ def count(dialogue: Dialogue) -> None:
     """Add the connection to the summary of the run."""
     summary = dialogue.sink.summary
     version = dialogue.version
-    without = "none" if version in ("1.0", "2.0") else "unknown"
+    without = "none" if version in ("1.0", "2.0", VERSION_ZWS) else "unknown"
     summary.connections += 1
     summary.versions[version or "unknown"] += 1
     count_word(summary.mechanisms, mechanism([stream.reader for stream in dialogue.streams]) or without)
