@@ -18,6 +18,8 @@ from tests.zws import MASK, damaged_zws_sides, ready, request, response, says, z
 from zmtpscope.capture.segments import FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.details import details
+from zmtpscope.export.details import hex_lines, tree_lines
+from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.upgrade import build_response
 from zmtpscope.zmtp.websocket import CLOSE, CONTINUATION, build_websocket_frame
 from zmtpscope.zmtp.zws import build_message_zws
@@ -143,6 +145,27 @@ def test_real_connections_of_jszmq_tell_their_identity() -> None:
     (connection,) = read(CAPTURES / "implementations/jszmq-dealer.pcap").of("connection")
     assert (connection["identity_0"], connection["identity_1"]) == ("dealer-1", "")
     assert (connection["version"], connection["mechanism"], connection["handshake"]) == ("zws-2.0", None, "complete")
+
+
+def test_secrets_are_not_shown() -> None:
+    """The password of PLAIN, behind its mask and in fragments, and what HTTP has of that kind."""
+    asked = request("ZWS2.0/PLAIN").replace(b"Host:", b"Authorization: Basic geheim\r\nHost:")
+    hello = build_command("PLAIN", "HELLO", {"username": "admin", "password": "geheim"})
+    conversation = Conversation()
+    conversation.send(0, asked)
+    conversation.send(1, response("ZWS2.0/PLAIN"))
+    conversation.send(0, build_message_zws(hello, command=True, key=MASK, cuts=(3, 17)))
+    shown = [
+        line
+        for batch in Analyser(EVERYTHING).run(Capture(conversation.packets))
+        for item, index in batch.in_order()
+        for detail in details(item, index)
+        for line in (*tree_lines(detail, False), *hex_lines(detail, False))
+    ]
+    text = "\n".join(shown)
+    assert "admin" in text
+    assert "geheim" not in text
+    assert b"geheim".hex(" ") not in text
 
 
 def test_relations_hold_for_zws_too() -> None:

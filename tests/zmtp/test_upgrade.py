@@ -108,6 +108,20 @@ def test_a_head_of_any_case_and_spacing() -> None:
     assert fields == {"version_announced": VERSION, "mechanism": None}
 
 
+def test_secrets_of_a_head_have_a_name_of_their_own() -> None:
+    asked = b"GET / HTTP/1.1\r\nauthorization : Basic YTpi\r\nHost: a\r\nCookie: b=c\r\n\r\n"
+    tree = field_tree(regime(Framing.ZWS, VERSION, None, Phase.GREETING, Form.ZWS_REQUEST), asked, 0)
+    assert [(leaf.name, leaf.value) for leaf in tree.leaves()] == [
+        ("http.request_line", "GET / HTTP/1.1"),
+        ("http.header.name", "authorization :"),
+        ("http.header.secret", " Basic YTpi"),
+        ("http.header", "Host: a"),
+        ("http.header.name", "Cookie:"),
+        ("http.header.secret", " b=c"),
+        ("http.end", b"\r\n"),
+    ]
+
+
 def test_what_begins_like_an_upgrade() -> None:
     assert begins_like_an_upgrade(request() + b"\x82")
     assert begins_like_an_upgrade(response())

@@ -23,6 +23,8 @@ REQUEST_START, RESPONSE_START = b"GET ", b"HTTP/1."
 SWITCHING = re.compile(rb"HTTP/1\.[0-9] 101(?: .*)?")
 LINE_END = b"\r\n"
 PROTOCOLS = b"sec-websocket-protocol"
+SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
+"""Headers whose values nobody should see."""
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
 """The name of the protocol, and the security mechanism if there is one."""
@@ -86,8 +88,13 @@ def read_head(reader: Reader, first_line: str) -> Head:
     is_websocket, protocols = False, list[Token]()
     while reader.position < end + len(LINE_END):
         start = reader.offset
-        name, colon, value = _read_line(reader, "http.header").partition(b":")
+        name, colon, value = _line(reader).partition(b":")
         folded = name.strip().lower()
+        if folded in SECRETS:
+            reader.text("http.header.name", len(name) + len(colon))
+            _read_line(reader, "http.header.secret")
+            continue
+        _read_line(reader, "http.header")
         if folded == b"upgrade":
             is_websocket = is_websocket or b"websocket" in value.lower()
         elif folded == PROTOCOLS:
@@ -97,11 +104,16 @@ def read_head(reader: Reader, first_line: str) -> Head:
 
 
 def _read_line(reader: Reader, name: str) -> bytes:
-    """One line without its end, which belongs to its octets."""
-    stop = reader.data.index(LINE_END, reader.position)
-    line = reader.take(name, stop + len(LINE_END) - reader.position)[: -len(LINE_END)]
+    """The rest of a line; its end belongs to its octets, not to its value."""
+    line = _line(reader)
+    reader.take(name, len(line) + len(LINE_END))
     reader.show(to_text(line))
     return line
+
+
+def _line(reader: Reader) -> bytes:
+    """The rest of a line, not read yet."""
+    return reader.data[reader.position : reader.data.index(LINE_END, reader.position)]
 
 
 def _tokens(value: bytes, start: int) -> list[Token]:
