@@ -204,6 +204,10 @@ CASES = {
         server(READY, build_websocket_frame(b"\0a", final=False), says(False, b"b")),
         ["ZWS-06"],
     ),
+    "a message inside of a text message": (
+        server(READY, build_websocket_frame(b"a", TEXT, final=False), says(False, b"b")),
+        ["ZWS-04", "ZWS-06"],
+    ),
     "the end inside of a message": (server(READY, build_websocket_frame(b"\0a", final=False)), ["ZMTP3X-FRAME-05"]),
     "the end inside of a multipart message": (server(READY, build_message_zws(b"a", more=True)), ["ZMTP3X-FRAME-06"]),
     "a message before READY": (server(says(False, b"a"), READY), ["ZMTP3X-CMD-09"]),

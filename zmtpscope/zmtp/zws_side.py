@@ -112,7 +112,7 @@ class ZwsReader(SideReader):
     def _scan(self, data: bytes, base: int) -> None:
         flags = self.frames.flags
         rows = len(flags)
-        if self._next is None and not content.seals(self.regime):
+        if self._next is None and not self._passing and not content.seals(self.regime):
             at = scan_zws(data, self.position - base, base, self.frames, self._masks)
             if len(flags) > rows:
                 self.position = base + at
