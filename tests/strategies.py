@@ -28,6 +28,9 @@ BODIES = st.one_of(
 
 SOCKET_TYPES = st.sampled_from(sorted(PEERS))
 
+FRAMINGS = (Framing.V1, Framing.V2)
+"""Of ZMTP on TCP; that of ZWS has readers and builders of its own."""
+
 MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
 
 

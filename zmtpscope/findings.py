@@ -526,6 +526,15 @@ ZWS-03 error 45 Handshake
   The chosen sub-protocol was not offered
 ZWS-04 error 45 Implementation
   A text message travels on the WebSocket; ZWS uses binary ones
+ZWS-05 note wire.md 12
+  A WebSocket message is compressed, or changed by another extension; nothing behind it is read of this side
+  > switch permessage-deflate off at one of the peers to see what they say
+ZWS-06 error wire.md 12
+  The WebSocket frame is none that RFC 6455 allows
+ZWS-07 note wire.md 12
+  A message in several WebSocket frames is too large to be put together; nothing behind it is read of this side
+ZWS-08 error 45 Handshake
+  The first message of a side without a mechanism is no identity
 
 PAYLOAD-01 warn payload-dissectors.md Bad input
   A payload dissector failed on this message, whose octets are shown as they are

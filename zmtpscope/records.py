@@ -70,7 +70,8 @@ STREAM = (
     Field(
         "source",
         "int",
-        "Octets that offsets count in: 0 is the TCP stream of the side, 1 the same with its boxes opened",
+        "Octets that offsets count in: 0 is the TCP stream of the side, 1 the same with its boxes opened, and of ZWS "
+        "with the masks of WebSocket taken off",
     ),
     Field("offset", "int", "Place of the first octet in the stream of the side, counted from 0", "octets"),
     Field("length", "int", "Size in the stream, headers included", "octets"),
@@ -89,6 +90,11 @@ _CONNECTION = (
     Field("opened_by", "int", "Side that sent the SYN; null where that was not captured"),
     Field("security_server", "int", "Side that is the server of PLAIN, CURVE or GSSAPI"),
     Field("version", "text", 'ZMTP version in force: "1.0", "2.0", "3.0" or "3.1"; null: none was agreed'),
+    Field(
+        "transport",
+        "text",
+        "tcp, or ws: over WebSocket (ZWS 2.0), whose version is 3.1 with a mechanism and 2.0 without one",
+    ),
     Field("mechanism", "text", "Security mechanism that both sides announced"),
     Field("socket_type_0", "text", "Socket type of side 0"),
     Field("socket_type_1", "text", "Socket type of side 1"),
@@ -123,23 +129,37 @@ _GREETING = (
     Field(
         "form",
         "text",
-        "Shape: greeting-3x, greeting-2, greeting-r0, frames-1, pseudo-signature, signature and the like",
+        "Shape: greeting-3x, greeting-2, greeting-r0, frames-1, pseudo-signature, signature and the like; of ZWS "
+        "zws-request, zws-response and zws-identity",
     ),
 )
 
 _COMMAND = (
-    Field("name", "text", "READY, SUBSCRIBE, PING, ERROR and the like", None, ("zmtp.command-name",)),
+    Field(
+        "name",
+        "text",
+        "READY, SUBSCRIBE, PING, ERROR and the like; of WebSocket WS-PING, WS-PONG and WS-CLOSE",
+        None,
+        ("zmtp.command-name",),
+    ),
     Field("size", "int", "Size of the command body, its name included", "octets", ("zmtp.length",)),
     Field("metadata", _METADATA, "Properties of READY and INITIATE, order and repeats kept", None, ("zmtp.metadata",)),
     Field("socket_type", "text", "Property Socket-Type", None, ("zmtp.metadata.socket-type",)),
     Field("identity", "text", "Property Identity"),
     Field("topic", "text", "Topic of SUBSCRIBE or CANCEL", None, ("zmtp.topic",)),
     Field("group", "text", "Group of JOIN or LEAVE"),
-    Field("reason", "text", "Reason of ERROR", None, ("zmtp.reason",)),
+    Field("reason", "text", "Reason of ERROR, or of a WebSocket close", None, ("zmtp.reason",)),
+    Field("close_code", "int", "Status code of a WebSocket close"),
     Field(
         "ttl_ms", "int", "How long the sender of PING may be silent from now on, 0: for ever", "ms", ("zmtp.ping.ttl",)
     ),
-    Field("context", "octets", "Context of PING, which PONG repeats", None, ("zmtp.ping.context",)),
+    Field(
+        "context",
+        "octets",
+        "Context of PING or of a WebSocket ping, which the pong repeats",
+        None,
+        ("zmtp.ping.context",),
+    ),
     Field("username", "text", "PLAIN user name", None, ("zmtp.username",)),
     Field("password", "text", "PLAIN password; masked unless --show-secrets is given", None, ("zmtp.password",)),
     Field("version", "text", "Version of CurveZMQ in a CURVE HELLO"),

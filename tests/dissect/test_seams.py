@@ -198,6 +198,15 @@ def with_half_a_greeting_that_waits() -> list[Packet]:
     ]
 
 
+def with_an_open_message_in_front_of_an_invalid_size() -> list[Packet]:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, message(b"part", b"")[:-2] + b"\2" + b"\xff" * 8, cuts=(6,))
+    talk.close()
+    return talk.packets
+
+
 def with_times_that_run_backwards() -> list[Packet]:
     talk = Conversation()
     octets = hello("PUSH")[:40]
@@ -219,6 +228,7 @@ def with_times_that_run_backwards() -> list[Packet]:
         pytest.param(with_half_a_start_octet_by_octet(), id="a signature octet by octet"),
         pytest.param(with_half_a_greeting_that_waits(), id="half a greeting waits"),
         pytest.param(with_times_that_run_backwards(), id="times run backwards"),
+        pytest.param(with_an_open_message_in_front_of_an_invalid_size(), id="a message in front of an invalid size"),
     ],
 )
 def test_p1_packets_one_by_one_say_the_same_as_all_at_once(packets: list[Packet]) -> None:

@@ -318,7 +318,7 @@ def test_p3_the_quick_way_reads_what_the_careful_one_does(
         header = len(unit) - 33 - len(body)
         rows.append((1000 + len(data), 1000 + len(data) + header, len(unit) - header))
         data += unit
-    readers = OpenedReader(version), CarefulReader(version)
+    readers = OpenedReader(Framing.V2, version), CarefulReader(Framing.V2, version)
     for reader in readers:
         reader._learn({"socket_type": socket_type}, 1000)
         reader.read_messages(data, 1000, rows[:lost])

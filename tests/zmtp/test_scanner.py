@@ -8,6 +8,7 @@ from types import FrameType
 
 import pytest
 
+from tests.strategies import FRAMINGS
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
@@ -66,7 +67,7 @@ def test_few_calls_for_frames_of_many_sizes() -> None:
     assert len(side.frames) == 10_000
 
 
-@pytest.mark.parametrize("framing", Framing)
+@pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("sizes", [[5], [0], [300], [0, 9], [3, 260, 0], [1, 1, 1, 2]], ids=str)
 def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int]) -> None:
     """Whatever comes again and again: the frame that differs is told as it is, and so is all behind it."""

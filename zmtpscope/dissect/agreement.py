@@ -17,6 +17,8 @@ from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.upgrade import begins_like_an_upgrade
+from zmtpscope.zmtp.zws_side import ZwsReader
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.dialogue import Dialogue
@@ -25,6 +27,7 @@ WAIT_LIMIT = 3_000_000_000
 """How many nanoseconds of capture time the octets of one side wait for the version of the other."""
 
 SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
+ZWS_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
 EAGER = 1024
 """Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
 
@@ -167,13 +170,14 @@ class Agreement:
 
     def _prefix(self, side: int, arrival: Arrival) -> bytes:
         """The first octets of a side that take part in the negotiation; a side that was captured from some later point
-        on takes no part, unless it begins with a signature."""
+        on takes no part, unless it begins with a signature or offers or chooses ZWS."""
         stream = self.dialogue.streams[side]
         if stream.mode is not Mode.NEGOTIATING:
             return b""
         prefix = stream.prefix()
         known = self.forced is not None and self.forced.version is not None
-        if not (known or self._is_from_the_start(side)) and stream.queue and not begins_like_a_signature(prefix):
+        greets = begins_like_a_signature(prefix) or begins_like_an_upgrade(prefix)
+        if not (known or self._is_from_the_start(side)) and stream.queue and not greets:
             stream.search_from_the_start(arrival.ordinal, self._framings())
             return b""
         return prefix
@@ -226,6 +230,8 @@ class Agreement:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.lost_greeting()):
             form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+        if form in ZWS_FORMS:
+            return ZwsReader(form, self.version, None if self.decision is None else self.decision.mechanism)
         return None if form is Form.WAIT else SideReader(form, self.version)
 
     def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:

@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from zmtpscope.payloads.reader import Dissected
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 from zmtpscope.zmtp.reader import FieldNode
-from zmtpscope.zmtp.regime import Regime
+from zmtpscope.zmtp.regime import Framing, Regime
 
 Int64 = NDArray[np.int64]
+
+LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
+"""Octets of a header whose size is not written in eight octets, at most, the flags octet included."""
 
 
 class Stream(NamedTuple):
@@ -128,8 +131,14 @@ class Run:
 
     @property
     def source(self) -> int:
-        """0 for the stream as it was sent, 1 for the one with its boxes opened."""
-        return int(self.regime.opened)
+        """0 for the stream as it was sent, 1 for the one with its boxes opened and its masks taken off."""
+        return self.regime.source
+
+    @property
+    def longest_short_header(self) -> int:
+        """Octets in front of a body whose size is not written in eight octets, at most; with the seal, if there is
+        one."""
+        return (LONGEST_SHORT_ZWS if self.regime.framing is Framing.ZWS else LONGEST_SHORT) + self.sealing
 
     def head(self, frame: int, limit: int | None = None) -> bytes | None:
         """The octets of the body of `frame` from its first on, at most `limit`; None where that is not kept."""

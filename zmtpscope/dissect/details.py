@@ -33,12 +33,10 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
         unit = item.unit
         if unit is None:
             return []
-        tree = unit.tree
-        if tree is None and unit.regime is not None:
-            tree = field_tree(unit.regime, unit.octets, unit.offset)
-        if tree is None:
-            return []
-        return [Detail(unit.offset, unit.octets, tree, unit.slices)]
+        tree, source = unit.tree, 0
+        if unit.regime is not None:
+            tree, source = field_tree(unit.regime, unit.octets, unit.offset), unit.regime.source
+        return [] if tree is None else [Detail(unit.offset, unit.octets, tree, unit.slices, source)]
     first, last = index, index
     made: Dissected | None = None
     if isinstance(item, MessageRun):
@@ -55,8 +53,8 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
                 body = int(item.bodies[frame])
                 put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
             found.append(Detail(start, octets, tree, slices, item.source))
-    for source in made.sources if made is not None else ():
-        found.append(Detail(0, source.octets, source.tree, [], source.number))
+    for packed in made.sources if made is not None else ():
+        found.append(Detail(0, packed.octets, packed.tree, [], packed.number))
     return found
 
 

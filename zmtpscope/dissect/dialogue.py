@@ -30,6 +30,7 @@ from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.units import UnitReader
+from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection import Connection
@@ -73,6 +74,19 @@ class Dialogue:
     def version(self) -> str | None:
         """The version in force, None while or where there is none."""
         return self.agreement.version
+
+    @property
+    def is_websocket(self) -> bool:
+        """Whether the sides have agreed on ZWS."""
+        return self.version == VERSION_ZWS
+
+    @property
+    def told_version(self) -> str | None:
+        """The version as records have it: what ZWS has of commands and identities is as in 3.1 with a mechanism, as in
+        2.0 without one."""
+        if not self.is_websocket:
+            return self.version
+        return "2.0" if outcome.mechanism([stream.reader for stream in self.streams]) is None else "3.1"
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought."""
@@ -235,14 +249,16 @@ class Dialogue:
         for finding in event.findings:
             at = event.start if finding.start is None else finding.start
             first = arrived.get(at) or stream.arrivals.at(min(at, stream.end - 1))
-            self.teller.finding(side, finding, first, ordinal, unit=event.start, source=int(event.regime.opened))
+            self.teller.finding(side, finding, first, ordinal, unit=event.start, source=event.regime.source)
             if (finding.severity or FINDINGS[finding.id].severity) == "error":
                 record = type(event).__name__.lower().replace("remark", "frame")
-                reference = self.teller.reference(side, int(event.regime.opened), event.start, record)
+                reference = self.teller.reference(side, event.regime.source, event.start, record)
                 self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
 
     def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
-        octets = stream.octets(event.start, event.stop)
+        octets = event.octets if isinstance(event, Command) else None
+        if octets is None:
+            octets = stream.octets(event.start, event.stop)
         return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.stop))
 
     def count_repeats(self, stream: SideStream, reader: UnitReader, told: dict[str, int]) -> None:
@@ -251,7 +267,7 @@ class Dialogue:
             more = count - told.get(id_, 0)
             if more:
                 arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
-                source = int(reader.regime.opened)
+                source = reader.regime.source
                 self.teller.repeated(stream.side, Finding(id_, offset), arrival, more, source)
                 told[id_] = count
 

@@ -23,8 +23,8 @@ class Moment(NamedTuple):
 
     @property
     def source(self) -> int:
-        """1 where it stood in a box."""
-        return int(self.event.regime.opened)
+        """Which octets its offsets count in."""
+        return self.event.regime.source
 
     @property
     def record(self) -> str:

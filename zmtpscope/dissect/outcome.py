@@ -37,7 +37,8 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "port_1": there.src_port,
         "opened_by": connection.opened_by,
         "security_server": server,
-        "version": dialogue.version,
+        "version": dialogue.told_version,
+        "transport": "ws" if dialogue.is_websocket else "tcp",
         "mechanism": mechanism(readers),
         "handshake": handshake(dialogue),
         "close": connection.close_how,
@@ -80,10 +81,10 @@ def handshake(dialogue: Dialogue) -> str:
 def count(dialogue: Dialogue) -> None:
     """Add the connection to the summary of the run."""
     summary = dialogue.sink.summary
-    version = dialogue.version
+    version = dialogue.told_version
     without = "none" if version in ("1.0", "2.0") else "unknown"
     summary.connections += 1
-    summary.versions[version or "unknown"] += 1
+    summary.versions[(version or "unknown") + (" over WebSocket" if dialogue.is_websocket else "")] += 1
     count_word(summary.mechanisms, mechanism([stream.reader for stream in dialogue.streams]) or without)
     summary.handshakes[handshake(dialogue)] += 1
     summary.closes[dialogue.connection.close_how] += 1

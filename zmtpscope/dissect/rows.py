@@ -114,7 +114,7 @@ def frame_values(run: FrameRun, index: int) -> dict[str, Any]:
     return {
         "flags": flags,
         "more": bool(flags & MORE),
-        "long": int(run.bodies[index] - run.offsets[index]) - run.sealing > 2,
+        "long": int(run.bodies[index] - run.offsets[index]) > run.longest_short_header,
         "size": int(run.sizes[index]),
         "message": int(run.messages[index]),
     }

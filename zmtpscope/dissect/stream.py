@@ -18,6 +18,7 @@ from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import Event, FrameColumns, Remark
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.websocket import Unmasking
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.dialogue import Dialogue
@@ -53,6 +54,8 @@ class SideStream:
 
     mode = Mode.NEGOTIATING
     reader: SideReader | None = None
+    unmasking: Unmasking | None = None
+    """Takes the masks off, where the side speaks ZWS."""
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
     """What frames are searched for while nothing tells which."""
     forced: DecodeAs | None = None
@@ -160,13 +163,19 @@ class SideStream:
         self.end = self.arrivals.add(view, rows, self.end)
         if self.mode is Mode.NEGOTIATING:
             self.queue.append(view.octets(rows))
-        elif self.mode is Mode.READING and self.reader is not None and self.reader.position >= self.end:
+        elif self.unmasking is None and self._is_in_body():
             self._pass_body(view, rows)
         else:
             self._consume(view.octets(rows))
 
+    def _is_in_body(self) -> bool:
+        """Whether all that has come belongs to frames whose headers were read."""
+        return self.mode is Mode.READING and self.reader is not None and self.reader.position >= self.end
+
     def _consume(self, octets: bytes) -> None:
         """Take octets that follow what is held and end at `end`, until none of them is left over."""
+        if self.unmasking is not None:
+            octets = self.unmasking.feed(octets)
         while octets:
             if self.mode is Mode.READING:
                 octets = self._read(octets)
@@ -211,12 +220,17 @@ class SideStream:
         data, self.reading = self.reading, b""
         if reader.broken is not None:
             rest = data[max(0, reader.broken - self.kept_base) :]
+            self._hold([data])
             self._give_up_message()
-            self.begin_search(reader.broken)
+            if self.unmasking is not None:
+                self.mode = Mode.OPAQUE
+            else:
+                self.begin_search(reader.broken)
             return rest
         if reader.opaque:
             self.undissected += self.end - reader.position
-            self._hold([])
+            self._hold([data])
+            self._give_up_message()
             self.mode = Mode.OPAQUE
             return b""
         self._trim_arrivals(min(reader.position, self.end))
@@ -241,6 +255,8 @@ class SideStream:
     def _tell(self) -> None:
         """Hand on what the reader has read of the octets in `reading`."""
         assert self.reader is not None
+        if self.reader.moves:
+            self._move(self.reader.moves)
         columns: FrameColumns
         events: Sequence[Event]
         columns, events = self.reader.take()
@@ -271,6 +287,15 @@ class SideStream:
         """Put what a box holds in its place among the octets that are being read."""
         start = offset - self.kept_base
         self.reading = b"".join((self.reading[:start], octets, self.reading[start + len(octets) :]))
+
+    def _move(self, moves: list[tuple[int, bytes]]) -> None:
+        """Put messages that came in several WebSocket frames in their places, headers first."""
+        octets = bytearray(self.reading)
+        for offset, moved in moves:
+            start = offset - self.kept_base
+            octets[start : start + len(moved)] = moved
+        self.reading = bytes(octets)
+        moves.clear()
 
     def _trim_arrivals(self, offset: int) -> None:
         """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
@@ -344,7 +369,7 @@ class SideStream:
             end=self.end,
             arrivals=self.arrivals,
             regimes=reader.regimes,
-            version=self.dialogue.version,
+            version=self.dialogue.told_version,
             confidence=self.confidence,
             doubtful=reader.unreliable_from,
             settled=self.settled,
@@ -392,6 +417,8 @@ class SideStream:
         """Read what waited with `reader`, or (None) leave this side alone from now on."""
         self.settled, self.confidence, self.reader = settled, confidence, reader
         self.mode = Mode.OPAQUE if reader is None else Mode.READING
+        if reader is not None and reader.regime.framing is Framing.ZWS:
+            self.unmasking = Unmasking()
         self._replay()
 
     def _replay(self) -> None:
@@ -427,6 +454,8 @@ class SideStream:
         self.end += hole.octets
         self.lost_octets += hole.octets
         if self.mode is Mode.OPAQUE:
+            if self.unmasking is not None:
+                self.dialogue.note_gap(self, hole, start, told, None)
             return
         if not self.arrivals.ends or self.arrivals.ends[-1] < self.end:  # else it was put there before it was replayed
             self.arrivals.add_hole(self.end, told)
@@ -434,6 +463,8 @@ class SideStream:
             reader = self.reader
             assert reader is not None
             if reader.position > start and reader.position >= self.end:  # all of it is body
+                if self.unmasking is not None:
+                    self.unmasking.skip(hole.octets)
                 if self.unsealing is not None and self.unsealing.waiting is not None:
                     self._let_go_of_boxes(told.ordinal)
                 self.assembly.damage(b"".join(self.kept), self.kept_base)
@@ -444,6 +475,10 @@ class SideStream:
             self.undissected += max(0, start - reader.position)
             self.settled = told.ordinal
             self._give_up_message()
+        if self.unmasking is not None:  # the headers of WebSocket are not looked for
+            self.mode = Mode.OPAQUE
+            self.dialogue.note_gap(self, hole, start, told, None)
+            return
         self.pending_gap = (hole, start)
         self.begin_search(self.end, self._greeting_end())
 

@@ -75,7 +75,7 @@ class Teller:
             return
         stream = self.streams[side]
         values = self._values(type_, stream, first)
-        values.update(source=int(event.regime.opened), offset=event.start, length=event.stop - event.start)
+        values.update(source=event.regime.source, offset=event.start, length=event.stop - event.start)
         values.update(event.fields)
         if isinstance(event, Command):
             values["decrypted"] = event.regime.opened

@@ -20,7 +20,6 @@ from zmtpscope.dissect.session import LAST_STEPS, TRIES, Session
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, Event, FrameColumns
-from zmtpscope.zmtp.framing import LONG
 from zmtpscope.zmtp.mechanisms.curve import (
     AUTHENTICATOR_SIZE,
     BOX_OF_MESSAGE,
@@ -111,7 +110,7 @@ class Unsealing:
         """A command with what its box holds, where it has one that opens; else as it was."""
         name = str(event.fields.get("name"))
         octets = stream.octets(event.start, event.stop)
-        header = 9 if octets[0] & LONG else 2
+        header = event.stop - event.start - int(event.fields["size"])
         body = octets[header:]
         if not self._is_sealed(stream, event, body):
             return event
@@ -280,8 +279,9 @@ class Unsealing:
 
     def _reader(self, stream: SideStream) -> OpenedReader:
         if self.reader is None:
-            self.reader = OpenedReader(stream.dialogue.version)
-            if self.assembly.uncertain_start or stream.reader is None or stream.reader.role is None:
+            assert stream.reader is not None
+            self.reader = OpenedReader(stream.reader.regime.framing, stream.dialogue.version)
+            if self.assembly.uncertain_start or stream.reader.role is None:
                 self.reader.lose()  # there may have been MESSAGEs in front
         return self.reader
 

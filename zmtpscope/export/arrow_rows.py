@@ -314,9 +314,9 @@ class FrameRows(Rows[FrameRun]):
 
     def long(self) -> pa.Array:
         """`long`: what stands between the header and the body is no part of the header."""
-        sealing = np.array([run.sealing for run in self.runs])[self.run_of]
+        longest = np.array([run.longest_short_header for run in self.runs])[self.run_of]
         frames = self.frames
-        return pa.array((frames.bodies - frames.offsets)[self.order] - sealing > 2)
+        return pa.array((frames.bodies - frames.offsets)[self.order] > longest)
 
 
 KIND_CODES = {kind: code for code, kind in enumerate(["data", *KINDS.values()])}

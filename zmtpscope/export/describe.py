@@ -40,6 +40,10 @@ def describe_greeting(values: Values) -> str:
     """`GREETING 3.1 CURVE`; 1.0 and 2.0 have no mechanism."""
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
+    if values["form"] == "zws-identity":
+        return f"IDENTITY {quoted(values['identity'] or '')}"
+    if values["form"] == "zws-response" and version is None:
+        return "GREETING refuses ZWS"
     if version is None and values["form"] == "greeting-3x-partial" and length > SIGNATURE_SIZE:
         words.append(f"3.x incomplete, {length} of {GREETING_3_SIZE} octets")
     elif version is None:
@@ -64,6 +68,8 @@ def describe_command(values: Values) -> str:
     for name in ("topic", "group", "reason"):
         if values[name] is not None:
             words.append(quoted(values[name]))
+    if values["close_code"] is not None:
+        words.insert(0, str(values["close_code"]))
     if values["topic"] == "":
         words.append("(everything)")
     if values["reason"] in STATUS:
@@ -148,7 +154,8 @@ def describe_connection(values: Values) -> str:
     words[0] += f" {_duration(values['end_ns'] - values['start_ns'])}"
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
-        words.append(f"{values['version']} {safe_text(values['mechanism'] or '')}".rstrip())
+        over = " over WebSocket" if values["transport"] == "ws" else ""
+        words.append(f"{values['version']} {safe_text(values['mechanism'] or '')}".rstrip() + over)
     elif unseen:
         words.append("version unknown")
     else:

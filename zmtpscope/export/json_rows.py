@@ -108,7 +108,7 @@ class MessageRows:
         self.data = [run.data for run in runs]
         self.base = np.array([run.base for run in runs])
         self.stop = np.array([run.base + len(run.data) for run in runs])
-        self.closing = np.array([6 * run.source + 2 * CONFIDENCES.index(run.confidence) for run in runs])
+        self.closing = np.array([6 * run.regime.opened + 2 * CONFIDENCES.index(run.confidence) for run in runs])
         self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
         self.enveloped = np.array(list(map(is_enveloped, runs)))
         # of each frame

@@ -37,7 +37,7 @@ class RunWords:
         self.run = run
         self.options = options
         self.width = width
-        self.message = "decrypted message" if run.source else "message"
+        self.message = "decrypted message" if run.regime.opened else "message"
         self.doubt = "" if run.confidence == "proven" else f" ({run.confidence})"
         self.starts: list[int] = (run.bodies - run.base).tolist()
         self.sizes: list[int] = run.sizes.tolist()

@@ -1,4 +1,4 @@
-"""Where passwords stand: in the fields of a command, and in the octets of its field tree."""
+"""Where passwords and the like stand: in the fields of a command, and in the octets of its field tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def secret_spans(tree: FieldNode) -> list[range]:
     """The stream offsets of secrets in a unit."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
-    secret = {name for name in names if name.endswith(".password")}
+    secret = {name for name in names if name.endswith((".password", ".secret"))}
     if USER_SIZE in names or any(leaf.name in NAMES and _is_hello(leaf.value) for leaf in leaves):
         secret.update(UNREAD)
     if PASSWORD_SIZE not in names:  # a length lies, so the user name may have taken in the password

@@ -6,10 +6,11 @@ from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import read_command
 from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import Fields
-from zmtpscope.zmtp.framing import read_header_1, read_header_2
 from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.headers import read_header
 from zmtpscope.zmtp.reader import Cut, FieldNode, Reader, Recorder
-from zmtpscope.zmtp.regime import Phase, Regime
+from zmtpscope.zmtp.regime import Framing, Phase, Regime
+from zmtpscope.zmtp.zws import begins_with_control, read_control
 
 
 def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:
@@ -34,8 +35,10 @@ def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = Fal
 
 
 def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
-    old = regime.is_old
-    flags, size = read_header_1(reader) if old else read_header_2(reader, regime.has_commands)
+    if regime.framing is Framing.ZWS and begins_with_control(reader):
+        read_control(reader, {})
+        return
+    flags, size = read_header(reader, regime)
     if size <= 0:
         return
     reader.body = reader.offset
@@ -55,4 +58,4 @@ def _read_frame(reader: Reader, regime: Regime, inside: bool) -> None:
     elif kind == "group":
         content.read_group_frame(reader, regime, fields)
     else:
-        reader.skip("zmtp1.body" if old else "zmtp.body", reader.left)
+        reader.skip("zmtp1.body" if regime.is_old else "zmtp.body", reader.left)

@@ -75,7 +75,8 @@ class Greeting(NamedTuple):
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `stop` lies beyond the octets seen where the command was too large to wait for.
+    `stop` lies beyond the octets seen where the command was too large to wait for. `octets` are those of a control
+    frame of WebSocket, which may stand inside of a message whose octets are moved; None: those of the stream.
     """
 
     start: int
@@ -83,6 +84,7 @@ class Command(NamedTuple):
     regime: Regime
     fields: Fields
     findings: tuple[Finding, ...]
+    octets: bytes | None = None
 
 
 class Remark(NamedTuple):

@@ -10,14 +10,13 @@ from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LARGEST_SIZE, LONG, build_f
 from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Form, Framing
-from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, name_of_code
+from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, LARGEST_IDENTITY, name_of_code
+from zmtpscope.zmtp.upgrade import read_request, read_response
+from zmtpscope.zmtp.zws import read_identity
 
 MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 SIGNATURE_SIZE = 10
 GREETING_3_SIZE = 64
-
-LARGEST_IDENTITY = 255
-"""Octets of an identity, in every version."""
 
 LARGEST_AWAITED_IDENTITY = 1 << 16
 """An identity frame of 1.0 or 2.0 that announces more octets than this is not waited for: it is counted and skipped."""
@@ -113,6 +112,9 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.GREETING_3: read_greeting_3,
     Form.PARTIAL_3: read_greeting_3,
     Form.SIGNATURE: read_greeting_3,
+    Form.ZWS_REQUEST: read_request,
+    Form.ZWS_RESPONSE: read_response,
+    Form.ZWS_IDENTITY: read_identity,
 }
 """Fill version_announced, mechanism, as_server, socket_type, identity; raise `Cut` where the greeting is not whole."""
 

@@ -11,9 +11,11 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from zmtpscope.records import to_text
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
+from zmtpscope.zmtp.upgrade import VERSION, Upgrade, find_upgrade
 
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
@@ -30,9 +32,10 @@ MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 class Decision:
     """What two sides agreed on, or why they did not.
 
-    `version` is "1.0", "2.0", "3.0" or "3.1", None where none is in force; `forms` say how to read the first octets of
-    each side; `findings` belong to either side (CONN-03, -04, -07), the decision itself (CONN-06) to the first;
-    `one_sided`: only one side's octets were there to decide by; `confidence` is "proven", "likely" or "guess".
+    `version` is "1.0", "2.0", "3.0", "3.1" or "zws-2.0", None where none is in force; `forms` say how to read the first
+    octets of each side; `findings` belong to either side (CONN-03, -04, -07, ZWS-03), the decision itself (CONN-06) to
+    the first; `one_sided`: only one side's octets were there to decide by; `confidence` is "proven", "likely" or
+    "guess".
     """
 
     version: str | None
@@ -42,6 +45,8 @@ class Decision:
     findings: tuple[tuple[Finding, ...], tuple[Finding, ...]] = ((), ())
     one_sided: bool = False
     confidence: str = "proven"
+    mechanism: str | None = None
+    """What ZWS agrees on with its version; everywhere else each side announces its own."""
 
 
 class Class(IntEnum):
@@ -156,6 +161,9 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
 
     `over`: no more octets will come (the end, or a waiting limit): decide on the evidence that is there.
     """
+    upgrade = (first[:1] in b"GH" or second[:1] in b"GH") and find_upgrade((first, second), over=over)
+    if upgrade is not False:
+        return None if upgrade is True else _upgraded(upgrade)
     classes = classify(first), classify(second)
     if over:
         classes = _settle(*classes)
@@ -175,6 +183,32 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
     if decision is not None and decision.version is None and not _are_settled(first, second, classes):
         return None
     return decision
+
+
+def _upgraded(upgrade: Upgrade) -> Decision:
+    """One side asks for ZWS by HTTP (wire.md 12)."""
+    request, response = Form.ZWS_REQUEST, Form.ZWS_RESPONSE
+    forms = (response, request) if upgrade.client else (request, response)
+    one_sided = upgrade.request is None or upgrade.response is None
+    chosen = upgrade.chosen
+    if chosen is None:
+        return Decision(None, forms, "refused", "ZWS was offered and not chosen", one_sided=one_sided)
+    text = f"ZWS 2.0 by one side only: {to_text(chosen.octets)}" if one_sided else f"ZWS 2.0: {to_text(chosen.octets)}"
+    findings = [[Finding("ZMTP-CONN-06", detail=text)], list[Finding]()]
+    if upgrade.request is not None and chosen.octets not in upgrade.request.offers:
+        offers = b", ".join(upgrade.request.offers)
+        detail = f"{to_text(chosen.octets)} was chosen, of {to_text(offers)}"
+        findings[1 - upgrade.client].append(Finding("ZWS-03", chosen.start, len(chosen.octets), None, detail))
+    return Decision(
+        VERSION,
+        forms,
+        "agreed",
+        text,
+        (tuple(findings[0]), tuple(findings[1])),
+        one_sided,
+        "likely" if one_sided else "proven",
+        chosen.mechanism,
+    )
 
 
 def _settle(one: Class, other: Class) -> tuple[Class, Class]:

@@ -14,7 +14,7 @@ from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND, read_command
 from zmtpscope.zmtp.content import RULED
 from zmtpscope.zmtp.events import Command, Fields
-from zmtpscope.zmtp.framing import read_header_2
+from zmtpscope.zmtp.headers import read_header
 from zmtpscope.zmtp.mechanisms import curve
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, Regime, regime
@@ -28,8 +28,8 @@ class OpenedReader(UnitReader):
     What stands outside of the boxes was read and judged when the side itself was read.
     """
 
-    def __init__(self, version: str | None) -> None:
-        self._enter(_traffic(version, None), 0)
+    def __init__(self, framing: Framing, version: str | None) -> None:
+        self._enter(_traffic(framing, version, None), 0)
         self._plain = True
 
     def read_handshake(self, event: Command, octets: bytes) -> Command:
@@ -38,7 +38,7 @@ class OpenedReader(UnitReader):
         shaking = Phase.HANDSHAKE
         opened = regime(now.framing, now.version, now.mechanism, shaking, None, now.role, None, now.early, True)
         reader = Reader(octets, 0, len(octets), event.start)
-        _, size = read_header_2(reader, True)
+        _, size = read_header(reader, opened)
         reader.body = reader.offset
         fields: Fields = {"size": size}
         read_command(reader, opened, fields)
@@ -51,7 +51,7 @@ class OpenedReader(UnitReader):
         """Keep what the metadata of the side says, for what stands from stream offset `offset` on."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
-        self.regime = _traffic(self.regime.version, self.socket_type)
+        self.regime = _traffic(self.regime.framing, self.regime.version, self.socket_type)
         self.regimes.append((offset, self.regime))
         self._plain = self.regime.socket_type not in RULED
 
@@ -105,6 +105,6 @@ class OpenedReader(UnitReader):
         self.events.append(Command(reader.unit, stop, self.regime, fields, tuple(reader.findings)))
 
 
-def _traffic(version: str | None, socket_type: str | None) -> Regime:
+def _traffic(framing: Framing, version: str | None, socket_type: str | None) -> Regime:
     known = socket_type if socket_type in PEERS else None
-    return regime(Framing.V2, version, "CURVE", Phase.TRAFFIC, socket_type=known, opened=True)
+    return regime(framing, version, "CURVE", Phase.TRAFFIC, socket_type=known, opened=True)

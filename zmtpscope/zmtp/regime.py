@@ -20,6 +20,8 @@ class Framing(_Kind):
     """Length that counts the flags octet, flags, body: ZMTP 1.0."""
     V2 = "2.0"
     """Flags, size, body: ZMTP 2.0 and 3.x."""
+    ZWS = "zws-2.0"
+    """WebSocket frames, flags, body: ZWS 2.0."""
 
 
 class Phase(_Kind):
@@ -48,6 +50,12 @@ class Form(_Kind):
     """A 3.x greeting that is not whole and belongs to no version in force."""
     SIGNATURE = "signature"
     """Ten octets of a peer newer than 1.0, nothing more."""
+    ZWS_REQUEST = "zws-request"
+    """ZWS: the HTTP head of the side that asks for a WebSocket."""
+    ZWS_RESPONSE = "zws-response"
+    """ZWS: that of the other side."""
+    ZWS_IDENTITY = "zws-identity"
+    """ZWS without a mechanism: the identity, which follows the head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +78,23 @@ class Regime:
     is_old: bool = field(init=False, compare=False, repr=False)
     """Frames are those of 1.0."""
     has_commands: bool = field(init=False, compare=False, repr=False)
-    """Bit 2 of the flags means COMMAND: in 3.x, not in 2.0."""
+    """A bit of the flags means COMMAND: in 3.x and ZWS, not in 2.0."""
     greets: bool = field(init=False, compare=False, repr=False)
     shakes_hands: bool = field(init=False, compare=False, repr=False)
     is_inside_message: bool = field(init=False, compare=False, repr=False)
     """Units stand in the boxes of MESSAGEs, where no box stands in a box."""
+    source: int = field(init=False, compare=False, repr=False)
+    """Which octets offsets count in: 0 the TCP stream, 1 the same with boxes opened and the masks of WebSocket off."""
 
     def __post_init__(self) -> None:
         derive = partial(object.__setattr__, self)
         derive("is_old", self.framing is Framing.V1)
-        derive("has_commands", self.framing is Framing.V2 and self.version != "2.0")
+        derive("has_commands", self.framing is Framing.ZWS or (self.framing is Framing.V2 and self.version != "2.0"))
         derive("greets", self.phase is Phase.GREETING)
         derive("shakes_hands", self.phase is Phase.HANDSHAKE)
         derive("is_inside_message", self.opened and self.phase is Phase.TRAFFIC)
+        unmasked = self.framing is Framing.ZWS and self.form not in (Form.ZWS_REQUEST, Form.ZWS_RESPONSE)
+        derive("source", int(self.opened or unmasked))
 
 
 @lru_cache(maxsize=4096)
@@ -99,9 +111,10 @@ def regime(
 ) -> Regime:
     """The regime with these values, the same object for the same values.
 
-    `version` is the version in force ("1.0", "2.0", "3.0", "3.1") or None; `mechanism` the sender's as announced, None
-    where it was never seen; `form` is for phase GREETING; `role` "client" or "server" of the security handshake;
-    `socket_type` the sender's, one of the names in wire.md 10.6; `early` means padded command names (wire.md 7.4);
-    `opened` that the units stand in source 1, the stream with its boxes opened (`zmtpscope.zmtp.opened`).
+    `version` is the version in force ("1.0", "2.0", "3.0", "3.1", "zws-2.0") or None; `mechanism` the sender's as
+    announced, None where it was never seen or there is none; `form` is for phase GREETING; `role` "client" or "server"
+    of the security handshake; `socket_type` the sender's, one of the names in wire.md 10.6; `early` means padded
+    command names (wire.md 7.4); `opened` that the units stand in the stream with its boxes opened
+    (`zmtpscope.zmtp.opened`).
     """
     return Regime(framing, version, mechanism, phase, form, role, socket_type, early, opened)

@@ -18,6 +18,9 @@ from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 FEWEST, MOST = 32, 4096
 """Frames that are taken at a time: more and more as long as there is nothing new about them."""
 
+WHOLE_BINARY = 0x82
+"""The first octet of a binary WebSocket message in one frame."""
+
 LONGEST_PERIOD = 4
 """Frames that may take turns in a run of repetitions: topic and body, the envelope and body of a request."""
 
@@ -104,6 +107,47 @@ def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) 
         rows = len(columns)
         at = _pass_repetitions(data, at, base, columns)
         most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
+
+
+def scan_zws(data: bytes, at: int, base: int, columns: FrameColumns, masks: bool) -> int:
+    """Scan WebSocket messages that are one plain frame of ZWS each (wire.md 12), as `scan_2`; the masks were taken off.
+
+    `masks`: the sender is one that has to mask.
+    """
+    number = int.from_bytes
+    high, key = (0x80, 4) if masks else (0, 0)
+    offsets: list[int] = []
+    bodies: list[int] = []
+    sizes: list[int] = []
+    flags_of: list[int] = []
+    try:
+        while data[at] == WHOLE_BINARY:
+            size = data[at + 1] - high
+            body = at + 3 + key
+            if size == 126:
+                body += 2
+                size = number(data[at + 2 : at + 4], "big")
+                if size < 126:
+                    break
+            elif size == 127:
+                body += 8
+                size = number(data[at + 2 : at + 10], "big")
+                if not 0xFFFF < size <= LARGEST_SIZE:
+                    break
+            elif not 0 < size < 126:
+                break
+            flags = data[body - 1]
+            if flags > 1:
+                break
+            offsets.append(base + at)
+            bodies.append(base + body)
+            sizes.append(size - 1)
+            flags_of.append(flags)
+            at = body + size - 1
+    except IndexError:  # the end of `data`
+        pass
+    columns.extend(offsets, bodies, sizes, flags_of)
+    return at
 
 
 def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) -> int:

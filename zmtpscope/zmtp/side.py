@@ -50,7 +50,10 @@ STANDING: tuple[str, ...] = ("position", "regime", "broken", "opaque", "version_
 STANDING += ("socket_type", "identity", "_padding", "_scanning")
 """Attributes that say what greeting and handshake tell of a side, and that hold no object that changes."""
 
-_FRAMINGS = {Form.FRAMES_1: Framing.V1, Form.PSEUDO_SIGNATURE: Framing.V1, Form.VERSIONED_1: Framing.V1}
+_FRAMINGS = {
+    **dict.fromkeys((Form.FRAMES_1, Form.PSEUDO_SIGNATURE, Form.VERSIONED_1), Framing.V1),
+    **dict.fromkeys((Form.ZWS_REQUEST, Form.ZWS_RESPONSE), Framing.ZWS),
+}
 _SILENT = (Form.NOTHING, Form.WAIT, Form.ALIEN)
 
 
@@ -80,6 +83,10 @@ class SideReader(UnitReader):
     version_announced: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
+
+    moves: list[tuple[int, bytes]] | None = None
+    """Octets that stand elsewhere than in the stream (`zmtpscope.zmtp.zws_side`): stream offset and octets of each; to
+    be put there before anything else is done with what was read, and taken away."""
 
     _padding = 0
     _partial = b""
@@ -313,12 +320,16 @@ class SideReader(UnitReader):
             flags, size = read_header_1(reader) if now.is_old else read_header_2(reader, now.has_commands)
         except Cut:
             return False
-        body = reader.position
-        reader.body = base + body
+        reader.body = reader.offset
         if size > LARGEST_SIZE - now.is_old:
             return self._break(reader)
         if size < 0:
             return self._pass_zeros(reader)
+        return self._read_body(reader, flags, size)
+
+    def _read_body(self, reader: Reader, flags: int, size: int) -> bool:
+        """The body of the frame whose header `reader` has read; False where more octets are needed."""
+        now, data, body = self.regime, reader.data, reader.position
         stop = body + size
         head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
         wanted = MESSAGE_HEAD if self._undecided else content.head_size(now)

@@ -39,6 +39,10 @@ IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 """Types whose Identity means something to a ROUTER (wire.md 7.2)."""
 
 
+LARGEST_IDENTITY = 255
+"""Octets of an identity, in every version."""
+
+
 def may_meet(one: str, other: str) -> bool:
     """Whether sockets of these two types may be connected; False for types that are not in the table."""
     return other in PEERS.get(one, ())

@@ -1,0 +1,276 @@
+"""One side of ZWS: the same properties as for ZMTP on TCP, and what WebSocket adds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.zmtp.sides import MANY, Transcript, feed
+from tests.zws import MASK, ZwsSide, damaged_zws_sides, ready, request, response, says, zws_sides
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.details import field_tree
+from zmtpscope.zmtp.events import ENCRYPTED, SUBSCRIBE, Command, Greeting
+from zmtpscope.zmtp.reader import FieldNode
+from zmtpscope.zmtp.regime import Form
+from zmtpscope.zmtp.websocket import CLOSE, CONTINUATION, PING, PONG, TEXT, Unmasking, build_websocket_frame
+from zmtpscope.zmtp.zws import build_message_zws
+from zmtpscope.zmtp.zws_side import LARGEST_IN_FRAGMENTS, ZwsReader
+
+
+def read(side: ZwsSide, cuts: list[int] | None = None) -> tuple[Transcript, bytes]:
+    """What is said about a side, and the octets of source 1."""
+    reader = side.reader()
+    said = feed(reader, side.unmasked, cuts or ())
+    octets = bytearray(side.unmasked)
+    for offset, moved in reader.moves:
+        octets[offset : offset + len(moved)] = moved
+    return said, bytes(octets)
+
+
+def server(*octets: bytes, chosen: str | None = "NULL") -> ZwsSide:
+    name = "ZWS2.0" if chosen is None else f"ZWS2.0/{chosen}"
+    return ZwsSide(False, chosen, response(name) + b"".join(octets))
+
+
+class CarefulReader(ZwsReader):
+    """Reads every unit with care, for comparison."""
+
+    def _choose_lane(self) -> None:
+        self._scanning = False
+
+
+@MANY
+@given(data=st.data(), side=damaged_zws_sides())
+def test_p1_chunks(data: st.DataObject, side: ZwsSide) -> None:
+    assert read(side, data.draw(strategies.cuts(len(side.octets)))) == read(side)
+
+
+@MANY
+@given(side=damaged_zws_sides())
+def test_p3_scanner(side: ZwsSide) -> None:
+    form = Form.ZWS_REQUEST if side.client else Form.ZWS_RESPONSE
+    careful = CarefulReader(form, "zws-2.0", side.chosen)
+    assert feed(careful, side.unmasked) == read(side)[0]
+
+
+def test_p3_runs_of_plain_frames_are_scanned() -> None:
+    sizes = [0, 1, 124, 125, 126, 65534, 65535]
+    for client in (False, True):
+        messages = b"".join(says(client, bytes(size), b"x") for size in sizes) * 3
+        side = ZwsSide(client, "NULL", (request() if client else response()) + ready(client, "PUSH") + messages)
+        said, octets = read(side)
+        assert said.findings == []
+        assert [octets[body : body + size] for _, body, size, _ in said.rows] == 3 * [
+            body for size in sizes for body in (bytes(size), b"x")
+        ]
+        assert [flags for *_, flags in said.rows] == [1, 0] * len(sizes) * 3
+
+
+def trees(said: Transcript, octets: bytes) -> list[FieldNode]:
+    """The field tree of everything that was told."""
+    found = []
+    for event in said.events:
+        if isinstance(event, Greeting | Command):
+            own = event.octets if isinstance(event, Command) else None
+            found.append(field_tree(event.regime, own or octets[event.start : event.stop], event.start))
+    for offset, body, size, _ in said.rows:
+        regime = [each for start, each in said.regimes if start <= offset][-1]
+        found.append(field_tree(regime, octets[offset : body + size], offset))
+    return found
+
+
+@MANY
+@given(side=damaged_zws_sides())
+def test_p5_leaves_tile_the_units(side: ZwsSide) -> None:
+    said, octets = read(side)
+    stops = {event.start: event.stop for event in said.events if isinstance(event, Greeting | Command)}
+    stops |= {offset: body + size for offset, body, size, _ in said.rows}
+    for tree in trees(said, octets):
+        at = tree.start
+        for leaf in tree.leaves():
+            assert leaf.start == at
+            at += leaf.length
+        assert at == min(stops[tree.start], len(octets))
+
+
+@MANY
+@given(side=zws_sides())
+def test_p6_tree_and_event_agree(side: ZwsSide) -> None:
+    said, octets = read(side)
+    events = {event.start: event for event in said.events if isinstance(event, Greeting | Command)}
+    for tree in trees(said, octets):
+        values = {leaf.name: leaf.value for leaf in tree.leaves()}
+        event = events.get(tree.start)
+        if event is None:
+            continue
+        if event.regime.form is Form.ZWS_IDENTITY:
+            assert (event.fields["identity"] or None) == values.get("zws.identity")
+        elif isinstance(event, Command) and str(event.fields.get("name")).startswith("WS-"):
+            if not event.findings:
+                assert event.fields.get("close_code") == values.get("websocket.close.code")
+            assert (event.fields.get("context") or None) == values.get("websocket.context")
+            assert (event.fields.get("reason") or None) == values.get("websocket.close.reason")
+        elif isinstance(event, Command):
+            assert (event.fields.get("name") or None) in (
+                values.get("zmtp.command.name"),
+                values.get("zmtp.command.name_padded"),
+            ) or event.fields.get("mangled")
+
+
+@MANY
+@given(
+    bodies=st.lists(st.binary(max_size=300), min_size=1, max_size=4),
+    key=st.sampled_from([b"", MASK]),
+    data=st.data(),
+)
+def test_p4_messages_that_were_built_are_read(bodies: list[bytes], key: bytes, data: st.DataObject) -> None:
+    """In however many WebSocket frames, with pings between them."""
+    octets, last = b"", len(bodies) - 1
+    for part, body in enumerate(bodies):
+        cuts = tuple(sorted(data.draw(st.lists(st.integers(0, len(body) + 1), max_size=4))))
+        octets += build_message_zws(body, more=part < last, key=key, cuts=cuts)
+    client = bool(key)
+    side = ZwsSide(client, "NULL", (request() if client else response()) + ready(client, "PUSH") + octets)
+    said, source = read(side, data.draw(strategies.cuts(len(side.octets))))
+    assert said.findings == []
+    assert [source[body : body + size] for _, body, size, _ in said.rows] == bodies
+    assert [flags for *_, flags in said.rows] == [1] * last + [0]
+
+
+@MANY
+@given(octets=st.binary(max_size=200), chosen=st.sampled_from([None, "NULL", "CURVE", "FOO"]), client=st.booleans())
+def test_p9_nothing_raises(octets: bytes, chosen: str | None, client: bool) -> None:
+    for head in (b"", request() if client else response()):
+        read(ZwsSide(client, chosen, head + octets))
+
+
+def test_p9_what_is_waited_for_is_bounded() -> None:
+    huge = b"\x82\x7f" + (2**63 - 1).to_bytes(8, "big")
+    said, _ = read(server(ready(False, "PUSH"), huge + b"\0abc"))
+    assert [size for _, _, size, _ in said.rows] == [2**63 - 2]
+    too_huge = b"\x82\x7f" + (2**63).to_bytes(8, "big")
+    reader = server(ready(False, "PUSH"), too_huge).reader()
+    assert [finding.id for finding in feed(reader, server(ready(False, "PUSH"), too_huge).octets).findings] == [
+        "ZWS-06"
+    ]
+    assert reader.broken is not None
+    fragment = build_websocket_frame(bytes(LARGEST_IN_FRAGMENTS), final=False)
+    reader = server().reader()
+    said = feed(reader, server(ready(False, "PUSH"), fragment).octets)
+    assert [finding.id for finding in said.findings] == ["ZWS-07"]
+    assert reader.opaque
+    reader = server().reader()
+    reader.read(b"HTTP/1.1 101 " + bytes(20_000), 0)
+    assert reader.opaque
+
+
+def ids(side: ZwsSide) -> list[str]:
+    return [finding.id for finding in read(side)[0].findings]
+
+
+def client(*octets: bytes) -> ZwsSide:
+    return ZwsSide(True, "NULL", request() + ready(True, "PUSH") + b"".join(octets))
+
+
+READY = ready(False, "PUSH")
+CASES = {
+    "a clean start": (server(READY, says(False, b"a", b"b")), []),
+    "no flags octet": (server(READY, build_websocket_frame(b"")), ["ZWS-01"]),
+    "flags 03": (server(READY, build_websocket_frame(b"\3\4PING\0\0")), ["ZWS-02"]),
+    "flags 04": (server(READY, build_websocket_frame(b"\4a")), ["ZWS-02"]),
+    "a text message": (server(READY, build_websocket_frame(b"a", TEXT)), ["ZWS-04"]),
+    "a text message in fragments": (
+        server(
+            READY,
+            build_websocket_frame(b"a", TEXT, final=False),
+            build_websocket_frame(b"b", CONTINUATION),
+            says(False, b"c"),
+        ),
+        ["ZWS-04"],
+    ),
+    "compressed": (server(READY, b"\xc2\x02\0a", says(False, b"a")), ["ZWS-05"]),
+    "a reserved opcode": (server(READY, build_websocket_frame(b"a", 3)), ["ZWS-06"]),
+    "a reserved control opcode": (server(READY, build_websocket_frame(b"a", 12)), ["ZWS-06"]),
+    "a server that masks": (server(READY, says(True, b"a")), ["ZWS-06"]),
+    "a client that does not": (client(says(False, b"a")), ["ZWS-06"]),
+    "a size in a longer form": (server(READY, b"\x82\x7e\0\x02\0a"), ["ZWS-06"]),
+    "a ping in fragments": (server(READY, build_websocket_frame(b"a", PING, final=False)), ["ZWS-06"]),
+    "a ping that is too large": (server(READY, build_websocket_frame(bytes(126), PING)), ["ZWS-06"]),
+    "half a close code": (server(READY, build_websocket_frame(b"\3", CLOSE)), ["ZWS-06"]),
+    "a continuation of nothing": (server(READY, build_websocket_frame(b"\0a", CONTINUATION)), ["ZWS-06"]),
+    "a message inside of another": (
+        server(READY, build_websocket_frame(b"\0a", final=False), says(False, b"b")),
+        ["ZWS-06"],
+    ),
+    "a message inside of a text message": (
+        server(READY, build_websocket_frame(b"a", TEXT, final=False), says(False, b"b")),
+        ["ZWS-04", "ZWS-06"],
+    ),
+    "the end inside of a message": (server(READY, build_websocket_frame(b"\0a", final=False)), ["ZMTP3X-FRAME-05"]),
+    "the end inside of a multipart message": (server(READY, build_message_zws(b"a", more=True)), ["ZMTP3X-FRAME-06"]),
+    "a message before READY": (server(says(False, b"a"), READY), ["ZMTP3X-CMD-09"]),
+    "READY in a message frame": (server(READY[:2] + b"\0" + READY[3:]), ["ZMTP3X-CMD-10"]),
+    "an identity": (server(says(False, b"me"), chosen=None), []),
+    "an identity with MORE": (server(says(False, b"me", b"x"), chosen=None), ["ZWS-08"]),
+    "an identity that is too large": (server(says(False, bytes(256)), chosen=None), ["ZWS-08"]),
+    "an identity that nobody waits for": (server(says(False, bytes(1 << 17)), chosen=None), ["ZWS-08"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_findings(name: str) -> None:
+    side, expected = CASES[name]
+    assert ids(side) == expected
+
+
+def test_findings_say_where() -> None:
+    start = len(server(READY).octets)
+    for octets, span in (
+        (build_websocket_frame(b""), (start, 2)),
+        (build_websocket_frame(b"\4a"), (start + 2, 1)),
+        (build_websocket_frame(b"a", TEXT), (start, 2)),
+    ):
+        ((_, *found, _, _),) = read(server(READY, octets))[0].findings
+        assert tuple(found) == span
+
+
+def test_the_identity_of_a_side_without_a_mechanism() -> None:
+    """jszmq, and libzmq that talks to it: no READY, the first message is the routing id."""
+    said, _ = read(ZwsSide(True, None, request("ZWS2.0") + says(True, b"me") + says(True, b"", b"x")))
+    head, identity = said.events
+    assert isinstance(identity, Greeting)
+    assert (head.regime.source, identity.regime.source) == (0, 1)
+    assert identity.fields == {"identity": "me"}
+    assert len(said.rows) == 2
+
+
+def test_subscriptions_and_sealed_messages_are_known_as_such() -> None:
+    subscriber = server(ready(False, "SUB"), says(False, b"\1news"), build_message_zws(b"\0ne", cuts=(1, 2)))
+    assert [flags for *_, flags in read(subscriber)[0].rows] == [SUBSCRIBE, 0x400]
+    sealed = build_command("CURVE", "MESSAGE", {"nonce": 3, "box": bytes(17)})
+    rows = read(server(build_message_zws(sealed), build_message_zws(sealed, command=True), chosen="CURVE"))[0].rows
+    assert [flags for *_, flags in rows] == [ENCRYPTED, ENCRYPTED | 2]
+
+
+def test_control_frames_are_told_wherever_they_stand() -> None:
+    ping, pong = build_websocket_frame(b"beat", PING), build_websocket_frame(b"beat", PONG)
+    fragments = build_websocket_frame(b"\0a", final=False) + ping + build_websocket_frame(b"b", CONTINUATION)
+    close = build_websocket_frame(b"\x03\xe9going", CLOSE)
+    said, octets = read(server(READY, fragments, pong, close))
+    _, _, *controls = said.events
+    assert [event.fields for event in controls if isinstance(event, Command)] == [
+        {"size": 4, "name": "WS-PING", "context": b"beat"},
+        {"size": 4, "name": "WS-PONG", "context": b"beat"},
+        {"size": 7, "name": "WS-CLOSE", "close_code": 1001, "reason": "going"},
+    ]
+    ((offset, body, size, _),) = said.rows
+    assert octets[offset:body] == b"\x02\x02" + ping + b"\x80\x01" + b"\0"
+    assert octets[body : body + size] == b"ab"
+
+
+def test_unmasking_is_what_makes_source_1() -> None:
+    side = ZwsSide(True, "NULL", request() + says(True, b"hello"))
+    assert b"hello" not in side.octets
+    assert Unmasking().feed(side.octets).endswith(MASK + b"\0hello")

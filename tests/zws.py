@@ -1,0 +1,115 @@
+"""Sides of ZWS connections for tests: what they say, whole, in fragments, masked, damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from hypothesis import strategies as st
+
+from tests.strategies import BODIES, COMMAND_FIELDS, damaged
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.regime import Form
+from zmtpscope.zmtp.upgrade import VERSION, build_request, build_response
+from zmtpscope.zmtp.websocket import CLOSE, PING, PONG, TEXT, Unmasking, build_websocket_frame
+from zmtpscope.zmtp.zws import build_message_zws
+from zmtpscope.zmtp.zws_side import ZwsReader
+
+Drawn = TypeVar("Drawn")
+Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
+
+NONCE = bytes(range(16))
+"""What the key of an upgrade is made of."""
+
+MASK = b"\x37\xfa\x21\x3d"
+
+SUB_PROTOCOLS = {None: "ZWS2.0", "NULL": "ZWS2.0/NULL", "PLAIN": "ZWS2.0/PLAIN", "CURVE": "ZWS2.0/CURVE"}
+
+
+def request(*offers: str) -> bytes:
+    """The HTTP head of the side that asks."""
+    return build_request("/zmq", "127.0.0.1", NONCE, offers or ("ZWS2.0/NULL", "ZWS2.0"))
+
+
+def response(chosen: str = "ZWS2.0/NULL") -> bytes:
+    """That of the other side."""
+    return build_response(NONCE, chosen)
+
+
+def says(client: bool, *bodies: bytes) -> bytes:
+    """One multipart message."""
+    last = len(bodies) - 1
+    key = MASK if client else b""
+    return b"".join(build_message_zws(body, more=part < last, key=key) for part, body in enumerate(bodies))
+
+
+def ready(client: bool, socket_type: str, **fields: str) -> bytes:
+    """READY."""
+    body = build_command("NULL", "READY", {"socket_type": socket_type, **fields})
+    return build_message_zws(body, command=True, key=MASK if client else b"")
+
+
+class ZwsSide(NamedTuple):
+    """The octets of one side as they are on the wire, and what its reader has to know."""
+
+    client: bool
+    chosen: str | None
+    octets: bytes
+
+    @property
+    def unmasked(self) -> bytes:
+        return Unmasking().feed(self.octets)
+
+    def reader(self) -> ZwsReader:
+        return ZwsReader(Form.ZWS_REQUEST if self.client else Form.ZWS_RESPONSE, VERSION, self.chosen)
+
+
+@st.composite
+def frames(draw: Draw, client: bool, mechanism: str) -> bytes:
+    """A message, a command, or what WebSocket has besides, whole or in fragments."""
+    key = draw(st.binary(min_size=4, max_size=4)) if client else b""
+    kind = draw(st.sampled_from(["message"] * 6 + ["command"] * 3 + ["control"] * 2 + ["text", "empty"]))
+    if kind == "control":
+        payload = draw(st.sampled_from([b"", b"\x03", b"\x03\xe8", b"\x03\xe9bye"]) | st.binary(max_size=130))
+        return build_websocket_frame(payload, draw(st.sampled_from([CLOSE, PING, PONG, 11])), key=key)
+    if kind in ("text", "empty"):
+        payload = b"" if kind == "empty" else draw(BODIES)
+        return build_websocket_frame(payload, TEXT if kind == "text" else 2, key=key, final=draw(st.booleans()))
+    if kind == "command":
+        name = draw(st.sampled_from(sorted(name for which, name in COMMAND_FIELDS if which == mechanism)))
+        body = build_command(mechanism, name, draw(COMMAND_FIELDS[mechanism, name]))
+    else:
+        body = draw(BODIES | st.integers(0, 400).map(bytes))
+    cuts = tuple(sorted(draw(st.lists(st.integers(0, len(body) + 1), max_size=2)))) if draw(st.booleans()) else ()
+    more = draw(st.booleans())
+    octets = build_message_zws(body, more=more, command=kind == "command", key=key, cuts=cuts)
+    if cuts and draw(st.booleans()):  # a control frame behind the first fragment
+        first = len(build_message_zws(body[: max(0, cuts[0] - 1)], key=key)) - (cuts[0] == 0)
+        ping = build_websocket_frame(b"amid", PING, key=key)
+        octets = octets[:first] + ping + octets[first:]
+    return octets
+
+
+@st.composite
+def zws_sides(draw: Draw, client: bool | None = None, chosen: str | None = "any") -> ZwsSide:
+    """A side that says anything."""
+    client = draw(st.booleans()) if client is None else client
+    chosen = draw(st.sampled_from([None, "NULL", "NULL", "PLAIN", "CURVE"])) if chosen == "any" else chosen
+    name = SUB_PROTOCOLS[chosen]
+    head = (
+        request(*draw(st.sampled_from([(name,), (name, "ZWS2.0/NULL"), ("chat", name)]))) if client else response(name)
+    )
+    said = draw(st.lists(frames(client, chosen or "NULL"), max_size=7))
+    if chosen is None:
+        said.insert(0, build_message_zws(draw(BODIES), key=MASK if client else b""))
+    elif chosen == "NULL" and draw(st.booleans()):
+        said.insert(0, ready(client, draw(st.sampled_from(["SUB", "RADIO", "PUSH", "PUB", "REQ"]))))
+    return ZwsSide(client, chosen, head + b"".join(said))
+
+
+@st.composite
+def damaged_zws_sides(draw: Draw) -> ZwsSide:
+    """The same, its frames valid or damaged."""
+    side = draw(zws_sides())
+    head = side.octets.index(b"\r\n\r\n") + 4
+    return side._replace(octets=side.octets[:head] + draw(st.just(side.octets[head:]) | damaged(side.octets[head:])))

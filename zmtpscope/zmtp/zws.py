@@ -1,0 +1,94 @@
+"""What ZWS 2.0 puts into WebSocket messages (wire.md 12): read and build. Each message is one frame of ZMTP."""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp.events import Fields
+from zmtpscope.zmtp.framing import COMMAND, MORE
+from zmtpscope.zmtp.reader import Cut, Reader
+from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
+from zmtpscope.zmtp.websocket import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    OPCODE,
+    PING,
+    PONG,
+    build_websocket_frame,
+    read_frame_header,
+)
+
+ZWS_MORE, ZWS_COMMAND = 0x01, 0x02
+FLAG_BITS = (("zws.flags.more", ZWS_MORE), ("zws.flags.command", ZWS_COMMAND), ("zws.flags.reserved", 0xFC))
+
+CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
+"""The names of the commands that control frames are told as."""
+
+
+def read_header_zws(reader: Reader) -> tuple[int, int]:
+    """All WebSocket headers of a message, and its flags octet: flags as ZMTP has them, and size of the body in octets.
+
+    Raises `Cut` where these are not whole.
+    """
+    size = 0
+    while True:
+        header = read_frame_header(reader)
+        if header.is_control:
+            reader.take("websocket.control", header.size)
+            continue
+        size += header.size
+        if header.final:
+            return read_flags(reader), size - 1
+
+
+def read_flags(reader: Reader) -> int:
+    """The flags octet, as the flags of a ZMTP frame; here bit 1 is COMMAND (D38)."""
+    flags = reader.u8("zws.flags")
+    reader.bits(FLAG_BITS)
+    if flags > ZWS_COMMAND:
+        reader.finding("ZWS-02", reader.offset - 1, 1)
+    return MORE * (flags & ZWS_MORE) | (COMMAND if flags & ZWS_COMMAND else 0)
+
+
+def read_identity(reader: Reader, fields: Fields) -> None:
+    """The first message of a side without a mechanism: its identity."""
+    flags, size = read_header_zws(reader)
+    if flags or size > LARGEST_IDENTITY:
+        reader.finding("ZWS-08", reader.offset - 1, 1 + size)
+    fields["identity"] = reader.text("zws.identity", size)
+
+
+def begins_with_control(reader: Reader) -> bool:
+    """Whether the unit is a control frame."""
+    return reader.left > 0 and reader.data[reader.position] & OPCODE in CONTROL_NAMES
+
+
+def read_control(reader: Reader, fields: Fields) -> None:
+    """A control frame of WebSocket: a ping, the pong that repeats its context, or a close with a code and a reason."""
+    header = read_frame_header(reader)
+    fields["size"] = header.size
+    fields["name"] = CONTROL_NAMES[header.opcode]
+    if header.opcode != CLOSE:
+        fields["context"] = reader.take("websocket.context", header.size)
+    elif header.size:
+        try:
+            fields["close_code"] = reader.u16("websocket.close.code")
+        except Cut:
+            reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, "half of a close code")
+            return
+        fields["reason"] = reader.text("websocket.close.reason", header.size - 2)
+
+
+def build_message_zws(
+    body: bytes, *, more: bool = False, command: bool = False, key: bytes = b"", cuts: tuple[int, ...] = ()
+) -> bytes:
+    """One frame of ZWS in a WebSocket message; a client masks with a `key` of four octets. `cuts`: places in flags and
+    body where another WebSocket frame begins."""
+    octets = bytes([ZWS_MORE * more | ZWS_COMMAND * command]) + body
+    edges = [0, *cuts, len(octets)]
+    last = len(edges) - 2
+    return b"".join(
+        build_websocket_frame(
+            octets[edges[at] : edges[at + 1]], CONTINUATION if at else BINARY, key=key, final=at == last
+        )
+        for at in range(last + 1)
+    )

@@ -1,0 +1,271 @@
+"""One side of a ZWS connection (wire.md 12): ZMTP in WebSocket messages, each of which is one frame.
+
+The octets that are read here have no masks any more (`zmtpscope.zmtp.websocket.Unmasking`), which changes no offset. A
+message may come in several WebSocket frames, with control frames between them. Once it is whole its octets are moved:
+all headers first, then all that they are the headers of. So its body stands in one piece, and where the message begins
+and ends stays as it was. The stream without masks, and with such messages moved, is source 1.
+"""
+
+from __future__ import annotations
+
+from zmtpscope.zmtp import content
+from zmtpscope.zmtp.conduct import Conduct
+from zmtpscope.zmtp.content import Kind
+from zmtpscope.zmtp.events import Command, Fields, Greeting
+from zmtpscope.zmtp.framing import LARGEST_SIZE, MORE
+from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY
+from zmtpscope.zmtp.mechanisms import MECHANISMS
+from zmtpscope.zmtp.reader import Cut, Finding, Reader
+from zmtpscope.zmtp.regime import Form, Framing, Phase, regime
+from zmtpscope.zmtp.scanner import scan_zws
+from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.upgrade import LARGEST_HEAD
+from zmtpscope.zmtp.websocket import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    LARGEST_CONTROL,
+    PING,
+    PONG,
+    TEXT,
+    FrameHeader,
+    read_frame_header,
+)
+from zmtpscope.zmtp.zws import CONTROL_NAMES, read_control, read_flags, read_identity
+
+LARGEST_IN_FRAGMENTS = 1 << 20
+"""Octets of a message in several WebSocket frames, headers included; for the end of a larger one nobody waits."""
+
+
+class ZwsReader(SideReader):
+    """Reads the units of one side; `form` says whether it asked for the WebSocket or granted it.
+
+    `chosen` is the mechanism that both have agreed on, None where they do without. Where `version` is None they have
+    not agreed, and nothing is read behind the HTTP head.
+    """
+
+    moves: list[tuple[int, bytes]]
+    """Of messages that came in several WebSocket frames."""
+
+    _next: int | None = None
+    """The stream offset of the next WebSocket frame, while the message at `position` is not whole."""
+    _passing = False
+    """The message under way is none of ZWS: what it goes on with is passed over."""
+
+    def __init__(self, form: Form, version: str | None, chosen: str | None) -> None:
+        super().__init__(form, version)
+        self.moves = []
+        self._chosen = chosen
+        self._masks = form is Form.ZWS_REQUEST
+
+    # The HTTP head, and the identity
+
+    def _read_greeting(self, data: bytes, base: int) -> bool:
+        if super()._read_greeting(data, base):
+            return True
+        if base + len(data) - self.position >= LARGEST_HEAD:
+            self.opaque = True
+        return False
+
+    def _emit_greeting(self, reader: Reader, fields: Fields, complete: bool) -> None:
+        start, self.position = self.position, reader.offset
+        self.events.append(Greeting(start, self.position, self.regime, fields, tuple(reader.findings), complete))
+        self._partial = b""
+        if self.regime.form is Form.ZWS_IDENTITY:
+            self.identity = fields.get("identity")
+            self._conduct = Conduct(None, done=True)
+            self._change(phase=Phase.TRAFFIC)
+            return
+        self.version_announced = fields.get("version_announced")
+        self.mechanism = self._chosen
+        if self.regime.version is None or not complete:
+            self.opaque = True
+        elif self._chosen is None:
+            self.regime = regime(Framing.ZWS, self.regime.version, None, Phase.GREETING, Form.ZWS_IDENTITY)
+            self.regimes.append((self.position, self.regime))
+        else:
+            known = self._chosen in MECHANISMS
+            self._conduct = Conduct(self._chosen, done=not known)
+            self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
+
+    def _finish_greeting(self, stop: int) -> None:
+        if self.regime.form is not Form.ZWS_IDENTITY:
+            super()._finish_greeting(stop)
+        elif self.position != stop:
+            self._remark(min(self.position, stop), stop, [Finding("ZMTP3X-FRAME-05")])
+
+    def _read_identity(self, reader: Reader, stop: int) -> bool:
+        """The first message, whose end has the index `stop`."""
+        if stop - reader.position > LARGEST_AWAITED_IDENTITY:
+            return self._give_up(reader, "ZWS-08", "it is too large for one")
+        if stop > len(reader.data):
+            return False
+        unit = Reader(reader.data, self.position - reader.base, stop, reader.base)
+        fields: Fields = {}
+        read_identity(unit, fields)
+        unit.findings[:0] = reader.findings
+        self._emit_greeting(unit, fields, complete=True)
+        return True
+
+    # WebSocket frames
+
+    def _scan(self, data: bytes, base: int) -> None:
+        flags = self.frames.flags
+        rows = len(flags)
+        if self._next is None and not self._passing and not content.seals(self.regime):
+            at = scan_zws(data, self.position - base, base, self.frames, self._masks)
+            if len(flags) > rows:
+                self.position = base + at
+                self.message_open = bool(flags[-1] & MORE)
+                self._conduct.traffic = True
+
+    def _read_unit(self, data: bytes, base: int) -> bool:
+        if self.regime.greets and self.regime.form is not Form.ZWS_IDENTITY:
+            return self._read_greeting(data, base)
+        at = (self.position if self._next is None else self._next) - base
+        reader = Reader(data, at, len(data), base)
+        try:
+            header = read_frame_header(reader)
+        except Cut:
+            return False
+        if header.opcode in (TEXT, BINARY) and (self._next is not None or self._passing):
+            return self._break_off(reader)
+        self._judge_header(reader, header)
+        stop = reader.position + header.size
+        if header.size > LARGEST_SIZE:
+            reader.body = reader.offset
+            return self._break(reader)
+        if header.is_control:
+            return self._read_control(reader, header, stop)
+        return self._read_data(reader, header, stop)
+
+    def _break_off(self, reader: Reader) -> bool:
+        """Another message begins, so the one under way will never be whole."""
+        detail = "a message begins inside of another"
+        self._remark(
+            reader.unit,
+            reader.offset,
+            [Finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)],
+        )
+        self.position, self._next, self._passing = reader.unit, None, False
+        return True
+
+    def _judge_header(self, reader: Reader, header: FrameHeader) -> None:
+        """What RFC 6455 forbids in a header."""
+        wrong = []
+        if header.opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
+            wrong.append(f"opcode {header.opcode} is reserved")
+        if header.masked is not self._masks:
+            wrong.append("a server masks" if header.masked else "a client does not mask")
+        if not header.shortest or header.size > LARGEST_SIZE:
+            wrong.append("the size has the wrong form")
+        if header.is_control and (not header.final or header.size > LARGEST_CONTROL):
+            wrong.append("a control frame is too large" if header.final else "a control frame comes in fragments")
+        if header.reserved and header.is_control:
+            wrong.append("a control frame has a reserved bit")
+        if self._next is None and header.opcode == CONTINUATION and not self._passing:
+            wrong.append("nothing is under way that could be continued")
+        for detail in wrong:
+            reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)
+
+    def _read_control(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
+        """A ping, pong or close; one that is none is passed over."""
+        if header.opcode not in CONTROL_NAMES or header.size > LARGEST_CONTROL:
+            return self._pass(reader, stop)
+        if stop > len(reader.data):
+            return False
+        start = reader.unit - reader.base
+        unit = Reader(reader.data, start, stop, reader.base)
+        fields: Fields = {}
+        read_control(unit, fields)
+        findings = (*reader.findings, *unit.findings)
+        octets = reader.data[start:stop]
+        self.events.append(Command(reader.unit, reader.base + stop, self.regime, fields, findings, octets))
+        self._go_on(reader.base + stop)
+        return True
+
+    def _read_data(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
+        """A frame of a message, or all of it."""
+        begins = header.opcode != CONTINUATION
+        if header.reserved:
+            return self._give_up(reader, "ZWS-05")
+        if begins:
+            self._passing = header.opcode != BINARY
+        if header.opcode == TEXT:
+            reader.finding("ZWS-04", reader.unit, reader.offset - reader.unit)
+        if self._passing or (self._next is None and not begins):
+            self._passing = self._passing and not header.final
+            return self._pass(reader, stop)
+        if self._next is None and header.final:
+            return self._read_message_of(reader, header.size, stop)
+        if reader.base + stop - self.position > LARGEST_IN_FRAGMENTS:
+            return self._give_up(reader, "ZWS-07")
+        if stop > len(reader.data):
+            return False
+        if not header.final:
+            if reader.findings:
+                self._remark(reader.unit, reader.offset, reader.findings)
+            self._next = reader.base + stop
+            return True
+        return self._put_together(reader, stop)
+
+    def _read_message_of(self, reader: Reader, size: int, stop: int) -> bool:
+        """A message whose `size` octets stand in one piece behind what was read, up to the index `stop`."""
+        if size == 0:
+            reader.finding("ZWS-01", self.position, reader.offset - self.position)
+            return self._pass(reader, stop)
+        if self.regime.greets:
+            return self._read_identity(reader, stop)
+        try:
+            flags = read_flags(reader)
+        except Cut:
+            return False
+        reader.body = reader.offset
+        return self._read_body(reader, flags, size - 1)
+
+    def _put_together(self, reader: Reader, stop: int) -> bool:
+        """Move the octets of the message that ends at the index `stop`, headers first, and read it."""
+        heads, bodies = [], []
+        walk = Reader(reader.data, self.position - reader.base, stop, reader.base)
+        while walk.position < stop:
+            start = walk.position
+            header = read_frame_header(walk)
+            payload = walk.take("", header.size)
+            heads.append(walk.data[start : walk.position - (0 if header.is_control else header.size)])
+            if not header.is_control:
+                bodies.append(payload)
+        head, body = b"".join(heads), b"".join(bodies)
+        moved = Reader(head + body, len(head), len(head) + len(body), self.position)
+        moved.unit, moved.size_span, moved.findings = self.position, reader.size_span, reader.findings
+        self._next = None
+        if body:
+            self.moves.append((self.position, moved.data))
+        return self._read_message_of(moved, len(body), len(moved.data))
+
+    def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
+        super()._read_message(reader, flags, size, kind)
+        on_the_wire = reader.data[reader.body - reader.base - 1]
+        self.frames.flags[-1] = self.frames.flags[-1] & ~0xFF | on_the_wire
+
+    # What is not read
+
+    def _go_on(self, offset: int) -> None:
+        """The next WebSocket frame begins at the stream offset `offset`."""
+        if self._next is None:
+            self.position = offset
+        else:
+            self._next = offset
+
+    def _pass(self, reader: Reader, stop: int) -> bool:
+        """Go on behind a frame that says nothing, which ends at the index `stop`."""
+        if reader.findings:
+            self._remark(reader.unit, reader.offset, reader.findings)
+        self._go_on(reader.base + stop)
+        return True
+
+    def _give_up(self, reader: Reader, id_: str, detail: str | None = None) -> bool:
+        """Read nothing more of this side."""
+        reader.finding(id_, reader.unit, reader.offset - reader.unit, None, detail)
+        self._remark(reader.unit, reader.offset, reader.findings)
+        self.opaque = True
+        return True
