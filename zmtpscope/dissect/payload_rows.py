@@ -152,12 +152,14 @@ def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
     elif run.socket_type in TOPICAL:
         content = np.where(last > first, first + 1, first)
     starts = run.bodies[content] - run.base
-    room = run.base + len(run.data) - run.bodies[last]
-    known = ((run.flags[first] & SPECIAL) == 0) & run.complete
-    known &= (run.offsets[first] >= run.base) & (run.sizes[last] <= room) & (room >= 0)
-    # no size is added to anything before it is known to be small
-    length = run.bodies[last] + np.clip(run.sizes[last], 0, np.maximum(room, 0)) - run.offsets[first]
-    return content, last, starts, known & (length <= limit)
+    # a size may be anything, so it is compared with what is there before it is added to anything
+    known = run.sizes[last] <= run.base + len(run.data) - run.bodies[last]
+    known &= run.complete & ((run.flags[first] & SPECIAL) == 0)
+    if run.offsets[0] < run.base:
+        known &= run.offsets[first] >= run.base
+    if len(run.data) > limit:
+        known &= run.bodies[last] + np.where(known, run.sizes[last], 0) - run.offsets[first] <= limit
+    return content, last, starts, known
 
 
 DELETE = 0x7F
@@ -173,13 +175,13 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
     other = octets.view(np.int8) < ord(" ")  # what is not ASCII is below zero
     if b"\x7f" in run.data:
         other |= octets == DELETE
-    begins = np.clip(starts, 0, len(octets))
-    ends = np.minimum(begins + np.clip(run.sizes[first], 0, len(octets)), len(octets))
     if candidates.all():  # usually all octets that are no text are those of short headers
         headers = run.offsets[first[0] :] - run.base
         in_headers = np.count_nonzero(other[headers]) + np.count_nonzero(other[headers + 1])
-        if np.count_nonzero(other[headers[0] : ends[-1]]) == in_headers:
+        if np.count_nonzero(other[headers[0] : starts[-1] + run.sizes[-1]]) == in_headers:
             return candidates
+    begins = np.clip(starts, 0, len(octets))
+    ends = np.minimum(begins + np.clip(run.sizes[first], 0, len(octets)), len(octets))
     places = np.flatnonzero(other)
     plain: Bool = candidates & (np.searchsorted(places, begins) == np.searchsorted(places, ends))
     return plain
