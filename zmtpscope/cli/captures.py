@@ -61,6 +61,12 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
         say(f"zmtpscope: no ZMTP found ({counts}){hint}")
 
 
+def say_what_cannot_be_used(options: Options) -> None:
+    """Payload dissectors that are installed and were of no use."""
+    for problem in options.payloads.problems if options.payloads is not None else ():
+        say(f"zmtpscope: {problem}")
+
+
 def say_what_stayed_closed(summary: Summary, keys: Keys | None) -> None:
     """Keys were given, and there are connections that none of them opens: how many, why, and what to do."""
     closed = summary.curve_connections - summary.opened_connections

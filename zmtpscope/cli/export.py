@@ -13,6 +13,7 @@ from zmtpscope.cli.captures import (
     exit_code,
     named_captures,
     say_if_nothing_was_found,
+    say_what_cannot_be_used,
     say_what_stayed_closed,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -104,6 +105,7 @@ def export(**given: Any) -> int:
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
+    say_what_cannot_be_used(options)
     say_what_stayed_closed(analyser.summary, keys)
     say(_told(given["directory"], written))
     say_problems(keys, said)

@@ -15,6 +15,7 @@ from zmtpscope.cli.captures import (
     exit_code,
     named_captures,
     say_if_nothing_was_found,
+    say_what_cannot_be_used,
     say_what_stayed_closed,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -158,6 +159,7 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
     if given["stats"]:
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
+    say_what_cannot_be_used(analyser.options)
     say_what_stayed_closed(summary, analyser.options.keys)
 
 

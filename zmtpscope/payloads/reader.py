@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zmtpscope.findings import FINDINGS
+from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding, Value
 
@@ -302,11 +302,13 @@ class Reader:
     ) -> None:
         """Raise a finding of `zmtpscope.findings`; `start` is a place in the stream (`offset` gives one), None: about
         the frame. An id that is not known there becomes the detail of PAYLOAD-04, a note unless `severity` says it."""
+        if severity not in (None, *SEVERITIES) or not isinstance(start, int | None):
+            raise ValueError(f"no finding has the severity {severity!r} and the place {start!r}")
         if id not in FINDINGS:
             id, detail = "PAYLOAD-04", f"{self.prefix}: {detail or id}"
         if start is None or self.source:
             start, length = self.outer_span()
-        self.findings.append(Finding(id, start, length, severity, detail))
+        self.findings.append(Finding(id, start, length, severity, plain(detail)))
 
     def outer_span(self) -> tuple[int, int]:
         """The place of the current frame in its stream, for findings about what has no octets there."""

@@ -33,7 +33,7 @@ class Registry:
         self.only = only
         self.files = files or {}
         self.problems: list[str] = []
-        """Dissectors that could not be loaded, and why."""
+        """Dissectors that cannot be used, and why: a sentence each, with what to do about it."""
         self._loaded: dict[str, type[Payload]] | None = None
 
     @property
@@ -44,10 +44,12 @@ class Registry:
             for point in _points():
                 try:
                     kind = point.load()
-                    if not (isinstance(kind, type) and issubclass(kind, Payload) and kind.name == point.name):
-                        raise TypeError(f"{point.value} is no subclass of Payload whose name is {point.name!r}")
-                except Exception as error:  # whatever somebody else's code does
-                    self.problems.append(f"the payload dissector {point.name} cannot be loaded: {error}")
+                    _check(kind, point)
+                except (Exception, SystemExit) as error:  # whatever somebody else's code does
+                    package = point.dist.name if point.dist else point.module
+                    self._unusable(
+                        point.name, error, f"report it to the author of {package}, or uninstall that package"
+                    )
                 else:
                     self._loaded[point.name] = kind
         return self._loaded
@@ -57,6 +59,27 @@ class Registry:
         kinds = self.kinds.items()
         return [kind for name, kind in kinds if (kind.automatic if self.only is None else name == self.only)]
 
-    def make(self, kind: type[Payload], argument: str | None = None) -> Payload:
-        """One for a side of a connection."""
-        return kind(Settings(argument, self.files.get(kind.name, {})))
+    def make(self, kind: type[Payload], argument: str | None = None) -> Payload | None:
+        """One for a side of a connection; None where its own code fails."""
+        try:
+            return kind(Settings(argument, self.files.get(kind.name, {})))
+        except Exception as error:  # whatever somebody else's code does
+            self._unusable(kind.name, error, "see what -d and --payload-file give it, else report it to its author")
+            return None
+
+    def _unusable(self, name: str, error: BaseException, hint: str) -> None:
+        problem = f"the payload dissector {name} cannot be used: {type(error).__name__}: {error} -> {hint}"
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+def _check(kind: object, point: EntryPoint) -> None:
+    """Whether it is what an entry point should name; what is not would fail where nobody expects it."""
+    if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
+        raise TypeError(f"{point.value} is no subclass of Payload whose name is {point.name!r}")
+    if not isinstance(getattr(kind, "prefix", None), str):
+        raise TypeError("its prefix is no text")
+    if not isinstance(kind.begins, bytes | None):
+        raise TypeError("what it begins with is neither octets nor None")
+    if not isinstance(kind.least_frames, int):
+        raise TypeError("its least_frames is no number")

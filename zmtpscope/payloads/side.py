@@ -52,13 +52,14 @@ class SidePayloads:
         self.forced: dict[bytes | None, Payload] = {}
         """By topic; None: all other messages."""
         for each in named:
-            if (kind := registry.kinds.get(each.name)) is not None:
-                self.forced.setdefault(each.topic, registry.make(kind, each.argument))
+            kind = registry.kinds.get(each.name)
+            if kind is not None and (made := registry.make(kind, each.argument)) is not None:
+                self.forced.setdefault(each.topic, made)
         for kind in registry.asked():
             made = registry.make(kind)
             if kind.name == TEXT:
                 self.text = made
-            else:
+            elif made is not None:
                 self.others.append(made)
 
     @property
@@ -133,8 +134,8 @@ class SidePayloads:
             if not may_claim(kind, 1, first):
                 continue
             made = self.registry.make(kind)
-            claim = claim_of(made, message, reader.about)
-            if claim is not Claim.NO and (best is None or claim > best[0]):
+            claim = claim_of(made, message, reader.about) if made is not None else Claim.NO
+            if made is not None and claim is not Claim.NO and (best is None or claim > best[0]):
                 best = claim, made
         if best is None:
             return Opened(None, "", None)
