@@ -269,7 +269,10 @@ def _expected(declared: Any, value: Any) -> Any:
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-WORDS = st.text(max_size=10)
+HIDDEN = {"tag", "end", "key"}
+"""Leaves that are no fields; no word that a test draws is one of them."""
+
+WORDS = st.text(max_size=10).filter(lambda word: word not in HIDDEN)
 KINDS = st.sampled_from([0, 1, -1])
 
 
@@ -348,10 +351,6 @@ def test_p6_the_tree_says_what_the_fields_say(order: Any) -> None:
         made = dissected(Protobuf, body, settings=settings, trees=True)
         said = [(name, value) for name, value in values(made.nodes[0]) if name not in HIDDEN]
         assert sorted(map(repr, said)) == sorted(map(repr, _said("", made.fields or {})))
-
-
-HIDDEN = {"tag", "end", "key"}
-"""Leaves that are no fields; no word that a test draws is one of them."""
 
 
 def _said(name: str, value: Any) -> Iterator[tuple[str, Any]]:
