@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = CAPTURES.parent
-PAGES = ["README.md", "docs/cookbook.md", "docs/keys.md", "docs/payload-dissectors.md", "docs/records.md"]
+PAGES = [
+    "README.md",
+    "docs/cookbook.md",
+    "docs/keys.md",
+    "docs/payload-dissectors.md",
+    "docs/websocket.md",
+    "docs/records.md",
+]
 EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)
 SPARK_EXAMPLE = re.compile(
     r"`(zmtpscope export .*) -o out/ --format parquet`:\n\n```python\n(.*?)```\n```\n(.*?)```", re.DOTALL
@@ -62,7 +69,8 @@ def test_links_lead_somewhere() -> None:
 def test_spark_output_in_pages_is_real(
     spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    path = ROOT / "docs/payload-dissectors.md"
+    path = (ROOT / "docs/payload-dissectors.md",)
+    "docs/websocket.md"
     text = path.read_text()
     (example,) = SPARK_EXAMPLE.finditer(text)
     _, *arguments = example[1].split()

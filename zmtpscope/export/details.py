@@ -15,6 +15,8 @@ from zmtpscope.zmtp.reader import FieldNode
 
 INDENT = "    "
 SHOWN_PACKETS = 8
+OPENED = 1
+"""The last source whose octets came in packets; the others were packed in messages."""
 ROW = 16
 """Octets in a line of a hex dump."""
 
@@ -24,7 +26,8 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
     whole with the packets that it came in."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
-    yield f"{next(lines):<60} {_packets(detail.slices)}".rstrip()
+    where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
+    yield f"{next(lines):<60} {where}".rstrip()
     yield from lines
 
 
