@@ -69,8 +69,7 @@ def test_links_lead_somewhere() -> None:
 def test_spark_output_in_pages_is_real(
     spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    path = (ROOT / "docs/payload-dissectors.md",)
-    "docs/websocket.md"
+    path = ROOT / "docs/payload-dissectors.md"
     text = path.read_text()
     (example,) = SPARK_EXAMPLE.finditer(text)
     _, *arguments = example[1].split()
