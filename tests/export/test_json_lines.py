@@ -141,7 +141,8 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
     max_leaves=8,
 )
-payloads = st.builds(Dissected, st.sampled_from(["", "json", "text", "zre"]), words, values)
+contents_of = st.none() | st.lists(values, max_size=3) | st.dictionaries(words, values, max_size=3)
+payloads = st.builds(Dissected, st.sampled_from(["", "json", "text", "zre"]), words, contents_of)
 """What dissectors make of messages; those without a protocol have failed."""
 
 

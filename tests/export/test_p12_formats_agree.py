@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.export.test_arrow import batches
-from tests.export.test_json_lines import values
+from tests.export.test_json_lines import contents_of
 from tests.readings import CAPTURES
 from zmtpscope.cli import run
 from zmtpscope.dissect import Batch, Options, Record
@@ -135,7 +135,7 @@ LEAVES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.none() | st.booleans(),
     "text": st.none() | WORDS,
     "octets": st.none() | st.binary(max_size=5),
-    "json": st.none() | values,
+    "json": contents_of,
 }
 VALUES = {
     type_: translate(

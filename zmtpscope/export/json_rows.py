@@ -373,7 +373,7 @@ def _groups(*columns: Int64) -> tuple[Int64, Int64]:
 
 def _escaped(joined: bytes | memoryview) -> list[bytes]:
     """Texts of printable ASCII, with `SEPARATOR` between them, as they stand in JSON."""
-    texts = orjson.dumps(str(joined, "ascii")).split(SEPARATOR)
+    texts = orjson.dumps(str(joined, "ascii")).split(SEPARATOR[:1])[:: len(SEPARATOR)]  # quicker than by two octets
     texts[0] = texts[0][1:]  # the quotation marks around all of them
     texts[-1] = texts[-1][:-1]
     return texts

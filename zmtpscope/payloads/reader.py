@@ -241,8 +241,9 @@ class Reader:
         self._store(name, None if opened.protocol is None else opened._asdict())
 
     def whole(self, value: Json) -> None:
-        """The fields are `value`, whatever that is: an array, or an object that something else has read."""
-        self.fields = self._counted(value, 0)
+        """The fields are `value`: an array, or an object that something else has read. Anything else becomes an object
+        with one field, `value`."""
+        self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value}, 0)
 
     def adopt(self, length: int, nodes: list[FieldNode]) -> None:
         """The next `length` octets were read by the dissector's own means, which has spent what they cost; `nodes` are
