@@ -19,6 +19,7 @@ TARGETS = (
 )
 """Our command, theirs, and how many times less CPU ours is to take."""
 
+INSIDE = 1.25
 FLAT = 1.3
 MEMORY = 200e6
 
@@ -29,6 +30,7 @@ def page(results: dict[str, Any]) -> str:
         "start": start,
         "speed": speed,
         "curve": curve,
+        "payloads": payloads,
         "flat": flat,
         "memory": memory,
         "damage": damage,
@@ -96,6 +98,23 @@ def curve(captures: dict[str, Any]) -> str:
         "`read -q --keys` less `read -q`, run by run."
     )
     return "\n\n".join(["## Opening CURVE", text, *(_opened(name, each) for name, each in captures.items())])
+
+
+def payloads(captures: dict[str, Any]) -> str:
+    """What looking inside messages costs."""
+    text = (
+        "CPU of a command with `--payload auto` (the default) by that of the same with `--payload off`, run by run in "
+        f"turn; the median. No more than {INSIDE:g} is wanted on small."
+    )
+    rows = []
+    for name, each in captures.items():
+        for command in dict.fromkeys(key.rpartition(" ")[0] for key in each["costs"]):
+            auto, off = (each["costs"][f"{command} {way}"] for way in ("auto", "off"))
+            more = [(one[0] - other[0]) / each["messages"] * 1e9 for one, other in zip(auto, off, strict=True)]
+            cells = [f"{median(ratios(auto, off)):.2f}", f"{median(more):,.0f}", middles(auto)[0], middles(off)[0]]
+            rows.append([name, NAMES[command], *cells])
+    columns = ["", "", "times as much", "ns a message more", "auto: CPU s (least-most)", "off"]
+    return f"## Looking inside messages\n\n{text}\n\n{table(columns, rows)}"
 
 
 def less(seconds: Sequence[float], others: Sequence[float]) -> list[float]:

@@ -23,6 +23,7 @@ from benchmarks.damage import damage
 from benchmarks.growth import flat, half_open, memory
 from benchmarks.measure import Failed
 from benchmarks.opening import curve
+from benchmarks.payloads import payloads
 from benchmarks.setting import Setting
 from benchmarks.speed import speed, start
 
@@ -30,6 +31,7 @@ PARTS = {
     "start": start,
     "speed": speed,
     "curve": curve,
+    "payloads": payloads,
     "flat": flat,
     "memory": memory,
     "damage": damage,

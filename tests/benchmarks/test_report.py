@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.report import growth, page, ratios, verdict
+from benchmarks.report import growth, page, payloads, ratios, verdict
 
 OURS = [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7], [1.0, 1.0, 6e7]]
 THEIRS = [[4.0, 4.0, 1e8], [8.0, 8.0, 1e8], [30.0, 30.0, 1e8]]
@@ -50,3 +50,9 @@ def test_a_page_has_what_was_measured_and_no_more() -> None:
     assert "| the file | `zmtpscope read -q` | frame | 1,000: 1,000 ns, 40 MB; 5,000: 2,000 ns, 50 MB | 2.00" in text
     assert "missed" in text
     assert "## Memory" not in text
+
+
+def test_looking_inside_is_compared_run_by_run() -> None:
+    costs = {"count auto": [[2.0, 2.0, 5e7], [6.0, 6.0, 5e7]], "count off": [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7]]}
+    text = payloads({"small": {"messages": 1_000_000_000, "costs": costs}})
+    assert "| small | `zmtpscope read -q` | 2.50 | 2 | 4.00 (2.00-6.00) | 1.50 (1.00-2.00) |" in text

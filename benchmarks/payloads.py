@@ -1,0 +1,33 @@
+"""What looking inside messages costs: the same commands with `--payload auto` and `--payload off`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import tools
+from benchmarks.captures import Capture, note
+from benchmarks.measure import in_turn
+from benchmarks.setting import Setting
+
+WAYS = ("auto", "off")
+
+
+def payloads(setting: Setting) -> dict[str, Any]:
+    """Costs by name of the capture, command and way. Bodies are text, but for those of large."""
+    captures = [
+        setting.capture("small", "small", messages=setting.scaled(1_000_000)),
+        setting.capture("pubsub", "pubsub", messages=setting.scaled(250_000)),
+        setting.capture("large", "large", messages=setting.scaled(4_000)),
+    ]
+    return {setting.name(capture): measured(setting, capture) for capture in captures}
+
+
+def measured(setting: Setting, capture: Capture) -> dict[str, Any]:
+    """One capture, all commands in turn."""
+    note(f"timing what is inside {capture.name}")
+    commands = {
+        f"{name} {way}": [*command, "--payload", way]
+        for name, command in tools.zmtpscope(capture.path).items()
+        for way in WAYS
+    }
+    return {"messages": capture.truth["messages"], "costs": in_turn(commands, setting.rounds)}
