@@ -8,6 +8,7 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import PacketSlice
 from zmtpscope.dissect.details import Detail
 from zmtpscope.export.preview import preview, quoted
+from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.secrets import secret_spans
 from zmtpscope.records import MASK
 from zmtpscope.zmtp.reader import FieldNode
@@ -46,7 +47,7 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
     if node.value is not None:
         hidden = any(node.start in span for span in secrets if node.length)
         value = MASK if hidden else _value(node)
-    yield f"{indent}{node.name:<{max(1, 40 - len(indent))}} {place:<14} {value}".rstrip()
+    yield f"{indent}{safe_text(node.name):<{max(1, 40 - len(indent))}} {place:<14} {value}".rstrip()
     for child in node.children:
         yield from _node_lines(child, indent + "  ", secrets)
 
