@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zmtpscope.capture import Captures
     from zmtpscope.curve_keys import Keys
     from zmtpscope.dissect import Options, Summary
+    from zmtpscope.payloads.registry import Registry
 
 DAMAGED = 3
 HOW_TO_GET_KEYS = "zmtpscope keys record takes the keys of connections from a program that runs (docs/keys.md)"
@@ -90,6 +91,12 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
             "CURVE-12 says where it is wrong; docs/keys.md what it needs besides"
         )
     return "; ".join(reasons)
+
+
+def say_what_was_left_out(payloads: Registry | None) -> None:
+    """Payload dissectors that are installed but cannot be used, and why."""
+    for problem in payloads.problems if payloads is not None else ():
+        say(f"zmtpscope: {problem}")
 
 
 def exit_code(captures: Captures) -> int:

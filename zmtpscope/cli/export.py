@@ -14,6 +14,7 @@ from zmtpscope.cli.captures import (
     named_captures,
     say_if_nothing_was_found,
     say_what_stayed_closed,
+    say_what_was_left_out,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
@@ -105,6 +106,7 @@ def export(**given: Any) -> int:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
     say_what_stayed_closed(analyser.summary, keys)
+    say_what_was_left_out(options.payloads)
     say(_told(given["directory"], written))
     say_problems(keys, said)
     return exit_code(captures)

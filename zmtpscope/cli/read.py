@@ -16,6 +16,7 @@ from zmtpscope.cli.captures import (
     named_captures,
     say_if_nothing_was_found,
     say_what_stayed_closed,
+    say_what_was_left_out,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
@@ -159,6 +160,7 @@ def _write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) ->
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
     say_what_stayed_closed(summary, analyser.options.keys)
+    say_what_was_left_out(analyser.options.payloads)
 
 
 def _paint(given: dict[str, Any]) -> Callable[[str, str], str]:

@@ -46,17 +46,42 @@ class Registry:
                     kind = point.load()
                     if not (isinstance(kind, type) and issubclass(kind, Payload) and kind.name == point.name):
                         raise TypeError(f"{point.value} is no subclass of Payload whose name is {point.name!r}")
+                    if not _is_fit(kind):
+                        raise TypeError(f"{point.value} has no prefix, or other attributes that do not fit")
                 except Exception as error:  # whatever somebody else's code does
-                    self.problems.append(f"the payload dissector {point.name} cannot be loaded: {error}")
+                    self._leave_out(point.name, "loaded", error)
                 else:
                     self._loaded[point.name] = kind
         return self._loaded
+
+    def _leave_out(self, name: str, step: str, error: Exception) -> None:
+        self.problems.append(f"the payload dissector {name} cannot be {step}: {words_of(error)}")
 
     def asked(self) -> list[type[Payload]]:
         """The dissectors to ask about messages for which the user named none."""
         kinds = self.kinds.items()
         return [kind for name, kind in kinds if (kind.automatic if self.only is None else name == self.only)]
 
-    def make(self, kind: type[Payload], argument: str | None = None) -> Payload:
-        """One for a side of a connection."""
-        return kind(Settings(argument, self.files.get(kind.name, {})))
+    def make(self, kind: type[Payload], argument: str | None = None) -> Payload | None:
+        """One for a side of a connection; None where that fails, and it is not asked again."""
+        try:
+            return kind(Settings(argument, self.files.get(kind.name, {})))
+        except Exception as error:  # whatever somebody else's code does
+            if self._loaded is not None:
+                self._loaded.pop(kind.name, None)
+            self._leave_out(kind.name, "used", error)
+            return None
+
+
+def _is_fit(kind: type[Payload]) -> bool:
+    """Whether the attributes of a dissector are what they have to be."""
+    fits = isinstance(kind.prefix, str) and isinstance(kind.begins, bytes | None)
+    return fits and isinstance(kind.least_frames, int)
+
+
+def words_of(error: Exception) -> str:
+    """What an exception of somebody else's code says."""
+    try:
+        return str(error)
+    except Exception:
+        return "it does not say why"
