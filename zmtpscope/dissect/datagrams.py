@@ -17,7 +17,7 @@ from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
 from zmtpscope.dissect.connection import address
 from zmtpscope.dissect.details import put_inside
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.payload_rows import side_payloads
+from zmtpscope.dissect.payload_rows import hide, side_payloads
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.zre import Beaconed
@@ -184,10 +184,15 @@ class Datagrams:
             group: str | None = made.fields.get("group") if made.fields else None
             body = octets[1 + octets[0] :]
             own["group"] = group
-            own["body"] = self._kept(body)
             topic = octets[1 : 1 + octets[0]]
             if flow.inside is not None and not datagram.cut and body:
-                inside = flow.inside.dissect(Message([body], 0, topic), flow.about, [offset + size - len(body)])
+                inside = flow.inside.dissect(Message((body,), 0, topic), flow.about, (offset + size - len(body),))
+            if inside is not None and inside.secrets and not self.options.show_secrets:
+                hide(inside)
+                octets, body = octets[: -len(body)] + b"*" * len(body), b"*" * len(body)
+                for node in reader.nodes.get(0, [])[-1:]:
+                    node.value = body
+            own["body"] = self._kept(body)
             if inside is not None and inside.protocol:
                 own["payload"] = {"protocol": inside.protocol, "summary": inside.summary, "fields": inside.fields}
             findings += inside.findings if inside is not None else []
