@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from zmtpscope.dissect.zre import Beaconed
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.radio import LARGEST, Radio
 from zmtpscope.payloads.reader import Dissected
-from zmtpscope.payloads.side import read
+from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
 
@@ -54,8 +55,13 @@ class Flow:
         self.about = about
         self.offset = 0
         self.mailbox_told: str | None = None
-        ports = about.src_port, about.dst_port
-        self.inside = side_payloads(options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
+        self.options = options
+
+    @cached_property
+    def inside(self) -> SidePayloads | None:
+        """Who is asked about the messages of RADIO; None: nobody. Beacons have none, and a flow is quickly made."""
+        ports = self.about.src_port, self.about.dst_port
+        return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
     def has_told(self, finding: Finding) -> bool:
         """Whether a finding is of no news: a node says the same again every second."""
