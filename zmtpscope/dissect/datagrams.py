@@ -37,8 +37,8 @@ MOST_DESTINATIONS = 1024
 SURE = 3
 """So many datagrams to one destination have to look like RADIO messages before it is believed."""
 FIRST_PORT = 1024
-"""No lower one is guessed at."""
-OTHERS_PORTS = frozenset({1194, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
+"""No lower one is guessed at, be it that of the sender or of the receiver."""
+OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
 """Nor one of these, which others own."""
 GUESSED = re.compile(rb"[\x01-\x1f][A-Za-z0-9_.:/@-]+")
 """How a datagram begins that may be a RADIO message: a length, and at least so many characters of a name."""
@@ -97,11 +97,9 @@ class Datagrams:
             head = data[datagram.start : datagram.start + 4]
             key = datagram.key
             ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-            if head.startswith(HEADER):
-                octets = data[datagram.start : datagram.stop]
-                if not self._beacon(datagram, octets, ports):
-                    self._guess(datagram, octets, ports)
-            elif self.forced and not self.forced.isdisjoint(ports):
+            if head.startswith(HEADER) and self._beacon(datagram, data[datagram.start : datagram.stop], ports):
+                continue
+            if self.forced and not self.forced.isdisjoint(ports):
                 self._radio(datagram, data[datagram.start : datagram.stop], "likely", datagram.ordinal)
             elif head and head[0] < 0x20:
                 self._guess(datagram, data[datagram.start : datagram.stop], ports)
@@ -131,7 +129,7 @@ class Datagrams:
         size = (len(datagram.key) - 4) // 2
         target = datagram.key[size : 2 * size] + datagram.key[-2:]
         guess = self.guesses.get(target)
-        if guess is False or ports[1] < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
+        if guess is False or min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
             return
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
