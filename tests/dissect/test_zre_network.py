@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.zre_nodes import MAILBOX, SECOND, Node, say, together
+from tests.dissect.talks import message
+from tests.dissect.zre_nodes import EVERYBODY, MAILBOX, SECOND, START, Node, say, together
 from tests.payloads import zre
-from tests.traffic import Capture, Conversation, Datagram, records
-from zmtpscope.dissect import Options
+from tests.traffic import Capture, Conversation, Datagram, Packet, records
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.zre import MOST_NODES, MOST_WAITING, ZreFact
 from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.zre.conduct import MOST_GROUPS
 
 Parts = tuple[Conversation | Datagram, ...]
 Record = dict[str, Any]
@@ -208,3 +213,78 @@ def test_hostile_networks_are_remembered_within_bounds() -> None:
     assert len(analyser.network.nodes) <= 4096
     assert len(analyser.network.owners) <= 4096
     assert sum(record["record"] == "finding" for record in found) < 50
+
+
+def anybody(number: int, time: int) -> Datagram:
+    """The beacon of some node."""
+    address = bytes([10, 1, number >> 8 & 255, number & 255])
+    return Datagram(zre.beacon(number.to_bytes(16, "big")), START + time, (address, 5670), (EVERYBODY, 5670))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["forgotten", "met again"])
+def test_what_waits_may_be_about_a_node_that_was_forgotten(again: bool) -> None:
+    """A JOIN waits for the other links when thousands of new nodes come."""
+    one, other, third = Node(0), Node(1), Node(2)
+    ahead, more = one.connect(other), one.connect(third, 4_000_000)
+    say(ahead, zre.join(2, "NEWS", 1), after=SECOND)
+    flood = [anybody(number, SECOND + 500_000_000 + number) for number in range(100, 100 + MOST_NODES)]
+    if again:
+        say(ahead, zre.join(3, "MORE", 2), after=SECOND - 100_000_000)
+    say(ahead, zre.whisper(4), b"x", after=5 * SECOND)
+    found = told(ahead, more, *flood)
+    assert sum(record["record"] == "datagram" for record in found) == MOST_NODES
+
+
+def still(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
+    """All packets at one and the same time, so nothing that waits is ever judged."""
+    return [replace(packet, time=START) for packet in together(*parts)]
+
+
+@pytest.mark.parametrize("command", ["JOIN", "PING", "LEAVE"])
+def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
+    ahead, more = Node(0).connect(Node(1)), Node(0).connect(Node(2), 4_000_000)
+    made: dict[str, Callable[[int], bytes]] = {
+        "JOIN": lambda number: zre.join(number + 2, f"G{number}", number % 256),
+        "LEAVE": lambda number: zre.leave(number + 2, f"G{number}", number % 256),
+        "PING": lambda number: zre.ping(number + 2),
+    }
+    ahead.send(0, b"".join(message(made[command](number)) for number in range(MOST_WAITING + 1000)))
+    _, analyser = records(Capture(still(ahead, more)), Options(payloads=Registry()))
+    network = analyser.network
+    assert sum(map(len, network.pings.values())) <= MOST_WAITING
+    for node in network.nodes.values():
+        assert len(node.changes) <= MOST_WAITING
+        assert len(node.left) <= MOST_GROUPS
+        assert len(node.groups or ()) <= MOST_GROUPS
+
+
+class Stranger(Node):
+    """Any of thousands of nodes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number % 6)
+        self.uuid = number.to_bytes(16, "big")
+        self.address = bytes([10, 9, number >> 8, number & 255])
+        self.endpoint = f"tcp://10.9.{number >> 8}.{number & 255}:{MAILBOX}"
+
+
+def test_a_hello_costs_the_same_however_many_nodes_there_are() -> None:
+    def weighed(nodes: int) -> float:
+        """What it takes to weigh 500 HELLOs of one node, when so many have connected to it and two others."""
+        hub = Node(0)
+        first = [Stranger(1000 + number).connect(hub, number) for number in range(nodes)]
+        talk = hub.connect(Node(1), SECOND)
+        for _ in range(500):
+            say(talk, zre.hello("A", endpoint=hub.endpoint))
+        analyser = Analyser(Options(payloads=Registry()))
+        list(analyser.run(Capture(together(*first))))
+        facts: list[list[ZreFact]] = []
+        later = Analyser(Options(payloads=Registry()))
+        later.network.weigh = facts.append  # type: ignore[method-assign]
+        list(later.run(Capture(together(talk))))
+        begin = process_time()
+        for some in facts:
+            analyser.network.weigh(some)
+        return process_time() - begin
+
+    assert min(weighed(800) for _ in range(2)) < 4 * min(weighed(50) for _ in range(3))

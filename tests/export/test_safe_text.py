@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.payloads.reading import dissected
+from zmtpscope.dissect.details import Detail
+from zmtpscope.export.details import tree_lines
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.payloads.messagepack import MessagePack
 
 FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -92,3 +96,11 @@ def test_a_message_of_a_thousand_parts_is_one_short_line() -> None:
     shown = parts_preview([(b"part", 4)] * 1000, 60)
     assert len(shown) < 70
     assert shown.endswith("…")
+
+
+def test_names_of_fields_that_come_from_the_network_are_safe() -> None:
+    """Keys of MessagePack name the fields below them."""
+    octets = b"\x81\xa8\x1b[31m\xe2\x80\xae\x81\xa1\n\x07"
+    (node,) = dissected(MessagePack, octets, trees=True).nodes[0]
+    for line in tree_lines(Detail(0, octets, node, []), show_secrets=False):
+        assert is_safe(line)

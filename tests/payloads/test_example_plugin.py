@@ -217,7 +217,7 @@ def install_broken(folder: pathlib.Path, code: str, monkeypatch: pytest.MonkeyPa
         ("        raise KeyError('oops')", "PAYLOAD-01", "broken: KeyError: 'oops', frame 1"),
         ("        return 7", "PAYLOAD-01", "broken: TypeError: it returned int, not a summary, frame 1"),
         ("        reader.give('x', object())", "PAYLOAD-01", "broken: TypeError: object is no value of JSON, frame 1"),
-        ("        reader.finding('x', severity='loud')", "PAYLOAD-01", "broken: ValueError: no finding has"),
+        ("        reader.finding('x', severity='loud')", "PAYLOAD-01", "broken: ValueError: a finding is one of"),
         ("        while True: reader.give('x', 1)", "PAYLOAD-02", "broken: more than 10000 fields"),
         ("        while True: reader.go_to(1); reader.octets('x')", "PAYLOAD-02", "broken: more than 10000 fields"),
         ("        return self.dissect(message, reader)", "PAYLOAD-05", "broken: nested too deep"),

@@ -61,7 +61,7 @@ class Analyser:
         self.summary.datagrams += len(block.datagrams)
         if block.datagrams:
             self.datagrams.take(block)
-            self.last_time = max(self.last_time, block.datagrams[-1].time)
+            self.last_time = max(self.last_time, *[datagram.time for datagram in block.datagrams])
         if self.options.keys is not None:
             self.options.keys.refresh()
         touched = self.flows.take(block)

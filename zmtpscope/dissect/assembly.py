@@ -51,6 +51,8 @@ class Context:
     messages: bool
     """Whether message rows are wanted at all (else they are only counted)."""
     frames: bool
+    hides: bool
+    """Frames of a message that is not whole yet may hold a password that nobody knows of so far."""
 
 
 class Assembly:
@@ -278,14 +280,23 @@ class Assembly:
         begins = np.append(True, ends_message(as_array(self.carried.flags)[: whole - 1]))
         message_of = np.maximum.accumulate(np.where(begins, np.arange(whole), 0))[told:]
         messages = as_array(self.carried.offsets)[message_of]
-        for regime, confidence, low, high in slices(context, offsets):
+        known = told + len(flags)
+        if context.hides:
+            ends = np.flatnonzero(ends_message(as_array(self.carried.flags)[:whole]))
+            known = int(ends[-1]) + 1 if len(ends) else 0
+        stretches = [
+            (regime, confidence, *part)
+            for regime, confidence, low, high in slices(context, offsets)
+            for part in _cut_at(low, high, known - told)
+        ]
+        for regime, confidence, low, high in stretches:
             rows = slice(low, high)
             self.frame_runs.append(
                 FrameRun(
                     stream=self.stream,
                     regime=regime,
                     confidence=confidence,
-                    data=context.data,
+                    data=context.data if low < known - told else b"",
                     base=context.base,
                     offsets=offsets[rows],
                     bodies=bodies[rows],
@@ -299,6 +310,11 @@ class Assembly:
                 )
             )
         self.frames_told = whole
+
+
+def _cut_at(low: int, high: int, place: int) -> list[tuple[int, int]]:
+    """The rows `low..high`, in two parts where `place` is among them."""
+    return [(low, place), (place, high)] if low < place < high else [(low, high)]
 
 
 def ends_message(flags: Int64) -> NDArray[np.bool_]:

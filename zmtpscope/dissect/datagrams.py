@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -17,14 +18,14 @@ from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
 from zmtpscope.dissect.connection import address
 from zmtpscope.dissect.details import put_inside
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.payload_rows import side_payloads
+from zmtpscope.dissect.payload_rows import hide, side_payloads
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.zre import Beaconed
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.radio import LARGEST, Radio
 from zmtpscope.payloads.reader import Dissected
-from zmtpscope.payloads.side import read
+from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding
 
@@ -36,8 +37,8 @@ MOST_DESTINATIONS = 1024
 SURE = 3
 """So many datagrams to one destination have to look like RADIO messages before it is believed."""
 FIRST_PORT = 1024
-"""No lower one is guessed at."""
-OTHERS_PORTS = frozenset({1194, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
+"""No lower one is guessed at, be it that of the sender or of the receiver."""
+OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
 """Nor one of these, which others own."""
 GUESSED = re.compile(rb"[\x01-\x1f][A-Za-z0-9_.:/@-]+")
 """How a datagram begins that may be a RADIO message: a length, and at least so many characters of a name."""
@@ -54,8 +55,13 @@ class Flow:
         self.about = about
         self.offset = 0
         self.mailbox_told: str | None = None
-        ports = about.src_port, about.dst_port
-        self.inside = side_payloads(options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
+        self.options = options
+
+    @cached_property
+    def inside(self) -> SidePayloads | None:
+        """Who is asked about the messages of RADIO; None: nobody. Beacons have none, and a flow is quickly made."""
+        ports = self.about.src_port, self.about.dst_port
+        return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
     def has_told(self, finding: Finding) -> bool:
         """Whether a finding is of no news: a node says the same again every second."""
@@ -91,11 +97,9 @@ class Datagrams:
             head = data[datagram.start : datagram.start + 4]
             key = datagram.key
             ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-            if head.startswith(HEADER):
-                octets = data[datagram.start : datagram.stop]
-                if not self._beacon(datagram, octets, ports):
-                    self._guess(datagram, octets, ports)
-            elif self.forced and not self.forced.isdisjoint(ports):
+            if head.startswith(HEADER) and self._beacon(datagram, data[datagram.start : datagram.stop], ports):
+                continue
+            if self.forced and not self.forced.isdisjoint(ports):
                 self._radio(datagram, data[datagram.start : datagram.stop], "likely", datagram.ordinal)
             elif head and head[0] < 0x20:
                 self._guess(datagram, data[datagram.start : datagram.stop], ports)
@@ -125,7 +129,7 @@ class Datagrams:
         size = (len(datagram.key) - 4) // 2
         target = datagram.key[size : 2 * size] + datagram.key[-2:]
         guess = self.guesses.get(target)
-        if guess is False or ports[1] < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
+        if guess is False or min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
             return
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
@@ -184,10 +188,15 @@ class Datagrams:
             group: str | None = made.fields.get("group") if made.fields else None
             body = octets[1 + octets[0] :]
             own["group"] = group
-            own["body"] = self._kept(body)
             topic = octets[1 : 1 + octets[0]]
             if flow.inside is not None and not datagram.cut and body:
-                inside = flow.inside.dissect(Message([body], 0, topic), flow.about, [offset + size - len(body)])
+                inside = flow.inside.dissect(Message((body,), 0, topic), flow.about, (offset + size - len(body),))
+            if inside is not None and inside.secrets and not self.options.show_secrets:
+                hide(inside)
+                octets, body = octets[: -len(body)] + b"*" * len(body), b"*" * len(body)
+                for node in reader.nodes.get(0, [])[-1:]:
+                    node.value = body
+            own["body"] = self._kept(body)
             if inside is not None and inside.protocol:
                 own["payload"] = {"protocol": inside.protocol, "summary": inside.summary, "fields": inside.fields}
             findings += inside.findings if inside is not None else []

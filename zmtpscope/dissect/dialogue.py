@@ -14,7 +14,7 @@ from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import MessageRun, Unit
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
-from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads
+from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads, starred
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
@@ -311,13 +311,16 @@ class Dialogue:
         for side, stream in enumerate(self.streams):
             for assembly in stream.assemblies():
                 runs, assembly.message_runs = assembly.message_runs, []
+                secrets: list[range] = []
                 for run in runs:
                     for part in self._with_peer_type(side, run):
                         for finding_id, index in broken_rows(part):
                             self._note_row(side, finding_id, part, index)
                         if self.options.payloads is not None:
-                            self._look_inside(stream, assembly, part)
+                            secrets += self._look_inside(stream, assembly, part)
                         told[side].append(part)
+                for frames in assembly.frame_runs:
+                    frames.data = starred(frames.data, frames.base, secrets)
                 batch.frame_runs += assembly.frame_runs
                 assembly.frame_runs = []
             stream.forget_holes()
@@ -332,18 +335,15 @@ class Dialogue:
                 for index in np.flatnonzero(run.complete & (run.orders >= link.since)).tolist():
                     self._note_row(1 - side, "ZRE-09", run, index)
 
-    def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> None:
-        """Find out what rides inside the messages of a run, and say what is to be said about it."""
+    def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
+        """Find out what rides inside the messages of a run, and say what is to be said about it. The places in the
+        stream of frames that hold passwords."""
         if assembly.payloads is None:
             number, ports = self.connection.number, self.connection.ports
             side = side_payloads(self.options, lambda rule: rule.matches(number, ports))
             assert side is not None
             assembly.payloads = PayloadRows(self.options, side)
-        before = run.data
-        assembly.payloads.take(stream, run)
-        if run.data is not before:  # passwords were starred
-            for frames in assembly.frame_runs:
-                frames.data = run.data if frames.data is before else frames.data
+        secrets = assembly.payloads.take(stream, run)
         for row, made in enumerate(run.payloads or ()):
             if made is None:
                 continue
@@ -358,6 +358,7 @@ class Dialogue:
             elif made.protocol == Zre.name and made.fields:
                 link = self._link(stream, arrival.ordinal)
                 self.sink.zre_facts.append(Said(arrival, link, made.fields, run.source, unit, length))
+        return secrets
 
     def _link(self, stream: SideStream, ordinal: int) -> Link:
         """The side as a ZRE node that speaks to another, the segment `ordinal` with a message of which is there."""

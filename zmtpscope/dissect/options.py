@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from zmtpscope.payloads.registry import Registry
 
 DEFAULT_BODY_LIMIT = 16 << 20
+LEAST_KEPT = 64 << 10
+"""Octets of a message that is looked into whatever the limit for bodies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ class Options:
     """Open the boxes of CURVE with these."""
     payloads: Registry | None = None
     """Who is asked what rides inside messages; None: nobody."""
+
+    @property
+    def kept_limit(self) -> int:
+        """Octets of a message that are kept until it is whole, where its bodies are: also of one whose bodies are not
+        wanted, what rides inside may be, and what is a password in it has to be known."""
+        return self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
 
     @property
     def keeps_bodies(self) -> bool:

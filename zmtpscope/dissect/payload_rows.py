@@ -59,7 +59,7 @@ class PayloadRows:
     def __init__(self, options: Options, side: SidePayloads) -> None:
         self.options = options
         self.side = side
-        self.limit = min(LARGEST, options.body_limit)
+        self.limit = min(LARGEST, options.kept_limit)
         self.unseen = False
         """Messages went by that are not whole, since the last one that was asked about."""
         self.seen_to = 0
@@ -71,8 +71,9 @@ class PayloadRows:
         """Whether findings may come of rows that nobody else wants."""
         return not self.side.left_alone
 
-    def take(self, stream: SideStream, run: MessageRun) -> None:
-        """Find out what is in the messages of a run: `run.payloads` and `run.texts`."""
+    def take(self, stream: SideStream, run: MessageRun) -> list[range]:
+        """Find out what is in the messages of a run: `run.payloads` and `run.texts`. The places in the stream of frames
+        that hold passwords: in `run` they are starred."""
         side = self.side
         first, last, starts, known = contents(run, self.limit)
         asked, texts = known, np.zeros(len(first), np.bool_)
@@ -84,6 +85,7 @@ class PayloadRows:
                 asked |= known & ~texts
         found: list[Dissected | None] = []
         about: About | None = None
+        secrets: list[range] = []
         before = 0
         rows = iter(np.flatnonzero(asked).tolist())
         while (row := next(rows, None)) is not None:
@@ -103,12 +105,17 @@ class PayloadRows:
                 rows = iter((np.flatnonzero(known[before:]) + before).tolist())
             if made is not None:
                 found = found or [None] * len(first)
-                found[row] = made if self.options.show_secrets or not made.secrets else hidden(run, row, made)
+                found[row] = made
                 texts[row] = False
+                if made.secrets and not self.options.show_secrets:
+                    secrets += places_of_secrets(run, row, made)
+                    hide(made)
         side.pass_by(len(first) - before)
         self.unseen = self.unseen or not known[before:].all()
         run.payloads = found or None
         run.texts = texts if texts.any() else None
+        run.data = starred(run.data, run.base, secrets)
+        return secrets
 
     def _lost_before(self, stream: SideStream, offset: int) -> bool:
         """Whether messages may be missing in front of the one at `offset`, behind the one that was asked about last."""
@@ -198,16 +205,34 @@ def message_at(run: MessageRun, row: int, content: int) -> tuple[Message, list[i
     return Message(frames, content - first, topic), offsets
 
 
-def hidden(run: MessageRun, row: int, made: Dissected) -> Dissected:
-    """Star the frames of a message that hold a password, wherever they are shown."""
-    data = bytearray(run.data)
-    for frame in {int(run.first[row]) + index for index in made.secrets}:
-        start = int(run.bodies[frame]) - run.base
-        data[start : start + int(run.sizes[frame])] = b"*" * int(run.sizes[frame])
-    run.data = bytes(data)
+def places_of_secrets(run: MessageRun, row: int, made: Dissected) -> list[range]:
+    """The octets of the frames of a message that hold a password, by their places in the stream."""
+    first, last = int(run.first[row]), int(run.last[row])
+    frames = sorted({first + index for index in made.secrets if 0 <= index <= last - first})
+    return [range(int(run.bodies[frame]), int(run.bodies[frame] + run.sizes[frame])) for frame in frames]
+
+
+def hide(made: Dissected) -> None:
+    """Let nothing show the octets of frames that hold a password."""
     made.nodes = {index: nodes for index, nodes in made.nodes.items() if index not in made.secrets}
     made.sources = []
-    return made
+
+
+def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
+    """The octets from `base` of the stream on, with stars in place of secrets, which come in order."""
+    low, high = (bisect_left(secrets, place, key=_start_of) for place in (base, base + len(data)))
+    within = secrets[low:high]
+    if not within:
+        return data
+    octets = bytearray(data)
+    for each in within:
+        start, stop = each.start - base, min(each.stop - base, len(octets))
+        octets[start:stop] = b"*" * (stop - start)
+    return bytes(octets)
+
+
+def _start_of(secret: range) -> int:
+    return secret.start
 
 
 def about_side(stream: SideStream, run: MessageRun) -> About:

@@ -339,7 +339,7 @@ class SideStream:
         if begin is None or not options.keeps_bodies or not (options.records or assembly.wants_rows):
             return None
         others = self.dialogue.sink.held_octets - self.held_octets
-        small = end - begin <= options.body_limit + HEADERS * assembly.open_frames
+        small = end - begin <= options.kept_limit + HEADERS * assembly.open_frames
         return begin if small and self.end - begin + others <= ALL_HELD else None
 
     def _open_frames(self) -> int:
@@ -377,6 +377,7 @@ class SideStream:
             seals=seals(reader.regime),
             messages=self.dialogue.wants_messages(self),
             frames=self.dialogue.options.frames,
+            hides=self.dialogue.options.payloads is not None and not self.dialogue.options.show_secrets,
         )
 
     # -- the version is settled --------------------------------------------------------------------------------------

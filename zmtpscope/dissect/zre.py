@@ -18,6 +18,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import AT_THE_END, Teller
+from zmtpscope.payloads.zre.conduct import MOST_GROUPS
 from zmtpscope.zmtp.reader import Finding
 
 MOST_NODES = 4096
@@ -35,6 +36,8 @@ LONELY = 5 * SECOND
 """A node with beacons over so long a time should have been connected to."""
 
 Mailbox = tuple[str, int]
+NOWHERE: Mailbox = ("", 0)
+NEVER = Arrival(-1, 0, 0)
 Fields = dict[str, Any]
 
 
@@ -97,9 +100,13 @@ class Node:
     endpoint: str | None = None
     mailboxes: set[Mailbox] = field(default_factory=set)
     groups: set[str] | None = None
+    changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)
+    """What it said in the last second of its groups, and how: command, group, status."""
     left: dict[str, int] = field(default_factory=dict)
     """When it left groups, or joined them: in the second around that a SHOUT may be on its way."""
     links: list[Link] = field(default_factory=list)
+    links_to: dict[Mailbox, list[Link]] = field(default_factory=dict)
+    """The same that are not over, by where they go."""
     first_beacon: Beaconed | None = None
     last_beacon: Beaconed | None = None
     ports: list[int] = field(default_factory=list)
@@ -147,7 +154,6 @@ class Network:
         """What waits, as a heap."""
         self.pings: dict[Link, list[Said]] = {}
         """PINGs without PING-OK."""
-        self.changes: dict[str, list[Change]] = {}
         self.now = self.waited = 0
         self.beacon_versions: dict[int, str] = {}
         self.versions_told = False
@@ -160,8 +166,7 @@ class Network:
             if isinstance(fact, Beaconed):
                 self._beacon(fact)
             elif isinstance(fact, Ended):
-                fact.link.over = True
-                self.pings.pop(fact.link, None)
+                self._end(fact.link)
             else:
                 self._said(fact)
         self.sink.decided_by = None
@@ -258,31 +263,40 @@ class Network:
         node.name = said.fields.get("name") or node.name
         node.endpoint = said.fields.get("endpoint")
         if (groups := said.fields.get("groups")) is not None:
-            node.groups = set(groups)
+            node.groups = set(groups) if len(groups) <= MOST_GROUPS else None
         mailbox = mailbox_of(node.endpoint)
+        mailboxes = len(node.mailboxes)
         if mailbox is not None:
             port = node.last_beacon.fields.get("port") if node.last_beacon is not None else None
             if port and port != mailbox[1]:
                 self._note("ZRE-17", said, f"HELLO says {mailbox[1]}, the beacon {port}")
             self._own(node, mailbox)
-        if link not in node.links and len(node.links) < MOST_CONNECTIONS:
+        is_news = len(node.mailboxes) > mailboxes
+        if len(node.links) < MOST_CONNECTIONS and link not in node.links:
+            is_news = True
             node.links.append(link)
+            if not link.over:
+                node.links_to.setdefault(link.server or NOWHERE, []).append(link)
         if link.whole:
             self._wait(said.arrival.time + ONE_SIDED, lambda end: self._one_sided(said, node, end))
-        for other in [*self._receivers(link), *self._callers(node)]:
+        for other in [*self._receivers(link), *(self._unpaired(node) if is_news else ())]:
             self._pair(said, node, other)
 
     def _receivers(self, link: Link) -> list[Node]:
         owner = self.owners.get(link.server) if link.server is not None else None
         return [self.nodes[owner]] if owner is not None and owner in self.nodes else []
 
-    def _callers(self, node: Node) -> list[Node]:
-        """Nodes that have connected to this one."""
-        return [
-            other
-            for other in self.nodes.values()
-            if other is not node and any(not link.over and link.server in node.mailboxes for link in other.links)
-        ]
+    def _unpaired(self, node: Node) -> list[Node]:
+        """Nodes that this one has connected to, and that were no pair with it so far."""
+        owners = [self.owners.get(link.server) for link in node.links if link.server and not (link.over or link.paired)]
+        return [self.nodes[owner] for owner in dict.fromkeys(owners) if owner is not None and owner in self.nodes]
+
+    def _end(self, link: Link) -> None:
+        link.over = True
+        self.pings.pop(link, None)
+        node = None if link.uuid is None else self.nodes.get(link.uuid)
+        if node is not None and link in (links := node.links_to.get(link.server or NOWHERE, [])):
+            links.remove(link)
 
     def _pair(self, said: Said, one: Node, other: Node) -> None:
         """Tell that two nodes have found each other, once both have said HELLO."""
@@ -310,8 +324,9 @@ class Network:
 
     def _link(self, one: Node, other: Node) -> Link | None:
         """The connection on which `one` speaks to `other`, if that is there; the newest."""
-        links = [link for link in one.links if not link.over and link.hello and link.server in other.mailboxes]
-        return links[-1] if links else None
+        few, many = sorted((one.links_to, other.mailboxes), key=len)
+        links = [link for mailbox in few if mailbox in many for link in one.links_to.get(mailbox, ())[-1:]]
+        return max(links, key=lambda link: link.hello or NEVER, default=None)
 
     def _one_sided(self, said: Said, node: Node, end: Arrival) -> None:
         link = said.link
@@ -327,25 +342,28 @@ class Network:
             return
         if node.groups is not None:
             (node.groups.add if command == "JOIN" else node.groups.discard)(group)
+            if len(node.groups) > MOST_GROUPS:
+                node.groups = None
+            node.left.pop(group, None)
             node.left[group] = said.arrival.time
-        changes = self.changes.setdefault(node.uuid, [])
-        for change in changes:
-            if (change.command, change.group, change.status) == (command, group, status):
-                if link in change.missing:
-                    change.missing.remove(link)
-                return
+            if len(node.left) > MOST_GROUPS:
+                del node.left[next(iter(node.left))]
+        if (known := node.changes.get((command, group, status))) is not None:
+            if link in known.missing:
+                known.missing.remove(link)
+            return
         missing = [
             other
             for other in node.links
             if other is not link and other.whole and not (other.over or other.lossy) and other.hello is not None
         ]
         change = Change(command, group, status, missing)
-        changes.append(change)
-        self._wait(said.arrival.time + SECOND, lambda end: self._unseen(said, node, change, end))
+        if self._wait(said.arrival.time + SECOND, lambda end: self._unseen(said, node, change, end)):
+            node.changes[command, group, status] = change
 
     def _unseen(self, said: Said, node: Node, change: Change, end: Arrival) -> None:
         """A second after a JOIN or LEAVE: on which links it was not said."""
-        self.changes[node.uuid].remove(change)
+        del node.changes[change.command, change.group, change.status]
         for link in change.missing:
             if not (link.over or link.lossy):
                 detail = f'{change.command} "{change.group}" of node {node.who}, said on connection {said.link.conn}'
@@ -361,8 +379,10 @@ class Network:
                 self._note("ZRE-19", said, f'node {node.who} is not in "{group}"')
 
     def _ping(self, said: Said) -> None:
-        self.pings.setdefault(said.link, []).append(said)
-        self._wait(said.arrival.time + SILENT, lambda end: self._unanswered(said, end))
+        if said.link not in self.pings and len(self.pings) == MOST_CONNECTIONS:
+            return
+        if self._wait(said.arrival.time + SILENT, lambda end: self._unanswered(said, end)):
+            self.pings.setdefault(said.link, []).append(said)
 
     def _ping_ok(self, link: Link) -> None:
         """The answer comes on the other connection of the pair: whatever was asked of this node is answered."""
@@ -375,8 +395,10 @@ class Network:
                 del self.pings[pinging]
 
     def _unanswered(self, said: Said, end: Arrival) -> None:
-        if said in self.pings.get(said.link, ()) and not said.link.over:
-            self.pings[said.link].remove(said)
+        if said in (waiting := self.pings.get(said.link, [])) and not said.link.over:
+            waiting.remove(said)
+            if not waiting:
+                del self.pings[said.link]
             self._note("ZRE-11", said, f"sequence {said.fields['sequence']}", end)
 
     # -- what they share ---------------------------------------------------------------------------------------------
@@ -386,8 +408,7 @@ class Network:
         if node is None:
             node = self.nodes[uuid] = Node(uuid)
             if len(self.nodes) > MOST_NODES:
-                gone, old = self.nodes.popitem(last=False)
-                self.changes.pop(gone, None)
+                _, old = self.nodes.popitem(last=False)
                 for mailbox in old.mailboxes:
                     self.owners.pop(mailbox, None)
         self.nodes.move_to_end(uuid)
@@ -399,10 +420,13 @@ class Network:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid
 
-    def _wait(self, time: int, judge: Callable[[Arrival], None]) -> None:
-        if len(self.deadlines) < MOST_WAITING:
-            self.waited += 1
-            heapq.heappush(self.deadlines, Deadline(time, self.waited, judge))
+    def _wait(self, time: int, judge: Callable[[Arrival], None]) -> bool:
+        """Let `judge` look at `time`; False where so much waits already that it is not judged."""
+        if len(self.deadlines) == MOST_WAITING:
+            return False
+        self.waited += 1
+        heapq.heappush(self.deadlines, Deadline(time, self.waited, judge))
+        return True
 
     def _pass_time(self, arrival: Arrival, time: int) -> None:
         """It is `time`, as the segment `arrival` tells: judge what had its time before."""

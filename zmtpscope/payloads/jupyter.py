@@ -65,8 +65,11 @@ class Jupyter(Payload):
             raise Malformed(f"{len(frames) - delimiter - 1} frames behind the delimiter, not {BEHIND}")
         reader.next_frame()
         self._judge_signature(reader, frames[delimiter + 2 :][:SIGNED])
-        header, parent, metadata, content = (_read_object(reader, name) for name in SECTIONS)
+        header = _read_object(reader, "header")
         kind = _text(header, "msg_type")
+        if kind == "input_reply":
+            reader.secrets.append(delimiter + BEHIND)
+        parent, metadata, content = (_read_object(reader, name) for name in SECTIONS[1:])
         if kind is None:
             raise Malformed("the header has no msg_type")
         for name in HEADER_FIELDS:
@@ -74,10 +77,8 @@ class Jupyter(Payload):
         reader.give("channel", channel_of(kind, reader.about.socket_type))
         about = {name: _text(parent, name) for name in PARENT_FIELDS}
         reader.give("parent", about if any(about.values()) else None)
-        if kind == "input_reply":
-            reader.secrets.append(reader.frame)
-            if not reader.show_secrets:
-                content = {name: MASK if name == "value" else value for name, value in content.items()}
+        if kind == "input_reply" and not reader.show_secrets:
+            content = {name: MASK if name == "value" else value for name, value in content.items()}
         reader.give("metadata", metadata)
         reader.give("content", content)
         _read_buffers(reader)

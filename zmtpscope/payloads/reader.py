@@ -22,6 +22,8 @@ MOST_FIELDS = 10_000
 """Fields of one message, with what is packed inside it."""
 MOST_OCTETS = 16 << 20
 """Octets of one message that are read, with what is packed inside it."""
+MOST_FINDINGS = 1000
+"""Findings about one message."""
 DEEPEST = 64
 """Levels of objects and arrays; what is deeper is not read."""
 MOST_SOURCES = 3
@@ -31,9 +33,17 @@ NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """Numbers that JSON does not have."""
 
 LONGEST_SUMMARY = 200
+LONGEST_DETAIL = 400
 """Characters."""
 
+LEVELS_OPENED = 2
+"""Levels that what is inside of a field stands below it: it has a protocol, a summary, and fields."""
+
+CONTAINERS = (dict, list, tuple)
+
 _LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
+_LARGEST_PLACE = 2**62
+"""No offset in a stream comes near."""
 
 
 class Malformed(Exception):
@@ -95,10 +105,11 @@ Inner = Callable[["Reader"], Opened]
 class Budget:
     """What may still be read of one message, shared with what is packed inside it."""
 
-    __slots__ = ("fields", "octets", "sources")
+    __slots__ = ("fields", "findings", "octets", "sources")
 
     def __init__(self) -> None:
         self.fields, self.octets, self.sources = MOST_FIELDS, MOST_OCTETS, 0
+        self.findings = MOST_FINDINGS
 
     def spend(self, octets: int, fields: int = 1) -> None:
         self.fields -= fields
@@ -130,6 +141,7 @@ class Reader:
         show_secrets: bool = False,
         source: int = 0,
         inner: Inner | None = None,
+        depth: int = 0,
     ) -> None:
         self.prefix = prefix
         self.frames = frames
@@ -149,15 +161,15 @@ class Reader:
         self.sources: list[Source] = []
         self.secrets: list[int] = []
         self._into: list[Json] | dict[str, Json] = self.fields
-        self._depth = 0
+        self._depth = depth
         self.go_to(first)
 
     # -- where it stands -----------------------------------------------------------------------------------------------
 
     def go_to(self, frame: int) -> None:
-        """Stand at the first octet of the frame with that index in the message."""
-        self.frame = frame
-        self.data = self.frames[frame] if frame < len(self.frames) else b""
+        """Stand at the first octet of the frame with that index in the message; one that is not there is empty."""
+        self.frame = frame if 0 <= frame < len(self.frames) else len(self.frames)
+        self.data = self.frames[frame] if self.frame == frame < len(self.frames) else b""
         self.stop = len(self.data)
         self.position = 0
         self.read_to = 0
@@ -178,6 +190,8 @@ class Reader:
     @property
     def offset(self) -> int:
         """The next octet's place in the stream."""
+        if self.frame == len(self.frames):
+            return self.offsets[-1] + len(self.frames[-1])
         return self.offsets[self.frame] + self.position
 
     # -- named reads ---------------------------------------------------------------------------------------------------
@@ -223,17 +237,18 @@ class Reader:
         """The next `length` octets are a password: nothing shows their frame unless the user asks for secrets."""
         length = self.left if length is None else length
         text = to_text(self._take(name, length))
-        self.secrets.append(self.frame)
+        if length:
+            self.secrets.append(self.frame)
         self._keep(name, length, text if self.show_secrets else MASK, False)
 
     def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
         """The next `length` octets say `value`, as the dissector knows."""
         self._take(name, length)
-        self._keep(name, length, value, hidden)
+        self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
     def give(self, name: str, value: Json) -> None:
         """A field that stands for no octets of its own: what follows from others."""
-        self._store(name, self._counted(value, 0))
+        self._store(name, self._counted(value))
 
     def give_opened(self, name: str, opened: Opened) -> None:
         """The field `name` is what was found inside of packed octets, null where nobody claims them; its own fields
@@ -243,12 +258,12 @@ class Reader:
     def whole(self, value: Json) -> None:
         """The fields are `value`: an array, or an object that something else has read. Anything else becomes an object
         with one field, `value`."""
-        self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value}, 0)
+        self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value})
 
     def adopt(self, length: int, nodes: list[FieldNode]) -> None:
         """The next `length` octets were read by the dissector's own means, which has spent what they cost; `nodes` are
         what the tree shows of them."""
-        self.position += length
+        self.position = min(self.position + max(0, length), self.stop)
         self._nodes += nodes
 
     @contextmanager
@@ -277,7 +292,7 @@ class Reader:
         """What is read inside is added to the array or object `name` of this object, which is `empty` where it is not
         there yet; in the tree it stands where it is read."""
         into: Json = self._into
-        self._into = into.setdefault(to_key(name), empty)
+        self._into = into.setdefault(to_key(name), self._counted(empty))
         try:
             yield
         finally:
@@ -286,11 +301,13 @@ class Reader:
     @contextmanager
     def group(self, name: str) -> Iterator[None]:
         """Fields read inside belong together in the tree; in the record they stay where they are."""
+        self._go_deeper()
         nodes = self._nodes
         node = self._begin_group(name)
         try:
             yield
         finally:
+            self._depth -= 1
             self._end_group(node, nodes)
 
     def finding(
@@ -303,13 +320,32 @@ class Reader:
     ) -> None:
         """Raise a finding of `zmtpscope.findings`; `start` is a place in the stream (`offset` gives one), None: about
         the frame. An id that is not known there becomes the detail of PAYLOAD-04, a note unless `severity` says it."""
-        if severity not in (None, *SEVERITIES) or not isinstance(start, int | None):
-            raise ValueError(f"no finding has the severity {severity!r} and the place {start!r}")
+        self.budget.findings -= 1
+        if self.budget.findings < 0:
+            raise Limit("PAYLOAD-02", f"more than {MOST_FINDINGS} findings")
+        if severity is not None and severity not in SEVERITIES:
+            raise ValueError(f"a finding is one of {', '.join(SEVERITIES)}")
+        if not (isinstance(detail, str | None) and isinstance(start, int | None)):
+            raise TypeError("a finding has a number for its start and text for its detail")
+        if start is not None and not (0 <= start <= _LARGEST_PLACE and 0 <= length <= _LARGEST_PLACE):
+            raise ValueError("a finding stands outside of the stream")
+        self.note(id, start, length, severity, detail)
+
+    def note(
+        self,
+        id: str,
+        start: int | None = None,
+        length: int = 0,
+        severity: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """The same, of what is known to be sound; it may be said when nothing more may be read."""
         if id not in FINDINGS:
             id, detail = "PAYLOAD-04", f"{self.prefix}: {detail or id}"
         if start is None or self.source:
             start, length = self.outer_span()
-        self.findings.append(Finding(id, start, length, severity, plain(detail)))
+        shown = None if detail is None else plain(shortened(detail, LONGEST_DETAIL))
+        self.findings.append(Finding(id, start, length, severity, shown))
 
     def outer_span(self) -> tuple[int, int]:
         """The place of the current frame in its stream, for findings about what has no octets there."""
@@ -319,6 +355,8 @@ class Reader:
 
     def unpacked(self, name: str, length: int, octets: bytes) -> Opened:
         """The next `length` octets hold, packed, `octets`: a source of its own, in which whoever claims it reads on."""
+        if not isinstance(octets, bytes):
+            raise TypeError(f"what was packed is {type(octets).__name__}, not octets")
         budget = self.budget
         begin = self.position
         self._take(name, length)
@@ -328,8 +366,8 @@ class Reader:
         self._keep(name, length, f"source {number}: {len(octets)} octets", hidden=True)
         inside = Reader(
             self.prefix,
-            [octets],
-            [0],
+            (octets,),
+            (0,),
             0,
             self.about,
             trees=self.trees,
@@ -337,6 +375,7 @@ class Reader:
             budget=budget,
             source=number,
             inner=self.inner,
+            depth=self._depth + LEVELS_OPENED,
         )
         opened = Opened(None, "", None)
         if budget.sources > MOST_SOURCES:
@@ -354,11 +393,14 @@ class Reader:
     def inside(self, name: str) -> Opened:
         """What is left of the current frame is a payload of its own, read by whoever claims it, as octets where nobody
         does. The field holds `protocol`, `summary` and `fields` of it, null where nobody does."""
+        self.budget.spend(0)
+        if self._depth + LEVELS_OPENED > DEEPEST:
+            raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
         start, octets = self.offset, self.data[self.position : self.stop]
         inside = Reader(
             self.prefix,
-            [octets],
-            [start],
+            (octets,),
+            (start,),
             0,
             self.about,
             trees=self.trees,
@@ -366,6 +408,7 @@ class Reader:
             budget=self.budget,
             source=self.source,
             inner=self.inner,
+            depth=self._depth + LEVELS_OPENED,
         )
         opened = Opened(None, "", None)
         if self.inner is not None and octets:
@@ -418,30 +461,24 @@ class Reader:
         else:
             into[to_key(name)] = plain(value)
 
-    def _counted(self, value: Json, depth: int) -> Json:
+    def _counted(self, value: Json) -> Json:
         """A value that something else has made, counted as if it had been read, as every output can hold it."""
-        self.budget.spend(0)
-        if isinstance(value, dict):
-            if depth >= DEEPEST:
-                raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
-            return {to_key(key): self._counted(each, depth + 1) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            if depth >= DEEPEST:
-                raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
-            return [self._counted(each, depth + 1) for each in value]
-        return plain(value)
+        return counted(value, self.budget, self._depth)
 
     def _full(self, name: str) -> str:
         return f"{self.prefix}.{name}"
 
-    def _inside(self, name: str, value: Json) -> Iterator[None]:
+    def _go_deeper(self) -> None:
         if self._depth >= DEEPEST:
             raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
         self.budget.spend(0)
+        self._depth += 1
+
+    def _inside(self, name: str, value: Json) -> Iterator[None]:
+        self._go_deeper()
         self._store(name, value)
         into, nodes = self._into, self._nodes
         self._into = value
-        self._depth += 1
         node = self._begin_group(name)
         try:
             yield
@@ -470,11 +507,53 @@ class Reader:
             nodes.pop()  # it has no octets
 
 
+def counted(value: Json, budget: Budget, depth: int) -> Json:
+    """A value that stands `depth` levels deep, as every output can hold it. Raises TypeError where there is no way."""
+    budget.spend(0)
+    if isinstance(value, dict):
+        if depth >= DEEPEST:
+            raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
+        return {to_key(key): counted(each, budget, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        if depth >= DEEPEST:
+            raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
+        return [counted(each, budget, depth + 1) for each in value]
+    return plain(value)
+
+
+def checked(fields: Json) -> Json:
+    """The fields that a dissector has set by itself, as every output can hold them. What they were made of was counted
+    and had its limits before, each part of it at its own level."""
+    budget = Budget()
+    budget.fields *= 2
+    return counted(fields, budget, -DEEPEST)
+
+
+def is_sound(node: Any, start: int, stop: int) -> bool:
+    """Whether a node, and what is below it, lies within `start`..`stop`, and nothing in it is said twice."""
+    if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
+        return False
+    end = node.start + node.length
+    if not start <= node.start <= end <= stop:
+        return False
+    if node.value is not None:  # its children are bits of it
+        return all(is_sound(child, node.start, end) for child in node.children)
+    at = node.start
+    for child in node.children:
+        if not is_sound(child, at, end) or child.start != at:
+            return False
+        at += child.length
+    return at == end
+
+
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """The nodes of one level over all of `octets`, which begin at `start`: what lies between them is a leaf."""
+    """The nodes of one level over all of `octets`, which begin at `start`: what lies between them is a leaf. Of octets
+    that were read more than once the first node counts."""
     found: list[FieldNode] = []
-    at = start
-    for node in [*nodes, FieldNode("", start + len(octets), 0)]:
+    at, stop = start, start + len(octets)
+    for node in [*nodes, FieldNode("", stop, 0)]:
+        if not is_sound(node, at, stop):
+            continue
         if node.start > at and (found or nodes):
             found.append(FieldNode("payload.unread", at, node.start - at, octets[at - start : node.start - start]))
         if node.length:
@@ -483,9 +562,10 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
     return found
 
 
-def shortened(summary: str) -> str:
-    """As much of it as a record has."""
-    return summary if len(summary) <= LONGEST_SUMMARY else summary[: LONGEST_SUMMARY - 1] + "…"
+def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
+    """As much of a summary, or of another text, as a record has."""
+    text = str.__str__(text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def plain(value: Json) -> Json:

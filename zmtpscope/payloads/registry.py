@@ -63,12 +63,14 @@ class Registry:
         """One for a side of a connection; None where its own code fails."""
         try:
             return kind(Settings(argument, self.files.get(kind.name, {})))
-        except Exception as error:  # whatever somebody else's code does
+        except (Exception, SystemExit) as error:  # whatever somebody else's code does
+            if self._loaded is not None:
+                self._loaded.pop(kind.name, None)
             self._unusable(kind.name, error, "see what -d and --payload-file give it, else report it to its author")
             return None
 
     def _unusable(self, name: str, error: BaseException, hint: str) -> None:
-        problem = f"the payload dissector {name} cannot be used: {type(error).__name__}: {error} -> {hint}"
+        problem = f"the payload dissector {name} cannot be used: {type(error).__name__}: {words_of(error)} -> {hint}"
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -83,3 +85,11 @@ def _check(kind: object, point: EntryPoint) -> None:
         raise TypeError("what it begins with is neither octets nor None")
     if not isinstance(kind.least_frames, int):
         raise TypeError("its least_frames is no number")
+
+
+def words_of(error: BaseException) -> str:
+    """What an exception of somebody else's code says."""
+    try:
+        return str(error)
+    except Exception:
+        return "it does not say why"

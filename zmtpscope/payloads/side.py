@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
-from zmtpscope.payloads.reader import Dissected, Limit, Malformed, Opened, Reader, plain, shortened
-from zmtpscope.payloads.registry import TEXT, Registry
+from zmtpscope.payloads.reader import Dissected, Limit, Malformed, Opened, Reader, checked, plain, shortened
+from zmtpscope.payloads.registry import TEXT, Registry, words_of
 
 PATIENCE = 256
 """When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""
@@ -57,9 +57,11 @@ class SidePayloads:
                 self.forced.setdefault(each.topic, made)
         for kind in registry.asked():
             made = registry.make(kind)
+            if made is None:
+                continue
             if kind.name == TEXT:
                 self.text = made
-            elif made is not None:
+            else:
                 self.others.append(made)
 
     @property
@@ -134,8 +136,10 @@ class SidePayloads:
             if not may_claim(kind, 1, first):
                 continue
             made = self.registry.make(kind)
-            claim = claim_of(made, message, reader.about) if made is not None else Claim.NO
-            if made is not None and claim is not Claim.NO and (best is None or claim > best[0]):
+            if made is None:
+                continue
+            claim = claim_of(made, message, reader.about)
+            if claim is not Claim.NO and (best is None or claim > best[0]):
                 best = claim, made
         if best is None:
             return Opened(None, "", None)
@@ -154,40 +158,52 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
     """What a dissector says of a message; one that fails has said no."""
     try:
         return Claim(payload.claim(message, about))
-    except Exception:  # whatever somebody else's code does
+    except (Exception, SystemExit):  # whatever somebody else's code does
         return Claim.NO
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
     """Let a dissector read a message, whatever it does."""
-    summary = ""
     try:
-        summary = payload.dissect(message, reader)
-        if not isinstance(summary, str):
-            raise TypeError(f"it returned {type(summary).__name__}, not a summary")
-    except Malformed as problem:
-        where = f"octet {reader.position} of frame {reader.frame}"
-        reader.finding("PAYLOAD-03", *_place(reader), detail=f"{payload.name}, {where}: {problem}")
-        summary = f"malformed at {where}: {problem}"
-    except Limit as limit:
-        reader.finding(limit.id, *_place(reader), detail=f"{payload.name}: {limit.detail}")
-        summary = f"not read to its end: {limit.detail}"
-    except RecursionError:
-        reader.finding("PAYLOAD-05", *_place(reader), detail=f"{payload.name}: nested too deep")
-        summary = "not read to its end: nested too deep"
-    except Exception as error:  # whatever somebody else's code does
-        detail = f"{payload.name}: {type(error).__name__}: {error}"
-        reader.finding("PAYLOAD-01", *reader.outer_span(), detail=f"{detail}, frame {reader.frame}")
-        return Dissected("", findings=reader.findings[-1:])
+        summary = _read(payload, message, reader)
+        fields = reader.fields if is_ours(payload) else checked(reader.fields)
+    except (Exception, SystemExit) as error:  # whatever somebody else's code does
+        detail = f"{payload.name}: {type(error).__name__}: {words_of(error)}"
+        reader.note("PAYLOAD-01", *reader.outer_span(), detail=f"{shortened(detail)}, frame {reader.frame}")
+        return Dissected("", findings=reader.findings[-1:], secrets=reader.secrets)
     return Dissected(
         protocol=payload.name,
         summary=plain(shortened(summary)),
-        fields=reader.fields if reader.fields != {} else None,
+        fields=fields if fields != {} else None,
         findings=reader.findings,
         nodes=reader.nodes,
         sources=reader.sources,
         secrets=reader.secrets,
     )
+
+
+def _read(payload: Payload, message: Message, reader: Reader) -> str:
+    """What a dissector says in one line, or why it came to no end."""
+    try:
+        summary = payload.dissect(message, reader)
+        if not isinstance(summary, str):
+            raise TypeError(f"it returned {type(summary).__name__}, not a summary")
+        return summary
+    except Malformed as problem:
+        where = f"octet {reader.position} of frame {reader.frame}"
+        reader.note("PAYLOAD-03", *_place(reader), detail=f"{payload.name}, {where}: {problem}")
+        return f"malformed at {where}: {problem}"
+    except Limit as limit:
+        reader.note(limit.id, *_place(reader), detail=f"{payload.name}: {limit.detail}")
+        return f"not read to its end: {limit.detail}"
+    except RecursionError:
+        reader.note("PAYLOAD-05", *_place(reader), detail=f"{payload.name}: nested too deep")
+        return "not read to its end: nested too deep"
+
+
+def is_ours(payload: Payload) -> bool:
+    """Whether it is known to say nothing that an output cannot hold, however it sets its fields."""
+    return type(payload).__module__.startswith("zmtpscope.")
 
 
 def _place(reader: Reader) -> tuple[int, int]:
