@@ -19,7 +19,7 @@ from zmtpscope.dissect.batch import RANKS, Run, Stream
 from zmtpscope.dissect.payload_rows import contents, plain_texts
 from zmtpscope.export import json_rows
 from zmtpscope.export.json_lines import escaped, lines, record_line
-from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS, empty
 from zmtpscope.zmtp.regime import Framing, Phase, regime

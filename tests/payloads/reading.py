@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Settings
-from zmtpscope.payloads.reader import Dissected, Reader, tiled
+from zmtpscope.payloads.dissected import Dissected, tiled
+from zmtpscope.payloads.reader import Reader
 from zmtpscope.payloads.side import claim_of, read
 from zmtpscope.zmtp.reader import FieldNode
 

@@ -20,7 +20,8 @@ from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, offs
 from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.compressed import Compressed, Gzip, Lz4, Zlib, Zstd
-from zmtpscope.payloads.reader import MOST_SOURCES, Dissected
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.limits import MOST_SOURCES
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
 from zmtpscope.payloads.text import Text

@@ -26,7 +26,7 @@ from zmtpscope.export.tables import Tables
 from zmtpscope.export.text import STYLES, Look, TextLines
 from zmtpscope.payloads import registry
 from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader, Settings
-from zmtpscope.payloads.reader import MOST_FIELDS
+from zmtpscope.payloads.limits import MOST_FIELDS
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS
 from zmtpscope.zmtp.reader import FieldNode

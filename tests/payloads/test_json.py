@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.payloads.reading import START, assert_tiled, claimed, dissected
 from zmtpscope.payloads.api import Claim
 from zmtpscope.payloads.json import JsonPayload
-from zmtpscope.payloads.reader import shown
+from zmtpscope.payloads.values import shown
 from zmtpscope.zmtp.reader import FieldNode
 
 SCALARS = st.one_of(

@@ -9,7 +9,7 @@ import pytest
 from tests.payloads.reading import START, assert_tiled, claimed, dissected
 from zmtpscope.payloads.api import Claim
 from zmtpscope.payloads.json import JsonPayload, recognised
-from zmtpscope.payloads.reader import MOST_FIELDS
+from zmtpscope.payloads.limits import MOST_FIELDS
 
 
 @pytest.mark.parametrize("levels", [65, 1000, 5000])

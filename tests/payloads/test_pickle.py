@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from tests.payloads.reading import assert_tiled, claimed, dissected
 from zmtpscope.payloads.api import Claim
+from zmtpscope.payloads.limits import MOST_FIELDS
 from zmtpscope.payloads.pickle import Pickle
 from zmtpscope.payloads.pickle_walk import Walk
-from zmtpscope.payloads.reader import MOST_FIELDS
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, values
 from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Settings
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS
 from zmtpscope.payloads.protobuf import Protobuf
 from zmtpscope.payloads.protobuf_schema import Schema, read_schema
 from zmtpscope.payloads.protobuf_wire import GROUP, LENGTH, VARINT, wire_fields
-from zmtpscope.payloads.reader import DEEPEST, MOST_FIELDS, Dissected, plain, shown
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.payloads.text import Text
+from zmtpscope.payloads.values import plain, shown
 from zmtpscope.records import to_text
 
 descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
@@ -89,13 +91,8 @@ LEAF = st.one_of(
     st.builds(lambda number, value: field(number, 5, value), NUMBER, st.binary(min_size=4, max_size=4)),
     st.builds(nested, NUMBER, st.binary(max_size=20) | st.text(max_size=20).map(str.encode)),
 )
-WIRE = st.recursive(
-    st.lists(LEAF, max_size=4).map(b"".join),
-    lambda inside: st.lists(
-        st.one_of(LEAF, st.builds(nested, NUMBER, inside), st.builds(group, NUMBER, inside)), max_size=4
-    ).map(b"".join),
-    max_leaves=10,
-)
+WIRE: st.SearchStrategy[bytes] = st.deferred(lambda: st.lists(FIELD, max_size=3).map(b"".join))
+FIELD = st.one_of(LEAF, LEAF, LEAF, st.builds(nested, NUMBER, WIRE), st.builds(group, NUMBER, WIRE))
 
 
 @given(body=WIRE)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.payloads.reading import ABOUT, claimed, dissected, leaves_of, reader_of
 from zmtpscope.payloads import sequence
 from zmtpscope.payloads.api import Claim, Message, Settings
-from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.sequence import PROOF, Numbered
 from zmtpscope.payloads.side import claim_of, read
 

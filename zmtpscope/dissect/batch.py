@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Framing, Regime

@@ -23,8 +23,8 @@ from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.zre import Beaconed
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.radio import LARGEST, Radio
-from zmtpscope.payloads.reader import Dissected
 from zmtpscope.payloads.side import SidePayloads, read
 from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import Finding

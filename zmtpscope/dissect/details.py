@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.dissect.batch import FrameRun, MessageRun, PacketSlice, Record
-from zmtpscope.payloads.reader import Dissected, tiled
+from zmtpscope.payloads.dissected import Dissected, tiled
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.reader import FieldNode
 

@@ -18,7 +18,7 @@ from zmtpscope.dissect.batch import Int64, MessageRun
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
 from zmtpscope.payloads.api import About, Message
-from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SPECIAL

@@ -7,7 +7,7 @@ from typing import Any
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import FrameRun, MessageRun
 from zmtpscope.dissect.options import Options
-from zmtpscope.payloads.reader import LONGEST_SUMMARY, shortened
+from zmtpscope.payloads.values import LONGEST_SUMMARY, shortened
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE

@@ -20,7 +20,7 @@ from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import KINDS, PUBLISHERS, is_enveloped, payload_values
 from zmtpscope.export.values import LARGEST_INT, as_base64, file_name
-from zmtpscope.payloads.reader import LONGEST_SUMMARY
+from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 from zmtpscope.zmtp.framing import MORE

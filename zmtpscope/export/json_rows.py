@@ -22,7 +22,7 @@ from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
 from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, payload_values
 from zmtpscope.export.values import as_base64, file_name
-from zmtpscope.payloads.reader import LONGEST_SUMMARY
+from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 

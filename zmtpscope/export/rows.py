@@ -6,7 +6,7 @@ from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.payloads.reader import Dissected
+from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import TEXT
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL

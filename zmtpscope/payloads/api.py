@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
-from zmtpscope.payloads.reader import Json, Malformed, Reader
+from zmtpscope.payloads.reader import Malformed, Reader
+from zmtpscope.payloads.values import Json
 
 __all__ = ["About", "Claim", "Json", "Malformed", "Message", "Payload", "Reader", "Settings"]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from zmtpscope.payloads.api import Json
-from zmtpscope.payloads.reader import LONGEST_SUMMARY, shown
+from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 
 
 def in_brief(value: Json) -> str:

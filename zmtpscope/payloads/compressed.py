@@ -12,7 +12,7 @@ from functools import partial
 from typing import ClassVar
 
 from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader
-from zmtpscope.payloads.reader import Limit
+from zmtpscope.payloads.limits import Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20

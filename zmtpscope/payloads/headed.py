@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader
 from zmtpscope.payloads.brief import in_brief
-from zmtpscope.payloads.reader import to_key
 from zmtpscope.payloads.text import is_text
+from zmtpscope.payloads.values import to_key
 from zmtpscope.records import to_text
 
 VALUE, TEXT, OCTETS, ARRAY, MAP, PIECES, BREAK, TAG, SIMPLE, EXTENSION = range(10)

@@ -8,8 +8,8 @@ import orjson
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
 from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
+from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
 from zmtpscope.payloads.other_frames import other_frame
-from zmtpscope.payloads.reader import DEEPEST, MOST_FIELDS, Limit
 
 _BRACKETS = b"{[", b"}]"
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zmtpscope.payloads.reader import DEEPEST, Json, Limit, Malformed, plain, shown, to_key
+from zmtpscope.payloads.limits import DEEPEST, Limit
+from zmtpscope.payloads.reader import Malformed
+from zmtpscope.payloads.values import Json, plain, shown, to_key
 from zmtpscope.zmtp.reader import FieldNode
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

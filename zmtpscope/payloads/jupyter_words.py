@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zmtpscope.payloads.reader import LONGEST_SUMMARY, Json
+from zmtpscope.payloads.values import LONGEST_SUMMARY, Json
 
 _REQUESTS = {
     "shell": ("comm_info", "complete", "connect", "execute", "history", "inspect", "is_complete"),

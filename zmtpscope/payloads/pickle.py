@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.limits import MOST_FIELDS, Limit
 from zmtpscope.payloads.other_frames import other_frame
 from zmtpscope.payloads.pickle_walk import HIGHEST_PROTOCOL, UNKNOWN, Walk
-from zmtpscope.payloads.reader import MOST_FIELDS, Limit, plain, shown
+from zmtpscope.payloads.values import plain, shown
 from zmtpscope.zmtp.reader import FieldNode
 
 _HEADED = b"\x80"

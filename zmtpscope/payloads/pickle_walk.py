@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from zmtpscope.payloads.limits import Limit
 from zmtpscope.payloads.pickle_opcodes import Opcode, opcodes, read_argument
-from zmtpscope.payloads.reader import Json, Limit, Malformed
+from zmtpscope.payloads.reader import Malformed
+from zmtpscope.payloads.values import Json
 
 HIGHEST_PROTOCOL = 5
 _LONGEST_SHOWN = 80

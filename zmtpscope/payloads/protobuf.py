@@ -9,12 +9,13 @@ from collections import Counter
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.limits import MOST_FIELDS, Limit
 from zmtpscope.payloads.protobuf_schema import FieldType, MessageType, Schema, read_schema
 from zmtpscope.payloads.protobuf_types import BYTES, ENUM, GROUP, MESSAGE, NUMBERS, STRING
 from zmtpscope.payloads.protobuf_wire import GROUP as WIRE_GROUP
 from zmtpscope.payloads.protobuf_wire import LENGTH, WIDTHS, WireField, WireFields, varint, wire_fields
-from zmtpscope.payloads.reader import LONGEST_SUMMARY, MOST_FIELDS, Limit, shown
 from zmtpscope.payloads.text import is_text
+from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 from zmtpscope.records import to_text
 
 LARGEST_CLAIMED = 1000

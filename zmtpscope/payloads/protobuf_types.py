@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 from zmtpscope.payloads.protobuf_wire import FIXED_32, FIXED_64, VARINT
-from zmtpscope.payloads.reader import Json
+from zmtpscope.payloads.values import Json
 
 STRING, GROUP, MESSAGE, BYTES, ENUM = 9, 10, 11, 12, 14
 """Types that are no numbers (google/protobuf/descriptor.proto, FieldDescriptorProto.Type)."""

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.payloads.dissected import Opened, Source, tiled
+from zmtpscope.payloads.limits import CONTAINERS, DEEPEST, MOST_FINDINGS, MOST_SOURCES, Budget, Limit, counted
+from zmtpscope.payloads.values import LONGEST_DETAIL, Json, plain, shortened, shown, to_key
 from zmtpscope.records import MASK, to_text
-from zmtpscope.zmtp.reader import FieldNode, Finding, Value
+from zmtpscope.zmtp.reader import FieldNode, Finding
 
 if TYPE_CHECKING:
     from zmtpscope.payloads.api import About
 
-Json = Any
-"""What JSON can hold, and octets (base64 in every output)."""
-
-MOST_FIELDS = 10_000
-"""Fields of one message, with what is packed inside it."""
-MOST_OCTETS = 16 << 20
-"""Octets of one message that are read, with what is packed inside it."""
-MOST_FINDINGS = 1000
-"""Findings about one message."""
-DEEPEST = 64
-"""Levels of objects and arrays; what is deeper is not read."""
-MOST_SOURCES = 3
-"""Packed parts of one message that are looked into, one in the other or not."""
-
-NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-"""Numbers that JSON does not have."""
-
-LONGEST_SUMMARY = 200
-LONGEST_DETAIL = 400
-"""Characters."""
-
 LEVELS_OPENED = 2
 """Levels that what is inside of a field stands below it: it has a protocol, a summary, and fields."""
 
-CONTAINERS = (dict, list, tuple)
-
-_LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 _LARGEST_PLACE = 2**62
 """No offset in a stream comes near."""
 
@@ -54,70 +31,8 @@ class Cut(Malformed):
     """A read met the end of its frame."""
 
 
-class Limit(Exception):
-    """The message has more than is read: `id` is the finding that says so."""
-
-    def __init__(self, id: str, detail: str) -> None:
-        super().__init__(detail)
-        self.id = id
-        self.detail = detail
-
-
-@dataclass(slots=True)
-class Source:
-    """Octets that were packed in a message: offsets count in them. `number` is 2 for the first of a message.
-
-    `origin` says what they were made of: the span of `parent` (source number, start, stop).
-    """
-
-    number: int
-    octets: bytes
-    tree: FieldNode
-    origin: tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class Dissected:
-    """What a dissector made of one message. Nodes are those of the frames (by index), where trees were asked for."""
-
-    protocol: str
-    summary: str = ""
-    fields: Json = None
-    findings: list[Finding] = field(default_factory=list)
-    nodes: dict[int, list[FieldNode]] = field(default_factory=dict)
-    sources: list[Source] = field(default_factory=list)
-    secrets: list[int] = field(default_factory=list)
-    """Frames that hold a password."""
-
-
-class Opened(NamedTuple):
-    """What was found inside of packed octets: None where nobody claims them."""
-
-    protocol: str | None
-    summary: str
-    fields: Json
-
-
 Inner = Callable[["Reader"], Opened]
 """Dissects what is packed: reads the only frame of the reader that it is given."""
-
-
-class Budget:
-    """What may still be read of one message, shared with what is packed inside it."""
-
-    __slots__ = ("fields", "findings", "octets", "sources")
-
-    def __init__(self) -> None:
-        self.fields, self.octets, self.sources = MOST_FIELDS, MOST_OCTETS, 0
-        self.findings = MOST_FINDINGS
-
-    def spend(self, octets: int, fields: int = 1) -> None:
-        self.fields -= fields
-        self.octets -= octets
-        if self.fields < 0:
-            raise Limit("PAYLOAD-02", f"more than {MOST_FIELDS} fields")
-        if self.octets < 0:
-            raise Limit("PAYLOAD-02", f"more than {MOST_OCTETS >> 20} MiB")
 
 
 class Reader:
@@ -248,6 +163,7 @@ class Reader:
 
     def give(self, name: str, value: Json) -> None:
         """A field that stands for no octets of its own: what follows from others."""
+        self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
         self._store(name, self._counted(value))
 
     def give_opened(self, name: str, opened: Opened) -> None:
@@ -505,99 +421,3 @@ class Reader:
             node.length = last.start + last.length - node.start
         elif nodes and nodes[-1] is node:
             nodes.pop()  # it has no octets
-
-
-def counted(value: Json, budget: Budget, depth: int) -> Json:
-    """A value that stands `depth` levels deep, as every output can hold it. Raises TypeError where there is no way."""
-    budget.spend(0)
-    if isinstance(value, dict):
-        if depth >= DEEPEST:
-            raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
-        return {to_key(key): counted(each, budget, depth + 1) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        if depth >= DEEPEST:
-            raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
-        return [counted(each, budget, depth + 1) for each in value]
-    return plain(value)
-
-
-def checked(fields: Json) -> Json:
-    """The fields that a dissector has set by itself, as every output can hold them. What they were made of was counted
-    and had its limits before, each part of it at its own level."""
-    budget = Budget()
-    budget.fields *= 2
-    return counted(fields, budget, -DEEPEST)
-
-
-def is_sound(node: Any, start: int, stop: int) -> bool:
-    """Whether a node, and what is below it, lies within `start`..`stop`, and nothing in it is said twice."""
-    if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
-        return False
-    end = node.start + node.length
-    if not start <= node.start <= end <= stop:
-        return False
-    if node.value is not None:  # its children are bits of it
-        return all(is_sound(child, node.start, end) for child in node.children)
-    at = node.start
-    for child in node.children:
-        if not is_sound(child, at, end) or child.start != at:
-            return False
-        at += child.length
-    return at == end
-
-
-def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """The nodes of one level over all of `octets`, which begin at `start`: what lies between them is a leaf. Of octets
-    that were read more than once the first node counts."""
-    found: list[FieldNode] = []
-    at, stop = start, start + len(octets)
-    for node in [*nodes, FieldNode("", stop, 0)]:
-        if not is_sound(node, at, stop):
-            continue
-        if node.start > at and (found or nodes):
-            found.append(FieldNode("payload.unread", at, node.start - at, octets[at - start : node.start - start]))
-        if node.length:
-            found.append(node)
-        at = max(at, node.start + node.length)
-    return found
-
-
-def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
-    """As much of a summary, or of another text, as a record has."""
-    text = str.__str__(text)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def plain(value: Json) -> Json:
-    """A value that is neither object nor array, as every output can hold it. Raises TypeError where there is no way."""
-    kind = type(value)
-    if kind is str:
-        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
-    if kind is int:
-        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
-    if kind is float:
-        return (
-            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        )
-    if value is None or kind is bool or kind is bytes or kind is list or kind is dict:
-        return value
-    raise TypeError(f"{kind.__name__} is no value of JSON")
-
-
-def to_key(key: Json) -> str:
-    """The name of a field, whatever a peer or a dissector takes for one."""
-    if isinstance(key, bytes):
-        return to_text(key)
-    text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
-def shown(value: Json) -> Value:
-    """A value as the tree shows it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "null"
-    if isinstance(value, int):
-        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
-    return value if isinstance(value, str | bytes) else str(plain(value))

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
-from zmtpscope.payloads.reader import Dissected, Limit, Malformed, Opened, Reader, checked, plain, shortened
+from zmtpscope.payloads.dissected import Dissected, Opened
+from zmtpscope.payloads.limits import Limit, checked
+from zmtpscope.payloads.reader import Malformed, Reader
 from zmtpscope.payloads.registry import TEXT, Registry, words_of
+from zmtpscope.payloads.values import plain, shortened
 
 PATIENCE = 256
 """When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
-from zmtpscope.payloads.reader import LONGEST_SUMMARY
+from zmtpscope.payloads.values import LONGEST_SUMMARY
 
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 """Characters that text does not have; ESC begins colours, which logs do have."""

@@ -1,0 +1,59 @@
+"""Values as every output can hold them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.reader import Value
+
+Json = Any
+"""What JSON can hold, and octets (base64 in every output)."""
+
+LONGEST_SUMMARY = 200
+LONGEST_DETAIL = 400
+"""Characters."""
+
+_LEAST_INT, _LARGEST_INT = -(2**63), 2**64 - 1
+
+
+def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
+    """As much of a summary, or of another text, as a record has."""
+    text = str.__str__(text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def plain(value: Json) -> Json:
+    """A value that is neither object nor array, as every output can hold it. Raises TypeError where there is no way."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if kind is int:
+        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
+    if kind is float:
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
+    if value is None or kind is bool or kind is bytes or kind is list or kind is dict:
+        return value
+    raise TypeError(f"{kind.__name__} is no value of JSON")
+
+
+def to_key(key: Json) -> str:
+    """The name of a field, whatever a peer or a dissector takes for one."""
+    if isinstance(key, bytes):
+        return to_text(key)
+    text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def shown(value: Json) -> Value:
+    """A value as the tree shows it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return value if _LEAST_INT <= value <= _LARGEST_INT else hex(value)
+    return value if isinstance(value, str | bytes) else str(plain(value))
