@@ -229,23 +229,22 @@ def among_segments() -> list[Packet | Datagram]:
     return packets
 
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"details": True},
+    {"decode_as": (FORCED,)},
+    {"decode_as": (DecodeAs("udp.port", 5557),)},
+    {"bodies": "head", "head": 3},
+    {"bodies": "none"},
+    {"decode_as": (FORCED,), "body_limit": 2},
+]
+
+
 @given(data=st.data())
 def test_p1_blocks_of_any_size_give_the_same_records(data: st.DataObject) -> None:
     packets = data.draw(st.permutations(among_segments()[3:]))
     packets = [*among_segments()[:3], *(replace(each, time=data.draw(st.integers(0, 3)) << 60) for each in packets)]
-    given: dict[str, Any] = data.draw(
-        st.sampled_from(
-            [
-                {},
-                {"details": True},
-                {"decode_as": (FORCED,)},
-                {"decode_as": (DecodeAs("udp.port", 5557),)},
-                {"bodies": "head", "head": 3},
-                {"bodies": "none"},
-                {"decode_as": (FORCED,), "body_limit": 2},
-            ]
-        )
-    )
+    given = data.draw(st.sampled_from(OPTIONS))
     size = data.draw(st.integers(1, 7))
     assert told(packets, size, **given) == told(packets, **given)
 

@@ -226,7 +226,7 @@ class Dialogue:
 
     def wants_messages(self, stream: SideStream) -> bool:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
-        if self.options.records or stream.socket_type in ROW_RULES:
+        if self.options.records or stream.socket_type in ROW_RULES or self.links[1 - stream.side] is not None:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in stream.assemblies())
 
@@ -248,7 +248,8 @@ class Dialogue:
                 stream.type_known = ordinal
         for finding in event.findings:
             at = event.start if finding.start is None else finding.start
-            first = arrived.get(at) or stream.arrivals.at(min(at, stream.end - 1))
+            # what is said about the end of a unit came with its last octet, whatever is behind that
+            first = arrived.get(at) or stream.arrivals.at(min(at, max(event.start, event.stop - 1), stream.end - 1))
             self.teller.finding(side, finding, first, ordinal, unit=event.start, source=event.regime.source)
             if (finding.severity or FINDINGS[finding.id].severity) == "error":
                 record = type(event).__name__.lower().replace("remark", "frame")

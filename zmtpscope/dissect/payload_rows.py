@@ -77,9 +77,9 @@ class PayloadRows:
         side = self.side
         first, last, starts, known = contents(run, self.limit)
         asked, texts = known, np.zeros(len(first), np.bool_)
+        if side.text is not None and not side.judging:
+            texts = plain_texts(run, first, last, starts, known)
         if not (side.forced or side.wants_all):
-            if side.text is not None and not side.judging:
-                texts = plain_texts(run, first, last, starts, known)
             asked = known & self._may_be_claimed(run, first, last, starts)
             if side.asks_for_text:
                 asked |= known & ~texts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from enum import Enum
 from itertools import groupby
@@ -86,7 +86,8 @@ class SideStream:
         self.unsealing = unsealing
         """Where keys were given."""
         self.holes: list[int] = []
-        """Where octets were lost, as far back as somebody may ask about the messages around."""
+        """Where octets were lost, or what a box holds is not known, as far back as somebody may ask about the messages
+        around."""
         self.queue: list[bytes | Hole] = []
         """Octets and holes that wait for the version."""
         self.searches: list[FrameSearch] = []
@@ -278,8 +279,9 @@ class SideStream:
         if self.unsealing is not None and self.unsealing.reader is not None and self.unsealing.reader.repeats:
             self.dialogue.count_repeats(self, self.unsealing.reader, self.unsealing.repeats)
 
-    def note_closed(self, ordinal: int) -> None:
-        """What a MESSAGE holds stays unknown, as the segment `ordinal` told."""
+    def note_closed(self, offset: int, ordinal: int) -> None:
+        """What the MESSAGE at `offset` holds stays unknown, as the segment `ordinal` told."""
+        insort(self.holes, offset)
         if self.closed_since is None:
             self.closed_since = ordinal
 

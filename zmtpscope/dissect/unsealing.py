@@ -232,7 +232,7 @@ class Unsealing:
             return
         too_large = size > self._limit(stream)
         arrival = stream.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
-        stream.note_closed(arrival.ordinal)
+        stream.note_closed(offset, arrival.ordinal)
         if self.session.key is None:
             stream.dialogue.note_unfit_keys(arrival)
         elif size >= SMALLEST_MESSAGE:
@@ -268,7 +268,7 @@ class Unsealing:
         """The MESSAGEs among these frames stay closed."""
         for offset, body, size, flags in rows:
             if flags & ENCRYPTED:
-                stream.note_closed(stream.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal)
+                stream.note_closed(offset, stream.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal)
                 return
 
     def give_way(self, stream: SideStream, data: bytes) -> None:

@@ -164,20 +164,21 @@ class Numbered(Payload):
     def claim(self, message: Message, about: About) -> Claim:
         if about.socket_type not in PUBLISHERS:
             return Claim.NO
-        if message.after_loss:
-            for numbering in self.numberings:
-                numbering.forget()
-        self.reading = reading = self._look_at(message.frames)
+        self.reading = reading = self._look_at(message)
         return Claim.YES if reading is not None and reading.believed else Claim.NO
 
     def dissect(self, message: Message, reader: Reader) -> str:
-        reading, self.reading = self.reading or self._look_at(message.frames), None
+        reading, self.reading = self.reading or self._look_at(message), None
         if reading is None:
             raise Malformed("no number where publishers put one")
         return _read(reading, message.frames, reader)
 
-    def _look_at(self, frames: Sequence[bytes]) -> Reading | None:
+    def _look_at(self, message: Message) -> Reading | None:
         """Take the number of the next message, at each place where one may stand; a place that is proven counts."""
+        frames = message.frames
+        if message.after_loss:
+            for numbering in self.numberings:
+                numbering.forget()
         if not frames or len(frames[0]) > LONGEST_TOPIC:
             return None
         reading: Reading | None = None

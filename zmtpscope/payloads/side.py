@@ -52,6 +52,10 @@ class SidePayloads:
         """Messages since the last claim."""
         self.unreadable = 0
         """Messages since the last text among those that the dissector of text was asked about."""
+        self.unheard: set[int] = set()
+        """Who has claimed nothing, by `id`, since messages were last missing; whoever is asked next hears of it."""
+        self.unread: set[int] = set()
+        """Likewise who has read nothing."""
         self.forced: dict[bytes | None, Payload] = {}
         """By topic; None: all other messages."""
         for each in named:
@@ -91,6 +95,9 @@ class SidePayloads:
     ) -> Dissected | None:
         """What is in a message; None where nobody claims it, or nobody but the dissector of text a message of which it
         is known already that it `is_text`. `offsets` are those of the frames' bodies."""
+        if message.after_loss:
+            everybody = {id(each) for each in (*self.others, *self.forced.values())}
+            self.unheard, self.unread = everybody, set(everybody)
         chosen = self._named(message) or self._claimed(message, about)
         self.unclaimed = self.unclaimed + 1 if chosen is None else 0
         if chosen is None and not is_text and self.asks_for_text and self.text is not None:
@@ -108,7 +115,7 @@ class SidePayloads:
             show_secrets=self.show_secrets,
             inner=self._inner,
         )
-        return read(chosen, message, reader)
+        return read(chosen, _as_heard_by(chosen, message, self.unread), reader)
 
     def _named(self, message: Message) -> Payload | None:
         """Who reads it because the user said so."""
@@ -123,7 +130,8 @@ class SidePayloads:
         best, strength = None, (Claim.NO, 0, False)
         for each in self.others:
             if each.wants_all or may_claim(each, len(frames), first):
-                claim = claim_of(each, message, about), each.least_frames, each is self.last
+                heard = _as_heard_by(each, message, self.unheard)
+                claim = claim_of(each, heard, about), each.least_frames, each is self.last
                 if claim[0] and claim > strength:
                     best, strength = each, claim
         self.last = best or self.last
@@ -149,6 +157,14 @@ class SidePayloads:
         reader.prefix = best[1].prefix
         done = read(best[1], message, reader)
         return Opened(done.protocol or None, done.summary, done.fields)
+
+
+def _as_heard_by(payload: Payload, message: Message, untold: set[int]) -> Message:
+    """The message as a dissector gets it that may have to hear of a loss in front of it, or in front of one that went
+    to others."""
+    after_loss = id(payload) in untold
+    untold.discard(id(payload))
+    return message if message.after_loss == after_loss else message._replace(after_loss=after_loss)
 
 
 def may_claim(kind: Payload | type[Payload], frames: int, first: bytes) -> bool:

@@ -1,0 +1,395 @@
+"""The seams of the analyser for what rides inside messages: P1, P5, P6, P9 and P13 of docs/architecture.md."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pathlib
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, TypeVar
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.curve import CLIENT, MORE, CurvePeers
+from tests.dissect.boxes import read
+from tests.dissect.talks import disturbed, message, packets_of, snapped
+from tests.payloads import zre
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.dissect import Analyser, DecodeAs, Options, payload_rows
+from zmtpscope.dissect.details import details
+from zmtpscope.export.json_lines import lines, record_line
+from zmtpscope.payloads.jupyter import DELIMITER
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.side import PATIENCE
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+Drawn = TypeVar("Drawn")
+Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
+Record = dict[str, Any]
+Frames = tuple[bytes, ...]
+
+TYPES = [("PUSH", "PULL"), ("PUB", "SUB"), ("DEALER", "ROUTER"), ("REQ", "REP"), ("DEALER", "REP"), ("RADIO", "DISH")]
+UUID = b"\x01" + bytes(range(16))
+
+# -- what is sent ----------------------------------------------------------------------------------------------------
+
+
+def peer(socket_type: str, identity: bytes = b"") -> bytes:
+    """Greeting and READY of a NULL peer."""
+    properties = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": to_text(identity)}]
+    ready = build_command("NULL", "READY", {"metadata": properties})
+    return build_greeting_3("NULL", version="3.1") + build_frame(Framing.V2, ready, command=True)
+
+
+TEXTS = st.text(st.sampled_from('ab "\\{[\x00é\n\x7f'), max_size=12).map(str.encode)
+OBJECTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+PLAIN = st.recursive(
+    st.none() | st.integers(-(2**63), 2**63) | st.text(max_size=4) | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+BODIES = st.one_of(
+    TEXTS,
+    OBJECTS.map(lambda made: json.dumps(made).encode()),
+    PLAIN.map(pickle.dumps),
+    PLAIN.map(msgpack.packb),
+    st.binary(max_size=20),
+    st.integers(200, 1000).map(lambda size: b'["' + b"x" * size + b'"]'),
+    st.sampled_from([b"", b"[" * 70 + b"]" * 70, b'{"a":1}\n{"b":2}']),
+)
+PACKED = st.one_of(
+    BODIES.map(gzip.compress), BODIES.map(zlib.compress), BODIES.map(lambda each: gzip.compress(each)[:-9])
+)
+
+
+def jupyter(kind: str, content: bytes) -> Frames:
+    header = json.dumps({"msg_type": kind, "msg_id": "1"}).encode()
+    return b"peer", DELIMITER, b"", header, b"{}", b"{}", content
+
+
+@st.composite
+def zre_talks(draw: Draw) -> list[Frames]:
+    """What a node says, right or wrong."""
+    said: list[Frames] = [(zre.hello("alice", ("A",)),)]
+    for sequence in range(2, draw(st.integers(2, 12))):
+        number = sequence + draw(st.sampled_from([0, 0, 0, 1]))
+        kinds = [
+            zre.ping(number),
+            zre.join(number, "B", 1),
+            zre.leave(number, "A", 2),
+            zre.whisper(number),
+            b"\xaa\xa1",
+        ]
+        first = draw(st.sampled_from([*kinds, b"not ZRE", zre.command(9, number)[: draw(st.integers(0, 6))]]))
+        said.append((first, draw(BODIES)) if draw(st.booleans()) else (first,))
+    return said
+
+
+@st.composite
+def numbered(draw: Draw) -> list[Frames]:
+    """What a publisher with sequence numbers sends, some of which are left out."""
+    size, order = draw(st.sampled_from([(4, "little"), (8, "big")]))
+    said: list[Frames] = []
+    number = draw(st.sampled_from([0, 7, 2 ** (8 * size) - 4]))
+    for _ in range(draw(st.integers(1, 20))):
+        number = (number + draw(st.sampled_from([1, 1, 1, 1, 1, 2, 5, -3]))) % 2 ** (8 * size)
+        octets = number.to_bytes(size, order)  # type: ignore[arg-type]
+        topic, body = draw(st.sampled_from([b"A", b"A", b"B"])), draw(BODIES)
+        said.append((topic, body, octets) if size == 4 else (topic, octets, body))
+        if draw(st.integers(0, 3)) == 0:
+            said.append((b"\xff" + draw(st.binary(max_size=9)),))
+    return said
+
+
+ZAP = (b"", b"1.0", b"7", b"global", b"10.0.0.7", b"", b"PLAIN", b"bob", b"hunter2")
+SAID = st.one_of(
+    st.lists(st.one_of(BODIES, PACKED).map(lambda body: (body,)), max_size=20),
+    st.lists(st.lists(BODIES, min_size=1, max_size=4).map(tuple), max_size=20),
+    st.lists(st.tuples(st.just(b""), BODIES), max_size=10),
+    st.lists(
+        st.sampled_from([ZAP, ZAP[1:], jupyter("input_reply", b'{"value":"x"}'), jupyter("x", b"no")]), max_size=5
+    ),
+    zre_talks(),
+    numbered(),
+    st.builds(lambda count, rest: [(b"\xff\xfe",)] * count + rest, st.integers(PATIENCE - 2, PATIENCE + 2), numbered()),
+)
+
+
+@st.composite
+def talks(draw: Draw) -> list[Packet]:
+    """A connection on which both sides send messages of some kind or of several, of which the capture may lack some."""
+    types = draw(st.sampled_from(TYPES))
+    streams = []
+    for socket_type in types:
+        kinds = draw(st.lists(SAID, min_size=1, max_size=2))
+        said = [frames for kind in kinds for frames in kind]
+        if draw(st.booleans()):
+            said = draw(st.permutations(said)) if len(said) < 30 else said
+        identity = draw(st.sampled_from([b"", UUID, b"x"]))
+        streams.append(peer(socket_type, identity) + b"".join(message(*frames) for frames in said))
+    packets = draw(packets_of(*streams, syn=draw(st.sampled_from([True, True, True, False]))))
+    packets = draw(disturbed(draw(snapped(packets))))
+    if draw(st.booleans()):
+        lost = draw(st.sets(st.integers(5, 40), max_size=3))
+        packets = [packet for place, packet in enumerate(packets) if place not in lost]
+    return packets
+
+
+GIVEN: list[Record] = [
+    {},
+    {"bodies": "none"},
+    {"bodies": "head", "head": 3},
+    {"body_limit": 20},
+    {"decode_as": (DecodeAs("tcp.port", 5555, payload=("json", None)),)},
+    {"decode_as": (DecodeAs("topic", b"A", payload=("sequence", None)), DecodeAs("topic", b"", payload=("zre", None)))},
+    {"decode_as": (DecodeAs("conn", 1, "3.1", payload=("zre", None)),)},
+    {"only": "json"},
+    {"only": "text"},
+    {"only": "sequence"},
+    {"show_secrets": True},
+]
+
+
+def options(given: Record, **more: Any) -> Options:
+    rest = {name: value for name, value in given.items() if name != "only"}
+    return Options(payloads=Registry(given.get("only")), **rest, **more)
+
+
+# -- P1 --------------------------------------------------------------------------------------------------------------
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN), size=st.integers(1, 9), details=st.booleans())
+def test_p1_blocks_of_any_size_give_the_same_records(
+    packets: list[Packet], given: Record, size: int, details: bool
+) -> None:
+    whole, first = records(Capture(packets), options(given, details=details))
+    blocks, second = records(Capture(packets, size), options(given, details=details))
+    if given.get("bodies", "full") == "full" and "body_limit" not in given:
+        assert blocks == whole
+    else:  # topic and envelope of what is not kept are one of the known limits
+        known = {"topic": None, "envelope": None}
+        assert [record | known for record in blocks] == [record | known for record in whole]
+    assert first.summary.findings == second.summary.findings
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN), size=st.integers(1, 9))
+def test_p1_blocks_of_any_size_count_the_same(packets: list[Packet], given: Record, size: int) -> None:
+    summaries = [
+        records(Capture(packets, each), options(given, records=False))[1].summary.findings for each in (size, 1 << 30)
+    ]
+    assert summaries[0] == summaries[1]
+
+
+# -- the same, asked in other ways -----------------------------------------------------------------------------------
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN))
+def test_p6_field_trees_change_nothing_that_is_told(packets: list[Packet], given: Record) -> None:
+    quick, first = records(Capture(packets), options(given))
+    careful, second = records(Capture(packets), options(given, details=True))
+    assert careful == quick
+    assert first.summary.findings == second.summary.findings
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN))
+def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_reads(
+    packets: list[Packet], given: Record
+) -> None:
+    def carefully(run: Any, first: Any, last: Any, starts: Any, known: Any) -> Any:
+        return known & False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zmtpscope.payloads.side.PATIENCE", 1 << 30)  # nobody looks with care behind many that are none
+        quick, _ = records(Capture(packets), options(given))
+        patch.setattr(payload_rows, "plain_texts", carefully)
+        careful, _ = records(Capture(packets), options(given))
+    assert careful == quick
+
+
+def of_payloads(id_: str) -> bool:
+    """Whether findings of that id are about what rides inside messages."""
+    return id_.startswith(("PAYLOAD-", "ZRE-", "PICKLE-", "JUPYTER-", "SEQUENCE-", "ZAP-", "RADIO-"))
+
+
+def without_payloads(found: list[Record]) -> list[Record]:
+    kept = [record for record in found if record["record"] != "zre_pair" and not of_payloads(record.get("id") or "")]
+    return [record | {"payload": None} if record["record"] == "message" else record for record in kept]
+
+
+@given(packets=talks())
+def test_without_payloads_all_else_is_the_same(packets: list[Packet]) -> None:
+    with_payloads, _ = records(Capture(packets), options({"show_secrets": True}))
+    without, _ = records(Capture(packets), Options())
+    assert without == without_payloads(with_payloads)
+
+
+NOT_JUDGED = ("PAYLOAD-01", "PAYLOAD-02", "PAYLOAD-03", "PAYLOAD-05")
+"""What those who judge nothing may meet all the same: more fields or levels than are read. Counting does not read."""
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN))
+def test_counting_counts_the_findings_of_a_full_read(packets: list[Packet], given: Record) -> None:
+    _, full = records(Capture(packets), options(given))
+    _, quiet = records(Capture(packets, 5), options(given, records=False))
+
+    def judged(analyser: Analyser) -> Counter[tuple[str, str]]:
+        found = analyser.summary.findings
+        return Counter({key: count for key, count in found.items() if key[1] not in NOT_JUDGED})
+
+    assert judged(quiet) == judged(full)
+    for key, count in quiet.summary.findings.items():
+        assert count <= full.summary.findings[key]
+    assert quiet.summary.messages == full.summary.messages
+
+
+# -- P5, P9, P12, P13 ------------------------------------------------------------------------------------------------
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN), size=st.integers(1, 9))
+def test_p5_leaves_tile_every_frame_and_every_packed_part(packets: list[Packet], given: Record, size: int) -> None:
+    for batch in Analyser(options(given, details=True, frames=True)).run(Capture(packets, size)):
+        for item, index in batch.in_order():
+            for detail in details(item, index):
+                at = detail.offset
+                for leaf in detail.tree.leaves():
+                    assert leaf.start == at
+                    at += leaf.length
+                assert at == detail.offset + len(detail.octets)
+
+
+def of_noise(seed: int, most: int) -> Iterator[Frames]:
+    """Messages that begin as payloads do and go on as nothing."""
+    noise = Random(seed)
+    heads = [b"{", b"[", b"\x80\x04", b"\x1f\x8b\x08\0", b"\x78\x9c", b"\xaa\xa1", b"\x81", b"\xa1", b"\xb5", b"1.0"]
+    for _ in range(noise.randrange(most)):
+        yield tuple(
+            noise.choice([*heads, b"", *ZAP, DELIMITER, zre.hello()]) + noise.randbytes(noise.choice([0, 0, 1, 9, 60]))
+            for _ in range(noise.choice([1, 1, 2, 3, 6, 9]))
+        )
+
+
+@given(seed=st.integers(0, 1 << 32), types=st.sampled_from(TYPES), given=st.sampled_from(GIVEN), data=st.data())
+def test_p9_p13_nothing_that_rides_inside_raises_or_is_lost(
+    seed: int, types: tuple[str, str], given: Record, data: st.DataObject
+) -> None:
+    streams = [
+        peer(each, UUID) + b"".join(message(*frames) for frames in of_noise(seed + side, 30))
+        for side, each in enumerate(types)
+    ]
+    packets = data.draw(disturbed(data.draw(packets_of(streams[0], streams[1]))))
+    asked = options(given, frames=True)
+    analyser = Analyser(asked)
+    for batch in analyser.run(Capture(packets, 7)):
+        made = list(lines(batch, asked))
+        assert made == [record_line(item, index, batch.files, asked) for item, index in batch.in_order()]
+    assert analyser.summary.sums.hold(), analyser.summary.sums
+    assert not [id_ for _, id_ in analyser.summary.findings if id_ == "PAYLOAD-01"]
+
+
+# -- what is larger than an example ----------------------------------------------------------------------------------
+
+
+def published(*said: Frames, types: tuple[str, str] = ("PUB", "SUB")) -> Conversation:
+    """A connection on which one side has said this, a packet each."""
+    talk = Conversation()
+    talk.send(0, peer(types[0]))
+    talk.send(1, peer(types[1]))
+    for frames in said:
+        talk.send(0, message(*frames))
+    return talk
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("limit", [1 << 16, 1 << 20, 16 << 20])
+def test_p1_large_messages(limit: int, size: int) -> None:
+    """In many packets, around the limits for bodies and for what is read."""
+    talk = Conversation()
+    talk.send(0, peer("PUSH"))
+    talk.send(1, peer("PULL"))
+    for octets in ((1 << 16) - 20, 1 << 16, 1 << 20, (1 << 20) - 20):
+        body = b'["' + b"x" * (octets - 4) + b'"]'
+        sent = message(body) + message(gzip.compress(body)) + message(b'{"a":1}', body)
+        talk.send(0, sent, cuts=range(0, len(sent), 60_000))
+    talk.close()
+    given = {"body_limit": limit}
+    whole, _ = records(Capture(talk.packets), options(given))
+    blocks, _ = records(Capture(talk.packets, size), options(given))
+    assert blocks == whole
+    payloads = [record["payload"] is not None for record in whole if record["record"] == "message"]
+    assert payloads.count(True) == {1 << 16: 6, 1 << 20: 10, 16 << 20: 12}[limit]
+
+
+BY_TOPIC = {"decode_as": (DecodeAs("topic", b"A", payload=("sequence", None)),)}
+
+
+@pytest.mark.parametrize("given", [{}, BY_TOPIC], ids=["claimed", "forced"])
+def test_a_loss_is_told_to_each_who_asks_what_came_before(given: Record) -> None:
+    """Behind the loss somebody else is asked first; numbers that the capture lacks are not missing all the same."""
+    counted = [(b"A", b"body", number.to_bytes(4, "little")) for number in range(40)]
+    talk = published(*counted[:20], (b"\xff\xfe",), *counted[20:])
+    talk.close()
+    lost = [message(*frames) for frames in counted[12:20]]
+    talk.packets = [packet for packet in talk.packets if packet.payload not in lost]
+    found, _ = records(Capture(talk.packets), options(given))
+    assert any(record["record"] == "gap" for record in found)
+    assert sum((record.get("payload") or {}).get("protocol") == "sequence" for record in found) > 20
+    assert [record["text"] for record in found if record.get("id") == "SEQUENCE-01"] == []
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path) -> None:
+    """A publisher whose numbers are sealed; the boxes of three messages do not open."""
+    peers = CurvePeers()
+    steps = peers.handshake("PUB", "SUB")
+    for number in range(30):
+        sealed = [
+            peers.message(CLIENT, body, flag)
+            for body, flag in ((b"A", MORE), (b"body", MORE), (number.to_bytes(4, "little"), 0))
+        ]
+        if number in (12, 13, 20):
+            sealed = [box[:-1] + bytes([box[-1] ^ 1]) for box in sealed]
+        steps.append((CLIENT, b"".join(build_frame(Framing.V2, box) for box in sealed)))
+    found = read(steps, tmp_path, peers.lines("SHARED"), size, payloads=Registry())
+    assert sum((record.get("payload") or {}).get("protocol") == "sequence" for record in found) > 15
+    assert sum(record.get("id") == "CURVE-20" for record in found) == 9
+    assert not any(record.get("id") == "SEQUENCE-01" for record in found)
+
+
+def test_counting_goes_on_about_what_routers_send() -> None:
+    """A ROUTER that sends what nobody claims breaks a rule of ZRE with each message."""
+    talk = Conversation()
+    talk.send(0, peer("DEALER", UUID))
+    talk.send(1, peer("ROUTER"))
+    talk.send(0, message(zre.hello()))
+    for _ in range(2 * PATIENCE):
+        talk.send(1, message(b"\xff\xfe"))
+    talk.close()
+    for size in (1 << 30, 1):
+        for told in (True, False):
+            _, analyser = records(Capture(talk.packets, size), options({}, records=told))
+            assert analyser.summary.findings["error", "ZRE-09"] == 2 * PATIENCE
+
+
+@pytest.mark.parametrize("forced", [(), (DecodeAs("topic", b"none", payload=("json", None)),)])
+def test_text_is_text_however_much_came_that_is_none(forced: tuple[DecodeAs, ...]) -> None:
+    talk = published(*[(b"\xff\xfe",)] * (PATIENCE + 10), (b"plain text",), types=("PUSH", "PULL"))
+    talk.close()
+    for size in (1, 1 << 30):
+        found, _ = records(Capture(talk.packets, size), options({"decode_as": forced}))
+        (last,) = [record for record in found if record["record"] == "message"][-1:]
+        assert last["payload"] == {"protocol": "text", "summary": "plain text", "fields": None}
