@@ -1,0 +1,54 @@
+"""Rows that are looked into: plain text for whole runs at once, and who is asked about what."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dissect.talks import hello, message
+from tests.dissect.zre_nodes import Node
+from tests.payloads import zre
+from tests.payloads.reading import claimed
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.dissect import Options
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.text import Text
+
+TEXTS = [b"plain", b"with a tab\t", b"two\nlines", b"\x1b[31mred", "caf\u00e9".encode(), b'"quoted\\']
+OTHERS = [b"a\x00b", b"\x7f", b"caf\xe9", b"\x9bm", "\u0085".encode()]
+
+
+def protocols(bodies: list[bytes]) -> list[str | None]:
+    """The protocols of messages that a PUSH sends in one packet."""
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, b"".join(message(body) for body in bodies))
+    found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
+    payloads = [record["payload"] for record in found if record["record"] == "message"]
+    return [None if payload is None else payload["protocol"] for payload in payloads]
+
+
+@pytest.mark.parametrize("body", TEXTS + OTHERS)
+def test_what_is_text_does_not_depend_on_what_is_beside_it(body: bytes) -> None:
+    """A run of plain texts is recognised by counting octets; what is none must not hide among them."""
+    wanted = "text" if body in TEXTS else None
+    assert bool(claimed(Text, body)) == (body in TEXTS)
+    assert protocols([body]) == [wanted]
+    assert protocols([b"plain"] * 5 + [body] + [b"plain"] * 5) == ["text"] * 5 + [wanted] + ["text"] * 5
+
+
+def test_sizes_that_look_like_control_characters_make_no_difference() -> None:
+    """The octet of a short size may be any, also that of a letter or of DEL."""
+    assert protocols([b"x" * size for size in (1, 31, 32, 100, 126, 127, 128, 255, 256, 300)]) == ["text"] * 10
+
+
+def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> None:
+    """From HELLO on a side speaks ZRE, also where a message does not look like it."""
+    one, other = Node(0), Node(1)
+    talk = one.connect(other)
+    last = talk.packets.pop()
+    talk.next[0] = last.sequence
+    talk.send(0, last.payload + message(b"no ZRE") + message(zre.ping(2)))
+    found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
+    assert [r["payload"]["protocol"] for r in found if r["record"] == "message"] == ["zre"] * 3
+    assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"]
