@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import FrameRun, MessageRun
 from zmtpscope.dissect.options import Options
@@ -84,6 +87,19 @@ def _bodies(run: MessageRun, first: int, last: int, total: int, options: Options
     if limit == 0 or not any(bodies):
         return None, "none"
     return [body or b"" for body in bodies], "head"
+
+
+NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE = range(3)
+
+
+def payload_kinds(run: MessageRun) -> NDArray[np.int8]:
+    """Whether each message is plain text, has some other payload, or neither."""
+    found = np.zeros(len(run.first), np.int8)
+    if run.texts is not None:
+        found[run.texts] = TEXT_INSIDE
+    if run.payloads is not None:
+        found[[made is not None for made in run.payloads]] = OTHER_INSIDE
+    return found
 
 
 def payload_values(run: MessageRun, index: int) -> dict[str, Any] | None:

@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import KINDS, PUBLISHERS, is_enveloped, payload_values
+from zmtpscope.dissect.rows import (
+    KINDS,
+    NOTHING_INSIDE,
+    PUBLISHERS,
+    TEXT_INSIDE,
+    is_enveloped,
+    payload_kinds,
+    payload_values,
+)
 from zmtpscope.export.values import LARGEST_INT, as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
@@ -266,32 +274,25 @@ class MessageRows(Rows[MessageRun]):
 
     def payload(self) -> pa.Array:
         """What rides inside: texts as columns, the rest one by one."""
-        if all(run.payloads is None and run.texts is None for run in self.runs):
+        inside = np.concatenate(list(map(payload_kinds, self.runs)))[self.order]
+        if not inside.any():
             return pa.nulls(self.count, PAYLOAD)
-        counts = [len(run.orders) for run in self.runs]
-        made = [each for run, count in zip(self.runs, counts, strict=True) for each in run.payloads or [None] * count]
-        nothing = (np.zeros(count, np.bool_) for count in counts)
-        texts: Bool = np.concatenate(
-            [none if run.texts is None else run.texts for run, none in zip(self.runs, nothing, strict=True)]
-        )[self.order]
         frames, last = self.frames, self.last
-        whole = np.flatnonzero(texts & (frames.sizes[last] <= LONGEST_SUMMARY))
+        texts: Bool = inside == TEXT_INSIDE
+        short = texts & (frames.sizes[last] <= LONGEST_SUMMARY)
         lengths = np.where(frames.sizes <= LONGEST_SUMMARY, frames.held, 0)
-        short = frames.octets(frames.starts, lengths, last[whole]).cast(pa.string())
+        short_texts = frames.octets(frames.starts, lengths, last[short]).cast(pa.string())
         # row by row: long texts, and what dissectors made
-        places = np.full(self.count, -1)
-        places[whole] = np.arange(len(whole))
+        places = np.where(short, np.cumsum(short) - 1, -1)
         protocols, summaries = ["text"], list[str]()
         contents: list[str | None] = [None]
         protocol_of = np.where(texts, 0, -1)
-        content_of = np.full(self.count, 0)
-        run_of, row_of = self.run_of.tolist(), self.row_of.tolist()
-        others = [row for row, at in enumerate(self.order.tolist()) if made[at] is not None]
-        for row in sorted({*others, *np.flatnonzero(texts & (places < 0)).tolist()}):
-            values = payload_values(self.runs[run_of[row]], row_of[row])
+        content_of = np.zeros(self.count, np.int64)
+        for row in np.flatnonzero((inside != NOTHING_INSIDE) & ~short).tolist():
+            values = payload_values(self.runs[int(self.run_of[row])], int(self.row_of[row]))
             if values is None:
                 continue
-            places[row] = len(whole) + len(summaries)
+            places[row] = len(short_texts) + len(summaries)
             summaries.append(values["summary"])
             if values["protocol"] not in protocols:
                 protocols.append(values["protocol"])
@@ -303,7 +304,7 @@ class MessageRows(Rows[MessageRun]):
         missing = pa.array(~known)
         arrays = [
             pa.array(protocols).take(pa.array(protocol_of, mask=~known)),
-            pa.concat_arrays([short, pa.array(summaries, pa.string())]).take(pa.array(places, mask=~known)),
+            pa.concat_arrays([short_texts, pa.array(summaries, pa.string())]).take(pa.array(places, mask=~known)),
             pa.array(contents, pa.string()).take(pa.array(content_of)),
         ]
         return pa.StructArray.from_arrays(arrays, fields=list(PAYLOAD), mask=missing)

@@ -20,7 +20,7 @@ from pybase64 import b64encode
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, payload_values
+from zmtpscope.dissect.rows import OTHER_INSIDE, PUBLISHERS, TEXT_INSIDE, is_enveloped, payload_kinds, payload_values
 from zmtpscope.export.values import as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
@@ -85,8 +85,6 @@ def _ends(closing: tuple[bytes, bytes]) -> list[bytes]:
 ENDS = [_ends(closing) for closing in CLOSINGS]
 TEXT_BACKS = np.array([TEXT_ENDS + back for _, back in CLOSINGS], object)
 
-TEXT_INSIDE, OTHER_INSIDE = 1, 2
-
 PIECES = 7
 """A line: front, offset, shape, bodies, back, and where that is open what the row says of its own, and the end."""
 
@@ -124,7 +122,7 @@ class MessageRows:
         self.first = frame + np.concatenate([run.first for run in runs])[rows]
         self.last = frame + np.concatenate([run.last for run in runs])[rows]
         self.complete = np.concatenate([run.complete for run in runs])[rows]
-        inside = np.concatenate([_payloads(run) for run in runs])[rows]
+        inside = np.concatenate(list(map(payload_kinds, runs)))[rows]
         self.texts, self.claimed = inside == TEXT_INSIDE, inside == OTHER_INSIDE
         self.packets = np.concatenate([run.packets for run in runs])[rows]
         self.times = np.concatenate([run.times for run in runs])[rows]
@@ -174,9 +172,11 @@ class MessageRows:
             ends = np.full((2, high - low), b"", object)
             ends[0, texts], ends[1, texts] = self._plain_texts(low, texts), TEXT_BACKS[closing[texts]]
             pieces[5::PIECES], pieces[6::PIECES] = ends.tolist()
-        for row, text in zip(own.tolist(), self._own_meanings(own + low), strict=True):
+        for row, text, payload in zip(
+            own.tolist(), self._own_meanings(own + low), self._insides(low, own), strict=True
+        ):
             front, back = CLOSINGS[closing[row]]
-            pieces[row * PIECES + 5] = b"%b%b%b%b" % (text, front, self._payload(low + row), back)
+            pieces[row * PIECES + 5] = b"%b%b%b%b" % (text, front, payload, back)
         for row in np.flatnonzero(~(usual | sealed)).tolist():
             line = self.careful(self.runs[self.run_of[low + row]], int(self.row_of[low + row]))
             pieces[row * PIECES : (row + 1) * PIECES] = [line, *[b""] * (PIECES - 1)]
@@ -305,6 +305,16 @@ class MessageRows:
         meanings[usual & self.claimed[rows]] = OPEN
         return meanings
 
+    def _insides(self, low: int, rows: Int64) -> Iterator[bytes]:
+        """The payload of each of the rows `rows` from `low` on."""
+        are_texts, are_claimed = self.texts[rows + low], self.claimed[rows + low]
+        texts = iter(self._plain_texts(low, rows[are_texts]) if are_texts.any() else ())
+        for row, is_text, is_claimed in zip(rows.tolist(), are_texts.tolist(), are_claimed.tolist(), strict=True):
+            if is_text:
+                yield b"%b%b%b" % (TEXT_BEGINS, next(texts), TEXT_ENDS)
+            else:
+                yield self._payload(low + row) if is_claimed else b"null"
+
     def _payload(self, row: int) -> bytes:
         """What the payload of a row is."""
         values = payload_values(self.runs[self.run_of[row]], int(self.row_of[row]))
@@ -377,16 +387,6 @@ def _escaped(joined: bytes | memoryview) -> list[bytes]:
     texts[0] = texts[0][1:]  # the quotation marks around all of them
     texts[-1] = texts[-1][:-1]
     return texts
-
-
-def _payloads(run: MessageRun) -> NDArray[np.int8]:
-    """Which messages are plain text, and which have some other payload."""
-    found = np.zeros(len(run.first), np.int8)
-    if run.texts is not None:
-        found[run.texts] = TEXT_INSIDE
-    if run.payloads is not None:
-        found[[made is not None for made in run.payloads]] = OTHER_INSIDE
-    return found
 
 
 def _cut(text: NDArray[np.uint8], begins: Int64, ends: Int64) -> list[bytes]:
