@@ -8,7 +8,7 @@ import pathlib
 import pickle
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any, TypeVar
 
@@ -195,6 +195,88 @@ def test_p1_blocks_of_any_size_count_the_same(packets: list[Packet], given: Reco
     assert summaries[0] == summaries[1]
 
 
+def in_packets(types: tuple[str, str], said: list[Frames], together: int, lost: tuple[int, ...] = ()) -> list[Packet]:
+    """A connection on which this is said, so many messages in a packet; some packets with messages are lost."""
+    talk = Conversation()
+    talk.send(0, peer(types[0], UUID))
+    talk.send(1, peer(types[1]))
+    for number, low in enumerate(range(0, len(said), together)):
+        talk.send(0, b"".join(message(*frames) for frames in said[low : low + together]))
+        if number in lost:
+            del talk.packets[-1]
+    talk.close()
+    return talk.packets
+
+
+def counted(numbers: Iterable[int], between: Frames = ()) -> list[Frames]:
+    """Numbered messages of two topics, now and then with another behind them."""
+    said: list[Frames] = []
+    for number in numbers:
+        said.append((b"AB"[number % 2 :][:1], b"body", (number // 2).to_bytes(4, "little")))
+        said += [between] * (bool(between) and number % 5 == 0)
+    return said
+
+
+def with_a_hole(*parts: list[Frames]) -> list[Packet]:
+    """A publisher that says this, and in front of it something large, whose middle the capture does not have."""
+    talk = Conversation()
+    talk.send(0, peer("PUB"))
+    talk.send(1, peer("SUB"))
+    talk.send(0, message(b"large", b"x" * 3000), cuts=(1000, 2000))
+    del talk.packets[-2]
+    for frames in (frames for part in parts for frames in part):
+        talk.send(0, message(*frames))
+        talk.acknowledge(1)
+    talk.close()
+    return talk.packets
+
+
+def at_the_edge(filling: bytes, before: int) -> list[Frames]:
+    """What nobody claims, and around the place where its side is left alone what somebody does."""
+    return [*[(filling,)] * before, (b'{"a":1}',), *[(filling,)] * (PATIENCE + 1), (b'{"a":2}',), (b"plain text",)]
+
+
+ODD = [7, 8, 9, 10, 14, 15, 16, 17, 30, 31, 5, 6, 7, 8]
+LONG: dict[str, Callable[[], list[Packet]]] = {
+    "numbers with gaps": lambda: in_packets(("PUB", "SUB"), counted([*range(20), *ODD, *range(90, 120)]), 7),
+    "numbers, and others between": lambda: in_packets(("PUB", "SUB"), counted([*range(90), *ODD], (b"\xff",)), 5),
+    "numbers, and losses": lambda: in_packets(("PUB", "SUB"), counted(range(120)), 3, (14, 15, 16, 30)),
+    "numbers, others, and losses": lambda: in_packets(
+        ("PUB", "SUB"), counted(range(150), (b"\xff" * 20,)), 3, (12, 13, 24, 36)
+    ),
+    "gaps behind a hole": lambda: with_a_hole(counted(range(20)), counted(ODD), counted(range(90, 120))),
+    "a number that is not looked at": lambda: in_packets(
+        ("PUB", "SUB"), [*counted(range(20)), (b"A", b"x" * 70_000, bytes([10, 0, 0, 0])), *counted(range(22, 40))], 1
+    ),
+    "numbers behind what is cut": lambda: in_packets(
+        ("PUB", "SUB"), counted(range(90), (b"x" * 100, b"y")), 1, (30, 32)
+    ),
+    "left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 10), 9),
+    "just not left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 0)[: -PATIENCE // 2], 9),
+    "left alone behind text": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"some text", 10), 9),
+    "just not left alone behind text": lambda: in_packets(
+        ("PUSH", "PULL"), [*at_the_edge(b"some text", 0)[2:], (b'{"a":3}',)], 9
+    ),
+    "a node": lambda: in_packets(
+        ("DEALER", "ROUTER"), [(zre.hello(),), *((zre.ping(2 + n + n // 3),) for n in range(40))], 6, (5,)
+    ),
+    "pickles": lambda: in_packets(("PUSH", "PULL"), [(pickle.dumps([n]),) for n in range(40)], 6),
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+@pytest.mark.parametrize("given", [GIVEN[0], *GIVEN[3:6]], ids=str)
+@pytest.mark.parametrize("told", [True, False], ids=["told", "counted"])
+def test_p1_long_connections(what: str, given: Record, told: bool) -> None:
+    packets = LONG[what]()
+    whole, first = records(Capture(packets), options(given, records=told))
+    assert first.summary.messages
+    for size in (1, 2, 3, 5, 8, 13, 40):
+        blocks, second = records(Capture(packets, size), options(given, records=told))
+        assert blocks == whole
+        assert second.summary.findings == first.summary.findings
+
+
 # -- the same, asked in other ways -----------------------------------------------------------------------------------
 
 
@@ -351,7 +433,7 @@ def test_a_loss_is_told_to_each_who_asks_what_came_before(given: Record) -> None
     assert [record["text"] for record in found if record.get("id") == "SEQUENCE-01"] == []
 
 
-@pytest.mark.parametrize("size", [1, 1 << 30])
+@pytest.mark.parametrize("size", [1, 7])
 def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path) -> None:
     """A publisher whose numbers are sealed; the boxes of three messages do not open."""
     peers = CurvePeers()
@@ -368,6 +450,7 @@ def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path)
     assert sum((record.get("payload") or {}).get("protocol") == "sequence" for record in found) > 15
     assert sum(record.get("id") == "CURVE-20" for record in found) == 9
     assert not any(record.get("id") == "SEQUENCE-01" for record in found)
+    assert found == read(steps, tmp_path, peers.lines("SHARED"), payloads=Registry())
 
 
 def test_counting_goes_on_about_what_routers_send() -> None:
