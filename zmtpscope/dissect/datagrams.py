@@ -40,7 +40,7 @@ FIRST_PORT = 1024
 """No lower one is guessed at, be it that of the sender or of the receiver."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
 """Nor one of these, which others own."""
-GUESSED = re.compile(rb"[\x01-\x1f][A-Za-z0-9_.:/@-]+")
+GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
 """How a datagram begins that may be a RADIO message: a length, and at least so many characters of a name."""
 
 

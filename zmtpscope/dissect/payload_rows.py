@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from zmtpscope.dissect.batch import Int64, MessageRun
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
-from zmtpscope.payloads.api import About, Message
+from zmtpscope.payloads.api import About, Message, Payload
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
@@ -64,7 +65,6 @@ class PayloadRows:
         """Messages went by that are not whole, since the last one that was asked about."""
         self.seen_to = 0
         """Stream offset of that one."""
-        self.tables: tuple[Bool, list[int]] | None = None
 
     @property
     def wants_rows(self) -> bool:
@@ -130,21 +130,20 @@ class PayloadRows:
         if self.side.left_alone or not len(octets):
             return np.zeros(len(first), np.bool_)
         heads = np.where(run.sizes[first] > 0, octets[np.clip(starts, 0, len(octets) - 1)], NO_OCTET)
-        table, several = self._tables()
+        table, several = openings(self.side.kinds)
         frames = last - first + 1
         wanted: Bool = table[heads]
         for least in several:
             wanted |= frames >= least
         return wanted
 
-    def _tables(self) -> tuple[Bool, list[int]]:
-        """What somebody may claim: first octets, and numbers of frames from which on."""
-        if self.tables is None:
-            table = np.zeros(NO_OCTET + 1, np.bool_)
-            several = {each.least_frames for each in self.side.others if each.begins is None}
-            table[[octet for each in self.side.others for octet in each.begins or b""]] = True
-            self.tables = table, sorted(several)
-        return self.tables
+
+@lru_cache(maxsize=8)
+def openings(kinds: tuple[type[Payload], ...]) -> tuple[Bool, list[int]]:
+    """What somebody of `kinds` may claim: first octets, and numbers of frames from which on."""
+    table = np.zeros(NO_OCTET + 1, np.bool_)
+    table[[octet for kind in kinds for octet in kind.begins or b""]] = True
+    return table, sorted({kind.least_frames for kind in kinds if kind.begins is None})
 
 
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:

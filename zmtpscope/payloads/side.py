@@ -44,8 +44,12 @@ class SidePayloads:
         self.trees = trees
         self.show_secrets = show_secrets
         self.judging = judging
-        self.text: Payload | None = None
-        self.others: list[Payload] = []
+        kinds = registry.asked()
+        self.kinds = tuple(kind for kind in kinds if kind.name != TEXT)
+        """Who is asked, but for the dissector of text."""
+        self.text = next((kind for kind in kinds if kind.name == TEXT), None)
+        self.made: dict[str, Payload | None] = {}
+        """Those of them that were asked so far, by name: most sides need few. None: it cannot be made."""
         self.last: Payload | None = None
         """Who claimed the last message that anybody claimed."""
         self.unclaimed = 0
@@ -56,25 +60,19 @@ class SidePayloads:
         """Who has claimed nothing, by `id`, since messages were last missing; whoever is asked next hears of it."""
         self.unread: set[int] = set()
         """Likewise who has read nothing."""
+        self.has_lost = False
+        """Messages were missing at some time: who is made later hears of it."""
         self.forced: dict[bytes | None, Payload] = {}
         """By topic; None: all other messages."""
         for each in named:
             kind = registry.kinds.get(each.name)
             if kind is not None and (made := registry.make(kind, each.argument)) is not None:
                 self.forced.setdefault(each.topic, made)
-        for kind in registry.asked():
-            made = registry.make(kind)
-            if made is None:
-                continue
-            if kind.name == TEXT:
-                self.text = made
-            else:
-                self.others.append(made)
 
     @property
     def wants_all(self) -> bool:
         """Whether some dissector is to be asked about every message."""
-        return any(each.wants_all for each in self.others)
+        return any((self.made.get(kind.name) or kind).wants_all for kind in self.kinds)
 
     @property
     def left_alone(self) -> bool:
@@ -96,12 +94,14 @@ class SidePayloads:
         """What is in a message; None where nobody claims it, or nobody but the dissector of text a message of which it
         is known already that it `is_text`. `offsets` are those of the frames' bodies."""
         if message.after_loss:
-            everybody = {id(each) for each in (*self.others, *self.forced.values())}
+            self.has_lost = True
+            everybody = {id(each) for each in (*self.made.values(), *self.forced.values())}
             self.unheard, self.unread = everybody, set(everybody)
         chosen = self._named(message) or self._claimed(message, about)
         self.unclaimed = self.unclaimed + 1 if chosen is None else 0
         if chosen is None and not is_text and self.asks_for_text and self.text is not None:
-            chosen = self.text if claim_of(self.text, message, about) else None
+            text = self._one(self.text)
+            chosen = text if text is not None and claim_of(text, message, about) else None
             self.unreadable = self.unreadable + 1 if chosen is None else 0
         if chosen is None or (self.judging and not chosen.judges):
             return None
@@ -128,14 +128,27 @@ class SidePayloads:
         frames = message.bodies
         first = frames[0][:1] if frames else b""
         best, strength = None, (Claim.NO, 0, False)
-        for each in self.others:
-            if each.wants_all or may_claim(each, len(frames), first):
+        for kind in self.kinds:
+            wants_all = (self.made.get(kind.name) or kind).wants_all
+            if not (wants_all or may_claim(kind, len(frames), first)):
+                continue
+            each = self._one(kind)
+            if each is not None:
                 heard = _as_heard_by(each, message, self.unheard)
-                claim = claim_of(each, heard, about), each.least_frames, each is self.last
+                claim = claim_of(each, heard, about), kind.least_frames, each is self.last
                 if claim[0] and claim > strength:
                     best, strength = each, claim
         self.last = best or self.last
         return best
+
+    def _one(self, kind: type[Payload]) -> Payload | None:
+        """The dissector of that kind for this side, made when it is first asked; None where it cannot be made."""
+        if kind.name not in self.made:
+            made = self.made[kind.name] = self.registry.make(kind)
+            if made is not None and self.has_lost:
+                self.unheard.add(id(made))
+                self.unread.add(id(made))
+        return self.made[kind.name]
 
     def _inner(self, reader: Reader) -> Opened:
         """Read what was packed, by whoever claims it."""
@@ -167,7 +180,7 @@ def _as_heard_by(payload: Payload, message: Message, untold: set[int]) -> Messag
     return message if message.after_loss == after_loss else message._replace(after_loss=after_loss)
 
 
-def may_claim(kind: Payload | type[Payload], frames: int, first: bytes) -> bool:
+def may_claim(kind: type[Payload], frames: int, first: bytes) -> bool:
     """Whether a dissector may claim a message of so many content frames that begin with the octet `first`."""
     begins = kind.begins
     return frames >= kind.least_frames and (begins is None or (first != b"" and first in begins))
