@@ -86,15 +86,9 @@ class Connection:
 
     def ends(self) -> tuple[Stream, Stream]:
         """What the records of side 0 and of side 1 have in common."""
-        size = (len(self.key) - 4) // 2
-        here, there = address(self.key[:size]), address(self.key[size : 2 * size])
-        port, other = self.ports
-        identity = f"{here} {port} {there} {other} {self.start.time}"
-        conn_id = blake2b(identity.encode(), digest_size=8).hexdigest()
-        return (
-            Stream(self.number, conn_id, 0, here, port, there, other),
-            Stream(self.number, conn_id, 1, there, other, here, port),
-        )
+        first = stream_of(self.key, self.start.time, self.number)
+        number, conn_id, _, here, port, there, other = first
+        return first, Stream(number, conn_id, 1, there, other, here, port)
 
     def _release(self) -> None:
         """Let go of everything that points back here, so that a closed connection is freed at once."""
@@ -104,6 +98,15 @@ class Connection:
             self.dialogue.release()
             del self.dialogue
         del self.tcp
+
+
+def stream_of(key: bytes, began: int, number: int | None, transport: str = "") -> Stream:
+    """What the records of side 0 have in common; `key` is the source, the destination and their ports."""
+    size = (len(key) - 4) // 2
+    here, there = address(key[:size]), address(key[size : 2 * size])
+    port, other = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
+    identity = f"{transport}{here} {port} {there} {other} {began}"
+    return Stream(number, blake2b(identity.encode(), digest_size=8).hexdigest(), 0, here, port, there, other)
 
 
 @lru_cache(maxsize=4096)

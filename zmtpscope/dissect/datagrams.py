@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from functools import cached_property
-from hashlib import blake2b
 from typing import NamedTuple
 
 from zmtpscope.capture.segments import Datagram, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
-from zmtpscope.dissect.connection import address
+from zmtpscope.dissect.connection import stream_of
 from zmtpscope.dissect.details import put_inside
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.payload_rows import hide, side_payloads
@@ -153,10 +152,10 @@ class Datagrams:
             self.guesses.popitem(last=False)
 
     def _radio(self, datagram: Datagram, octets: bytes, confidence: str, ordinal: int) -> None:
-        flow = self._flow(datagram)
-        assert flow is not None
         if not octets:
             return
+        flow = self._flow(datagram)
+        assert flow is not None
         made, reader = self._read(Radio(Settings()), flow, octets)
         self._tell(flow, datagram, octets, "radio", made, reader, confidence, ordinal)
 
@@ -228,13 +227,9 @@ class Datagrams:
             return flow
         if known_only:
             return None
-        key = datagram.key
-        size = (len(key) - 4) // 2
-        here, there = address(key[:size]), address(key[size : 2 * size])
-        ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-        name = f"udp {here} {ports[0]} {there} {ports[1]} {datagram.time}"
-        stream = Stream(None, blake2b(name.encode(), digest_size=8).hexdigest(), 0, here, ports[0], there, ports[1])
-        flow = self.flows[key] = Flow(stream, self.sink, self.options, about_flow(ports))
+        stream = stream_of(datagram.key, datagram.time, None, "udp ")
+        about = about_flow((stream.src_port, stream.dst_port))
+        flow = self.flows[datagram.key] = Flow(stream, self.sink, self.options, about)
         if len(self.flows) > MOST_FLOWS:
             _, oldest = self.flows.popitem(last=False)
             oldest.teller.counted_findings(datagram.ordinal)

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.batch import Int64, MessageRun
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped
+from zmtpscope.dissect.rows import is_enveloped
 from zmtpscope.payloads.api import About, Message, Payload
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SPECIAL
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.stream import SideStream

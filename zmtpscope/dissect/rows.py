@@ -14,9 +14,9 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shortened
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 REQUESTERS = frozenset({"REQ", "REP"})
-PUBLISHERS = frozenset({"PUB", "XPUB"})
 KINDS = {ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS
+from zmtpscope.dissect.moments import SECOND
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import AT_THE_END, Teller
 from zmtpscope.payloads.zre.conduct import MOST_GROUPS
@@ -27,7 +28,6 @@ MOST_CONNECTIONS = 1024
 MOST_WAITING = 16_384
 """So much may wait for something; what comes then is not judged."""
 
-SECOND = 1_000_000_000
 ONE_SIDED = 5 * SECOND
 """A node that has been connected to for so long should have connected back (zre.md 9)."""
 SILENT = 30 * SECOND

@@ -21,7 +21,6 @@ from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import (
     KINDS,
     NOTHING_INSIDE,
-    PUBLISHERS,
     TEXT_INSIDE,
     is_enveloped,
     payload_kinds,
@@ -32,6 +31,7 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 from zmtpscope.zmtp.framing import MORE
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
-SECOND = 1_000_000_000
+from zmtpscope.dissect.moments import SECOND
 
 FORMS = {
     "r": "seconds since the first packet",

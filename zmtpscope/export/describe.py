@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from zmtpscope.dissect.moments import SECOND
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import MASK
@@ -28,7 +29,7 @@ SMALL = 6
 """Octets behind the name of a command that are not worth a word."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
-SECOND, MILLISECOND = 1_000_000_000, 1_000_000
+MILLISECOND = SECOND // 1000
 
 
 def endpoint(address: str | None, port: int | None) -> str:

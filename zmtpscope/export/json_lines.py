@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
-from zmtpscope.export.json_rows import PIECES, SECOND, MessageRows, clock
+from zmtpscope.dissect.moments import SECOND
+from zmtpscope.export.json_rows import PIECES, MessageRows, clock
 from zmtpscope.export.values import as_base64, record_values
 
 HANDFUL = 100 * PIECES

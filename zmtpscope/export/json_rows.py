@@ -20,13 +20,13 @@ from pybase64 import b64encode
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.dissect.rows import OTHER_INSIDE, PUBLISHERS, TEXT_INSIDE, is_enveloped, payload_kinds, payload_values
+from zmtpscope.dissect.moments import SECOND
+from zmtpscope.dissect.rows import OTHER_INSIDE, TEXT_INSIDE, is_enveloped, payload_kinds, payload_values
 from zmtpscope.export.values import as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
-
-SECOND = 1_000_000_000
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 CHUNK = 1 << 20
 LINE = 600

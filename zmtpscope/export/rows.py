@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import PUBLISHERS, is_enveloped, kind_of
+from zmtpscope.dissect.rows import is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.dissected import Dissected
@@ -12,6 +12,7 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PREVIEW = 80
 """Characters of message bodies in a line where no terminal tells how many fit."""

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
+from zmtpscope.dissect.moments import SECOND
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.findings import FINDINGS, SEVERITIES
 
-SECOND = 1_000_000_000
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "evicted": "being given up"}
 LABEL = 16
 """Columns of the words on the left."""

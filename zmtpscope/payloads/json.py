@@ -6,21 +6,19 @@ import re
 
 import orjson
 
-from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
+from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.json_text import BYTE_ORDER_MARK, SPACES, JsonText
 from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
-from zmtpscope.payloads.other_frames import other_frame
 
 _BRACKETS = b"{[", b"}]"
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
 _HEAD = 4096
 """Octets of a frame that are looked at for its summary."""
-_LARGEST_REMEMBERED = 1 << 16
-"""Octets of a frame whose values are kept from `claim` to `dissect`; larger ones are read again."""
 
 
-class JsonPayload(Payload):
+class JsonPayload(Framewise[list[Json]]):
     """The first content frame is an object or an array, and nothing else. Other frames may be whatever they are.
 
     It never says YES: who knows a protocol that is made of JSON may say so.
@@ -30,40 +28,14 @@ class JsonPayload(Payload):
     prefix = "json"
     begins = b"{[" + SPACES + BYTE_ORDER_MARK[:1]
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._claimed: tuple[bytes, list[Json]] | None = None
-        """The frame that was claimed last, if it is small, and what `recognised` says of it."""
+    def recognise(self, octets: bytes) -> tuple[Claim, list[Json] | None]:
+        documents = recognised(octets)
+        return (Claim.NO if documents is None else Claim.MAYBE), documents
 
-    def claim(self, message: Message, about: About) -> Claim:
-        first = message.bodies[0]
-        documents = recognised(first)
-        if documents is None:
-            return Claim.NO
-        self._claimed = (first, documents) if len(first) <= _LARGEST_REMEMBERED else None
-        return Claim.MAYBE
-
-    def dissect(self, message: Message, reader: Reader) -> str:
-        count = len(message.bodies)
-        values: list[Json] = []
-        summaries: list[str] = []
-        try:
-            while True:
-                documents = self._recognised(reader.data)
-                if documents is None and count > 1:
-                    summaries.append(other_frame(reader, values))
-                else:
-                    summaries.append(_summary(reader.data))
-                    _read(reader, documents or [], values)
-                if not reader.next_frame():
-                    return " | ".join(summaries)
-        finally:
-            reader.fields = values if count > 1 else values[0] if values else None
-
-    def _recognised(self, octets: bytes) -> list[Json] | None:
-        """What `recognised` says, or has said when the message was claimed."""
-        claimed, self._claimed = self._claimed, None
-        return claimed[1] if claimed is not None and claimed[0] is octets else recognised(octets)
+    def read_frame(self, reader: Reader, known: list[Json] | None, values: list[Json]) -> str:
+        summary = _summary(reader.data)
+        _read(reader, known or [], values)
+        return summary
 
 
 def recognised(octets: bytes) -> list[Json] | None:

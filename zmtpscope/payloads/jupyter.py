@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
 from zmtpscope.payloads.jupyter_words import channel_of, say
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
 """Behind the identities, or the topic."""
@@ -17,7 +18,6 @@ BEHIND = 5
 SIGNED = 4
 """How many of them the signature is made of: all but itself."""
 
-PUBLISHERS = frozenset({"PUB", "XPUB"})
 MASK = "***"
 """Stands for what somebody has typed, which may be a password: only the request says so, and the other side sent it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zmtpscope.payloads.values import LONGEST_SUMMARY, Json
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 _REQUESTS = {
     "shell": ("comm_info", "complete", "connect", "execute", "history", "inspect", "is_complete"),
@@ -35,7 +36,7 @@ CHANNELS = {
 
 def channel_of(kind: str, socket_type: str | None) -> str | None:
     """The channel that a message of type `kind` travels on, from a socket of that type; None is unknown."""
-    if socket_type in ("PUB", "XPUB"):
+    if socket_type in PUBLISHERS:
         return "iopub"
     if kind in _COMMS:
         return None if socket_type is None else "shell"

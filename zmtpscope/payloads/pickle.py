@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zmtpscope.payloads.api import About, Claim, Json, Malformed, Message, Payload, Reader, Settings
+from zmtpscope.payloads.api import Claim, Json, Malformed, Reader, Settings
+from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.limits import MOST_FIELDS, Limit
-from zmtpscope.payloads.other_frames import other_frame
 from zmtpscope.payloads.pickle_walk import HIGHEST_PROTOCOL, UNKNOWN, Walk
 from zmtpscope.payloads.values import plain, shown
 from zmtpscope.zmtp.reader import FieldNode
@@ -20,8 +20,6 @@ _MOST_NAMED = 5
 """Imports and calls in a finding or summary."""
 _MOST_TOLD = 1024
 """Sets of imports that a side remembers it has told."""
-_LARGEST_REMEMBERED = 1 << 16
-"""Octets of a frame whose walk is kept from `claim` to `dissect`; larger ones are walked again."""
 
 _KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
 
@@ -39,7 +37,7 @@ _DANGEROUS_BUILTINS = {
 }
 
 
-class Pickle(Payload):
+class Pickle(Framewise[Walk]):
     """The first content frame is a pickle from its first octet to its last. Other frames may be whatever they are: with
     protocol 5 they are buffers that stand beside it."""
 
@@ -50,41 +48,14 @@ class Pickle(Payload):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._claimed: tuple[bytes, Walk] | None = None
-        """The frame that was claimed last, if it is small."""
         self._told: set[int] = set()
         """Sets of imports of which findings were raised."""
 
-    def claim(self, message: Message, about: About) -> Claim:
-        first = message.bodies[0]
-        claim, walk = recognised(first)
-        self._claimed = (first, walk) if walk is not None and len(first) <= _LARGEST_REMEMBERED else None
-        return claim
+    def recognise(self, octets: bytes) -> tuple[Claim, Walk | None]:
+        return recognised(octets)
 
-    def dissect(self, message: Message, reader: Reader) -> str:
-        count = len(message.bodies)
-        values: list[Json] = []
-        summaries: list[str] = []
-        try:
-            while True:
-                walk = self._recognised(reader.data)
-                if walk is None and count > 1:
-                    summaries.append(other_frame(reader, values))
-                else:
-                    self._read(reader, values, walk)
-                    summaries.append(_summary(values[-1]))
-                if not reader.next_frame():
-                    return " | ".join(summaries)
-        finally:
-            reader.fields = values if count > 1 else values[0] if values else None
-
-    def _recognised(self, octets: bytes) -> Walk | None:
-        claimed, self._claimed = self._claimed, None
-        return claimed[1] if claimed is not None and claimed[0] is octets else recognised(octets)[1]
-
-    def _read(self, reader: Reader, values: list[Json], walk: Walk | None) -> None:
-        """Put into `values` what the current frame would do, on the `walk` that was made of it or on a new one."""
-        problem: Exception | None = None
+    def read_frame(self, reader: Reader, known: Walk | None, values: list[Json]) -> str:
+        walk, problem = known, None
         if walk is None or not walk.finished or len(walk.steps) > reader.budget.fields:
             walk = Walk(reader.data, reader.budget.fields)
             try:
@@ -92,11 +63,13 @@ class Pickle(Payload):
             except (Malformed, Limit) as raised:
                 problem = raised
         reader.budget.spend(len(reader.data), len(walk.steps))
-        values.append(_fields(walk))
+        fields = _fields(walk)
+        values.append(fields)
         self._judge(reader, walk)
         reader.adopt(walk.position, _nodes(reader, walk) if reader.trees else [])
         if problem is not None:
             raise problem
+        return _summary(fields)
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
         """Say what a pickle does, once for all of this side that import the same."""

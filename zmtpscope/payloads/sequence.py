@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader, Settings
 from zmtpscope.payloads.text import is_text
-
-PUBLISHERS = frozenset({"PUB", "XPUB"})
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROOF = 3
 """So many steps of one, without another in between, prove that octets are a sequence number."""

@@ -33,6 +33,7 @@ PEERS: dict[str, frozenset[str]] = {
 DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
 """Types that ZMTP 3.0 does not know."""
 
+PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})

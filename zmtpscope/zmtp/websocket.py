@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.reader import Cut, Reader
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 CONTROL = 8
@@ -136,14 +136,13 @@ class Unmasking:
     def _read_header(self, octets: bytes) -> int:
         """How many of the octets belong to the header that goes on with them."""
         seen = self._start + octets
-        if len(seen) >= 2:
-            short, key_size = seen[1] & LENGTH, KEY_SIZE * bool(seen[1] & MASKED)
-            extended = EXTENDED.get(short, 0)
-            size = 2 + extended + key_size
-            if len(seen) >= size:
-                self._left = int.from_bytes(seen[2 : 2 + extended], "big") if extended else short
-                self._key = seen[size - key_size : size]
-                used, self._start = size - len(self._start), b""
-                return used
-        self._start = seen
-        return len(octets)
+        reader = Reader(seen, 0, len(seen), 0)
+        try:
+            header = read_frame_header(reader)
+        except Cut:
+            self._start = seen
+            return len(octets)
+        used, self._start = reader.position - len(self._start), b""
+        self._left = header.size
+        self._key = seen[reader.position - KEY_SIZE : reader.position] if header.masked else b""
+        return used

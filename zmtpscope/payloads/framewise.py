@@ -1,0 +1,79 @@
+"""Formats of which each frame is a whole: who claims a message by its first content frame, and reads frame by frame."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+from zmtpscope.payloads.api import About, Claim, Json, Message, Payload, Reader, Settings
+from zmtpscope.payloads.text import is_text
+from zmtpscope.records import to_text
+
+_LARGEST_REMEMBERED = 1 << 16
+"""Octets of a frame of which is kept from `claim` to `dissect` what was made of it; larger ones are read again."""
+_LARGEST_SHOWN = 1024
+"""Octets of a frame that stands in the fields as it is; of others, only the size: the record has its octets anyway."""
+
+
+Known = TypeVar("Known")
+
+
+class Framewise(Payload, Generic[Known]):
+    """The first content frame is of the format. Others may be, too, or whatever else.
+
+    `Known` is what recognising a frame has made of it, so that it need not be made once more.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._claimed: tuple[bytes, Known] | None = None
+        """The frame that was claimed last, if it is small."""
+
+    @abstractmethod
+    def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
+        """Whether a frame is of the format, and what was made of it if so."""
+
+    @abstractmethod
+    def read_frame(self, reader: Reader, known: Known | None, values: list[Json]) -> str:
+        """Read the current frame and put it into `values`; its summary. It may be none of the format (`known` is None
+        then) only where it is the only one and the user said that it is."""
+
+    def claim(self, message: Message, about: About) -> Claim:
+        first = message.bodies[0]
+        claim, known = self.recognise(first)
+        self._claimed = (first, known) if known is not None and len(first) <= _LARGEST_REMEMBERED else None
+        return claim
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        count = len(message.bodies)
+        values: list[Json] = []
+        summaries: list[str] = []
+        try:
+            while True:
+                known = self._known(reader.data)
+                other = known is None and count > 1
+                summaries.append(_other_frame(reader, values) if other else self.read_frame(reader, known, values))
+                if not reader.next_frame():
+                    return " | ".join(summaries)
+        finally:
+            reader.fields = values if count > 1 else values[0] if values else None
+
+    def _known(self, octets: bytes) -> Known | None:
+        """What `recognise` makes of a frame, or has made when the message was claimed."""
+        claimed, self._claimed = self._claimed, None
+        return claimed[1] if claimed is not None and claimed[0] is octets else self.recognise(octets)[1]
+
+
+def _other_frame(reader: Reader, values: list[Json]) -> str:
+    """Read the current frame as text or octets, put it into `values`; its summary."""
+    octets = reader.data
+    readable = is_text(octets)
+    if readable:
+        reader.text("text", hidden=True)
+    else:
+        reader.octets("octets", hidden=True)
+    if len(octets) > _LARGEST_SHOWN:
+        values.append({"octets": len(octets)})
+    else:
+        values.append(to_text(octets) if readable else octets)
+    return octets[:_LARGEST_SHOWN].decode("utf-8", "ignore") if readable else f"{len(octets)} octets"
