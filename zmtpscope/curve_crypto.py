@@ -1,4 +1,4 @@
-"""What CURVE needs of libsodium (curve.md 7): three functions without state, and the only importer of PyNaCl.
+"""What CURVE needs of libsodium (curve.md 7): functions without state, and the only importer of PyNaCl.
 
 Keys are 32 octets, nonces 24. A box is its 16-octet authenticator and behind it as many octets as its content. Times
 are those of one core of a small machine.
@@ -6,7 +6,14 @@ are those of one core of a small machine.
 
 from __future__ import annotations
 
-from nacl.bindings import crypto_box_beforenm, crypto_scalarmult_base, crypto_secretbox_open
+import os
+
+from nacl.bindings import (
+    crypto_box_beforenm,
+    crypto_scalarmult_base,
+    crypto_secretbox,
+    crypto_secretbox_open,
+)
 from nacl.exceptions import CryptoError
 
 
@@ -40,3 +47,13 @@ def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
         return crypto_secretbox_open(box, nonce, key)
     except CryptoError:
         return None
+
+
+def seal_box(content: bytes, nonce: bytes, key: bytes) -> bytes:
+    """The box that `open_box` opens with the same nonce and key. A nonce must never serve twice with one key."""
+    return crypto_secretbox(content, nonce, key)
+
+
+def random_octets(count: int) -> bytes:
+    """Octets that nobody can guess, from the operating system."""
+    return os.urandom(count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.framing import COMMAND, MORE
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve, mechanism_named, plain
@@ -106,6 +107,11 @@ def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:
     fields["kind"] = "subscribe" if reader.u8("zmtp.subscription.op") else "cancel"
     reader.show(fields["kind"])
     fields["topic"] = reader.text("zmtp.subscription.topic", reader.left)
+
+
+def build_subscription(fields: Fields) -> bytes:
+    """From `kind` ("subscribe" or "cancel") and `topic`, a `text`."""
+    return bytes([fields["kind"] == "subscribe"]) + from_text(fields["topic"])
 
 
 def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:

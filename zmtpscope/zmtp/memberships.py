@@ -29,6 +29,15 @@ class Memberships:
         """Octets were lost: a subscription may have been among them."""
         self._complete = False
 
+    @property
+    def complete(self) -> bool:
+        """Everything that is open is known."""
+        return self._complete
+
+    def open(self, what: str) -> set[str]:
+        """All topics ("topic") or groups ("group") that are open."""
+        return {name for kind, name in self._counts if kind == what}
+
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
         """One more SUBSCRIBE, CANCEL, JOIN or LEAVE of `name`; findings are about `length` octets at `start`."""
         what = ENTERING.get(command) or LEAVING[command]

@@ -70,7 +70,7 @@ class OpenedReader(UnitReader):
     def lose(self) -> None:
         """Something of the side was lost, or a box of it did not open: what was under way is given up."""
         self.message_open = False
-        self._memberships.forgive()
+        self.memberships.forgive()
 
     def _read_with_care(self, octets: bytes | bytearray, offset: int, header: int) -> None:
         reader = Reader(bytes(octets), header, len(octets), offset)

@@ -129,7 +129,7 @@ class SideReader(UnitReader):
     def _begin_amid_traffic(self) -> None:
         """What came before was not captured: its order proves nothing."""
         self._conduct = Conduct(self.mechanism, done=True)
-        self._memberships.forgive()
+        self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None
         self._choose_lane()
 
@@ -186,7 +186,7 @@ class SideReader(UnitReader):
         self.message_open = False
         self._conduct.forgive()
         self._nonces.forgive()
-        self._memberships.forgive()
+        self.memberships.forgive()
         if self.regime.greets:
             self._begin_amid_traffic()
             self._change(phase=Phase.TRAFFIC)

@@ -27,7 +27,7 @@ class UnitReader:
         self.frames = FrameColumns()
         self.events: list[Event] = []
         self._tally = Tally()
-        self._memberships = Memberships()
+        self.memberships = Memberships()
 
     def take(self) -> tuple[FrameColumns, list[Event]]:
         """The rows and events since the last call."""
@@ -51,7 +51,7 @@ class UnitReader:
             content.read_subscription(reader, self.regime, fields)
             told = SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
             if size <= content.LARGEST_AWAITED_TOPIC:
-                self._memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
+                self.memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
         elif kind == "group":
             content.read_group_frame(reader, self.regime, fields)
         if self.regime.socket_type in RULED:
@@ -64,7 +64,7 @@ class UnitReader:
             if self.regime.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
                 reader.finding("ZMTP31-PING-05", *reader.name_span)
         elif name in MEMBERSHIP_COMMANDS:
-            self._memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
+            self.memberships.judge(reader, name, fields.get("topic") or fields.get("group") or "", *reader.name_span)
 
     def _remark(self, start: int, stop: int, findings: list[Finding], frame: bool = False) -> None:
         kept = self._tally.keep(findings)

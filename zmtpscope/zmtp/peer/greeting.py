@@ -1,0 +1,101 @@
+"""Our greeting, in the pieces that let an older peer be met (wire.md 9.1), and the version that is settled on."""
+
+from __future__ import annotations
+
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.greeting import SIGNATURE_SIZE, build_greeting_1, build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Class, Decision, classify, negotiate
+from zmtpscope.zmtp.peer.errors import Mismatch, NotZmtp
+from zmtpscope.zmtp.peer.settings import Settings
+
+_OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
+_SHOWN = 16
+"""Octets of what is not ZMTP that are shown."""
+
+
+class GreetingSender:
+    """Says what may be said by now. Octet 10 rules out 1.0, octet 11 rules out 2.0: neither is ever sent early.
+
+    `decision` is the one that an observer of both sides makes, from the same octets by the same function.
+    """
+
+    decision: Decision | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._padding = len(from_text(settings.identity)) + 1
+        self._sent = b""
+        self._whole = b""
+        """The greeting that is being sent, as far as it is known which."""
+
+    def begin(self) -> bytes:
+        """What is sent before anything was heard."""
+        settings = self._settings
+        oldest = settings.oldest or settings.version
+        if settings.version == "1.0":
+            self._whole = build_greeting_1(settings.identity)
+        elif settings.version == "2.0":
+            self._whole = self._greeting_2(1, self._padding if oldest == "1.0" else 0)
+        else:
+            mechanism, server = settings.security.mechanism, settings.security.role == "server"
+            padding = self._padding if oldest < "3.0" else 0
+            self._whole = build_greeting_3(mechanism, version=settings.version, as_server=server, padding=padding)
+        if settings.version == oldest or oldest >= "3.0":
+            return self._send(len(self._whole))
+        return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
+
+    def take(self, received: bytes) -> bytes:
+        """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
+        kind = classify(received)
+        if kind is Class.ALIEN or len(received) > PREFIX_LIMIT:
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {_shown(received)}")
+        octets = self._answer(kind)
+        over = kind in _OLD and self._settings.version == "1.0"  # what we speak, we know
+        self.decision = negotiate(self._sent, received[:PREFIX_LIMIT], over=over)
+        if self.decision is not None and self.decision.version is None:
+            raise Mismatch(f"the two sides have no version of ZMTP in common: {self.decision.text}")
+        return octets
+
+    def _answer(self, kind: Class) -> bytes:
+        newest = self._settings.version
+        if kind in _OLD:
+            self._accept("1.0")
+            if newest == "1.0":
+                return b""
+            return self._downgrade(build_greeting_1(self._settings.identity, pseudo_signature=True))
+        if kind < Class.SIGNATURE:
+            return b""
+        if newest < "3.0":
+            return self._send(len(self._whole))
+        if kind is Class.SIGNATURE:
+            return self._send(SIGNATURE_SIZE + 1)
+        if kind is Class.REVISION_3:
+            return self._send(len(self._whole))
+        if kind is Class.REVISION_0:
+            raise Mismatch("the other side announces revision 0, which no version of ZMTP has")
+        self._accept("2.0")
+        return self._downgrade(self._greeting_2(3, self._padding))
+
+    def _accept(self, version: str) -> None:
+        oldest = self._settings.oldest or self._settings.version
+        if version < oldest:
+            raise Mismatch(f"the other side speaks ZMTP {version}, and nothing older than {oldest} is accepted here")
+
+    def _greeting_2(self, revision: int, padding: int) -> bytes:
+        return build_greeting_2(self._settings.socket_type, self._settings.identity, padding=padding, revision=revision)
+
+    def _downgrade(self, greeting: bytes) -> bytes:
+        """Go on as an older peer: what was sent so far is the beginning of its greeting, too."""
+        self._whole = greeting
+        return self._send(len(greeting))
+
+    def _send(self, stop: int) -> bytes:
+        octets = self._whole[len(self._sent) : stop]
+        self._sent += octets
+        return octets
+
+
+def _shown(octets: bytes) -> str:
+    """The first octets, readable where they are."""
+    head = octets[:_SHOWN]
+    return repr(head.decode("ascii")) if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")

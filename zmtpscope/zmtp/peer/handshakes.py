@@ -1,0 +1,321 @@
+"""The part of one side in the handshake of each mechanism (wire.md 8, curve.md), by the steps of its row.
+
+What is read comes from the side reader and what is built goes through the layouts; here is only what one does with it:
+credentials, keys, and who may come in.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator
+
+from zmtpscope.zmtp import z85
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.events import Command, Fields
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.mechanisms import MECHANISMS
+from zmtpscope.zmtp.mechanisms.curve import (
+    AUTHENTICATOR_SIZE,
+    BOX_OF_MESSAGE,
+    BOXES,
+    COOKIE_PREFIX,
+    MESSAGE_PREFIX,
+    NONCE_OF_MESSAGE,
+    VOUCH_PREFIX,
+)
+from zmtpscope.zmtp.mechanisms.null import STATUS
+from zmtpscope.zmtp.metadata import build_metadata
+from zmtpscope.zmtp.opened import OpenedReader
+from zmtpscope.zmtp.peer.errors import Mismatch, Refused, UnfitSocketType, Violation, check
+from zmtpscope.zmtp.peer.settings import CurveClient, CurveServer, PlainClient, PlainServer, Settings
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.socket_types import PEERS, may_meet
+
+OTHER_ROLE: dict[str | None, str | None] = {"client": "server", "server": "client", None: None}
+DENIED = "400"
+"""The reason that libzmq gives to a client that may not come in (27/ZAP)."""
+
+SIGNATURE = bytes(64)
+"""What the box of HELLO holds."""
+
+
+class Part:
+    """NULL; the other mechanisms do more with some commands.
+
+    `last_word` is what is still to be sent after `take` has raised: an ERROR.
+    """
+
+    last_word = b""
+    content: OpenedReader | None = None
+    """Reads what is inside of MESSAGEs, where the mechanism seals them."""
+
+    def __init__(self, settings: Settings) -> None:
+        role = settings.security.role
+        mechanism = MECHANISMS[settings.security.mechanism]
+        self.mechanism = mechanism
+        self.role = role
+        self.metadata: Fields = settings.metadata
+        self.facts: Fields = {}
+        """The fields of the command that brought the metadata of the other side."""
+        self._socket_type = settings.socket_type
+        self._mine = mechanism.steps[role]
+        self._theirs = mechanism.steps[OTHER_ROLE[role]]
+        self._said = self._heard = 0
+
+    @property
+    def done(self) -> bool:
+        """All steps of both sides are taken."""
+        return self._said == len(self._mine) and self._heard == len(self._theirs)
+
+    @property
+    def awaited(self) -> str:
+        """The command that the other side has to send next."""
+        return self._theirs[min(self._heard, len(self._theirs) - 1)]
+
+    @property
+    def last_said(self) -> str | None:
+        """The command that was sent last."""
+        return self._mine[self._said - 1] if self._said else None
+
+    def begin(self) -> Iterator[bytes]:
+        """What is to be sent without being asked: all but servers begin."""
+        if self.role != "server":
+            yield self._step()
+
+    def take(self, event: Command, octets: bytes) -> Iterator[bytes]:
+        """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
+        name = event.fields.get("name")
+        if name == "ERROR":
+            raise self._refused(str(event.fields.get("reason") or ""))
+        if name in self._mine and name not in self._theirs:
+            raise Mismatch(f"both sides want to be the {self.role} of the {self.mechanism.name} handshake")
+        if name != self.awaited or self._heard == len(self._theirs):
+            raise Violation(f"{name or 'a command without a name'} came where {self.awaited} was due")
+        self._check(event, octets)
+        self._heard += 1
+        if self._said < len(self._mine):
+            yield self._step()
+
+    def _deny(self, why: str) -> Refused:
+        """Refuse the other side in the words of libzmq."""
+        self._say_error(DENIED)
+        return Refused(why)
+
+    def _say_error(self, reason: str) -> None:
+        """Leave ERROR as last word. Of clients it is not expected, nor of anybody who has said all there is to say."""
+        if self.role == "server":
+            body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
+            self.last_word = build_frame(Framing.V2, body, command=True)
+
+    def _step(self) -> bytes:
+        name = self._mine[self._said]
+        self._said += 1
+        body = build_command(self.mechanism.name, name, self._fields(name))
+        return build_frame(Framing.V2, body, command=True)
+
+    def _fields(self, name: str) -> Fields:
+        """What our command of this name says."""
+        return self.metadata
+
+    def _check(self, event: Command, octets: bytes) -> None:
+        """Look at what a command of the other side says. Raises `PeerError`."""
+        self._learn(event.fields)
+
+    def _learn(self, facts: Fields) -> None:
+        """Keep what the metadata of the other side tells, and see whether it may be connected."""
+        self.facts = facts
+        theirs = facts.get("socket_type")
+        if theirs is not None and not may_meet(self._socket_type, theirs):
+            self._say_error("Invalid socket type")
+            raise UnfitSocketType(unfit(self._socket_type, theirs))
+
+    def _refused(self, reason: str) -> Refused:
+        meaning = STATUS.get(reason)
+        said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
+        return Refused(f"the other side answered {self.last_said or 'our greeting'} with {said}")
+
+    # -- traffic ------------------------------------------------------------------------------------------------------
+
+    def seal(self, flags: int, data: bytes) -> bytes:
+        """The body of a MESSAGE with these inner flags (curve.md 4)."""
+        raise NotImplementedError
+
+    def open(self, body: bytes) -> bytes | None:
+        """What the box of a MESSAGE holds: its flags octet and data; None where it does not open."""
+        raise NotImplementedError
+
+
+class PlainPart(Part):
+    def __init__(self, security: PlainClient | PlainServer, settings: Settings) -> None:
+        super().__init__(settings)
+        self.security = security
+
+    def _fields(self, name: str) -> Fields:
+        if name == "HELLO" and isinstance(self.security, PlainClient):
+            return {"username": self.security.username, "password": self.security.password}
+        return self.metadata
+
+    def _check(self, event: Command, octets: bytes) -> None:
+        fields = event.fields
+        if fields["name"] == "HELLO" and isinstance(self.security, PlainServer):
+            username, password = fields.get("username"), fields.get("password")
+            if username is None or password is None or not self.security.allows(username, password):
+                raise self._deny(f"the login of {username!r} was refused")
+        elif "metadata" in fields:
+            self._learn(fields)
+
+
+class CurvePart(Part):
+    """`key_line` is what opens the connection, in the words of a key log (curve.md 6): the label behind `CURVE_`, C',
+    a secret, and of a client S."""
+
+    key_line: tuple[str, ...] = ()
+    _key: bytes
+    """k"""
+
+    def __init__(self, security: CurveClient | CurveServer, settings: Settings, version: str) -> None:
+        super().__init__(settings)
+        self.crypto = security.crypto
+        self.content = OpenedReader(Framing.V2, version)
+        self._nonce = 0
+
+    def _take_nonce(self) -> int:
+        self._nonce += 1
+        return self._nonce
+
+    def _shared(self, public: bytes, secret: bytes) -> bytes:
+        key = self.crypto.shared_key(public, secret)
+        if key is None:
+            raise self._deny("the other side sent a public key of low order, which keeps nothing secret")
+        return key
+
+    def _sealed(self, name: str, content: bytes, key: bytes, nonce: int | bytes) -> bytes:
+        octets = nonce.to_bytes(8, "big") if isinstance(nonce, int) else nonce
+        return self.crypto.seal_box(content, BOXES[name].prefix + octets, key)
+
+    def _opened(self, event: Command, octets: bytes, key: bytes) -> Command:
+        """A command of the handshake with what its box holds. Raises `Refused` where it does not open."""
+        name = str(event.fields["name"])
+        box = BOXES[name]
+        header = len(octets) - int(event.fields["size"])
+        nonce = octets[header:][box.nonce]
+        at = header + box.start
+        content = self.crypto.open_box(octets[at:], box.prefix + nonce, key)
+        if content is None:
+            raise self._deny(f"the box of {name} does not open: {WHY_CLOSED[name]}")
+        assert self.content is not None
+        opened = self.content.read_handshake(event, octets[: at + AUTHENTICATOR_SIZE] + content)
+        check(opened.findings)
+        return opened
+
+    def seal(self, flags: int, data: bytes) -> bytes:
+        nonce = self._take_nonce()
+        prefix = MESSAGE_PREFIX[str(self.role)]
+        box = self.crypto.seal_box(bytes((flags,)) + data, prefix + nonce.to_bytes(8, "big"), self._key)
+        return build_command("CURVE", "MESSAGE", {"nonce": nonce, "box": box})
+
+    def open(self, body: bytes) -> bytes | None:
+        prefix = MESSAGE_PREFIX[str(OTHER_ROLE[self.role])]
+        return self.crypto.open_box(body[BOX_OF_MESSAGE:], prefix + body[NONCE_OF_MESSAGE], self._key)
+
+
+def unfit(ours: str, theirs: str) -> str:
+    """Say that two socket types may not be connected, and what would fit."""
+    fitting = " or ".join(sorted(PEERS.get(theirs, ())))
+    return f"the other side is {theirs}, which {ours} may not be connected to" + (f"; {fitting} may" if fitting else "")
+
+
+WHY_CLOSED = {
+    "HELLO": "it was made for another server key",
+    "WELCOME": "it was made with another server key than the one that was given",
+    "INITIATE": "the client does not hold the keys that it announced",
+    "READY": "the server does not hold the keys that it announced",
+}
+
+
+class CurveClientPart(CurvePart):
+    def __init__(self, security: CurveClient, settings: Settings, version: str) -> None:
+        super().__init__(security, settings, version)
+        self.security = security
+        self._transient = self.crypto.random_octets(32)
+        self._public = self.crypto.public_key(self._transient)
+        self._server = self._shared(security.server_key, self._transient)
+        self._cookie = self._server_transient = b""
+        self.key_line = ("CLIENT_TRANSIENT", self._public.hex(), self._transient.hex(), security.server_key.hex())
+
+    def _fields(self, name: str) -> Fields:
+        nonce = self._take_nonce()
+        if name == "HELLO":
+            box = self._sealed(name, SIGNATURE, self._server, nonce)
+            return {"client_key": self._public, "nonce": nonce, "box": box}
+        crypto, security = self.crypto, self.security
+        vouch_nonce = crypto.random_octets(16)
+        vouch_key = self._shared(self._server_transient, security.secret)
+        vouch = crypto.seal_box(self._public + security.server_key, VOUCH_PREFIX + vouch_nonce, vouch_key)
+        content = crypto.public_key(security.secret) + vouch_nonce + vouch + build_metadata(self.metadata)
+        return {"cookie": self._cookie, "nonce": nonce, "box": self._sealed(name, content, self._key, nonce)}
+
+    def _check(self, event: Command, octets: bytes) -> None:
+        if event.fields["name"] == "WELCOME":
+            fields = self._opened(event, octets, self._server).fields
+            self._server_transient, self._cookie = fields["server_key"], fields["cookie"]
+            self._key = self._shared(self._server_transient, self._transient)
+        else:
+            self._learn(self._opened(event, octets, self._key).fields)
+
+
+class CurveServerPart(CurvePart):
+    def __init__(self, security: CurveServer, settings: Settings, version: str) -> None:
+        super().__init__(security, settings, version)
+        self.security = security
+        self._client_transient = b""
+        self._transient = self.crypto.random_octets(32)
+        self._cookie = b""
+
+    def _fields(self, name: str) -> Fields:
+        if name == "READY":
+            nonce = self._take_nonce()
+            return {"nonce": nonce, "box": self._sealed(name, build_metadata(self.metadata), self._key, nonce)}
+        crypto = self.crypto
+        long_nonce, cookie_nonce = crypto.random_octets(16), crypto.random_octets(16)
+        cookie_key = crypto.random_octets(32)
+        secrets = self._client_transient + self._transient
+        self._cookie = cookie_nonce + crypto.seal_box(secrets, COOKIE_PREFIX + cookie_nonce, cookie_key)
+        content = crypto.public_key(self._transient) + self._cookie
+        return {"long_nonce": long_nonce, "box": self._sealed(name, content, self._client, long_nonce)}
+
+    def _check(self, event: Command, octets: bytes) -> None:
+        if event.fields["name"] == "HELLO":
+            self._client_transient = event.fields["client_key"]
+            self._client = self._shared(self._client_transient, self.security.secret)
+            self._opened(event, octets, self._client)
+            self._key = self._shared(self._client_transient, self._transient)
+            self.key_line = ("SERVER_TRANSIENT", self._client_transient.hex(), self._transient.hex())
+            return
+        opened = self._opened(event, octets, self._key).fields
+        client = z85.decode(opened["client_longterm_key"].encode())
+        if not hmac.compare_digest(opened["cookie"], self._cookie):
+            raise self._deny("the INITIATE does not bring back the cookie of the WELCOME")
+        if not self._is_vouched_for(client, opened["vouch"]):
+            raise self._deny("the vouch of the INITIATE does not name this client and server")
+        if self.security.allows is not None and not self.security.allows(client):
+            raise self._deny(f"the client key {opened['client_longterm_key']} may not come in")
+        self._learn(opened)
+
+    def _is_vouched_for(self, client: bytes, vouch: bytes) -> bool:
+        key = self._shared(client, self._transient)
+        named = self.crypto.open_box(vouch[16:], VOUCH_PREFIX + vouch[:16], key)
+        expected = self._client_transient + self.crypto.public_key(self.security.secret)
+        return named is not None and hmac.compare_digest(named, expected)
+
+
+def part_for(settings: Settings, version: str) -> Part:
+    """Our part in the handshake that `settings` ask for, on a connection of this version."""
+    security = settings.security
+    if isinstance(security, PlainClient | PlainServer):
+        return PlainPart(security, settings)
+    if isinstance(security, CurveClient):
+        return CurveClientPart(security, settings, version)
+    if isinstance(security, CurveServer):
+        return CurveServerPart(security, settings, version)
+    return Part(settings)

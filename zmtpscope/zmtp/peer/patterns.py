@@ -1,0 +1,116 @@
+"""What each socket type does with messages on the wire (wire.md 10): one row each."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from zmtpscope.records import from_text, to_text
+from zmtpscope.zmtp.peer.events import Dropped, Message
+from zmtpscope.zmtp.traffic import LARGEST_GROUP
+
+
+class Form(Enum):
+    """What stands around the parts of a message on the wire."""
+
+    PLAIN = "the parts as they are"
+    DELIMITED = "an empty frame, the parts"
+    ENVELOPED = "addresses, an empty frame, the parts"
+    GROUPED = "the group, the body"
+    SINGLE = "one frame"
+
+
+class Pattern(NamedTuple):
+    """One socket type: what its messages look like, and which way they go."""
+
+    form: Form = Form.PLAIN
+    sends: bool = True
+    receives: bool = True
+
+
+PATTERNS: dict[str, Pattern] = {
+    "PAIR": Pattern(),
+    "REQ": Pattern(Form.DELIMITED),
+    "REP": Pattern(Form.ENVELOPED),
+    "DEALER": Pattern(),
+    "ROUTER": Pattern(),
+    "PUB": Pattern(receives=False),
+    "XPUB": Pattern(),
+    "SUB": Pattern(sends=False),
+    "XSUB": Pattern(),
+    "PUSH": Pattern(receives=False),
+    "PULL": Pattern(sends=False),
+    "CLIENT": Pattern(Form.SINGLE),
+    "SERVER": Pattern(Form.SINGLE),
+    "RADIO": Pattern(Form.GROUPED, receives=False),
+    "DISH": Pattern(Form.GROUPED, sends=False),
+    "SCATTER": Pattern(Form.SINGLE, receives=False),
+    "GATHER": Pattern(Form.SINGLE, sends=False),
+    "PEER": Pattern(Form.SINGLE),
+    "CHANNEL": Pattern(Form.SINGLE),
+}
+
+
+def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> list[bytes]:
+    """The frames of a message. Raises `ValueError` for one that the socket type cannot send."""
+    pattern = PATTERNS[socket_type]
+    if not pattern.sends:
+        raise ValueError(f"a {socket_type} socket sends no messages")
+    if not parts:
+        raise ValueError("a message has at least one part")
+    if pattern.form is Form.SINGLE and len(parts) > 1:
+        raise ValueError(f"a {socket_type} socket sends messages of one part, not of {len(parts)}")
+    if pattern.form is Form.GROUPED:
+        check_group(parts)
+    if pattern.form is Form.DELIMITED:
+        return [b"", *parts]
+    if pattern.form is Form.ENVELOPED:
+        return [*envelope, b"", *parts]
+    return parts
+
+
+def check_group(parts: list[bytes]) -> None:
+    """Raise `ValueError` for what is not the group and the body of a RADIO message."""
+    if len(parts) != 2:
+        raise ValueError(f"a RADIO socket sends two parts, the group and the body, not {len(parts)}")
+    if len(parts[0]) > LARGEST_GROUP or b"\0" in parts[0]:
+        raise ValueError(f"{to_text(parts[0][:20])!r} is no group: at most {LARGEST_GROUP} octets, none of them zero")
+
+
+def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
+    """The message that frames hold, or why the socket type drops them, as libzmq does without a word."""
+    pattern = PATTERNS[socket_type]
+    if not pattern.receives:
+        return Dropped(frames, f"a {socket_type} socket takes no messages")
+    if pattern.form is Form.SINGLE and len(frames) > 1:
+        return Dropped(frames, f"a {socket_type} socket takes messages of one frame, not of {len(frames)}")
+    if pattern.form is Form.GROUPED and len(frames) != 2:
+        return Dropped(frames, f"a message of RADIO has two frames, not {len(frames)}")
+    if pattern.form is Form.DELIMITED:
+        if frames[0]:
+            return Dropped(frames, "the reply has no empty frame in front")
+        return Message(frames[1:]) if len(frames) > 1 else Dropped(frames, "there is nothing behind the empty frame")
+    if pattern.form is Form.ENVELOPED:
+        if b"" not in frames[:-1]:
+            return Dropped(frames, "the request has no empty frame, behind which a REP socket finds it")
+        delimiter = frames.index(b"")
+        return Message(frames[delimiter + 1 :], tuple(frames[:delimiter]))
+    return Message(frames)
+
+
+class Filter:
+    """Which messages a publisher sends on one connection: what the other side has subscribed to or joined.
+
+    `topics` are texts; a prefix of the first frame counts for topics, the whole of it for groups.
+    """
+
+    def __init__(self, topics: set[str], *, whole: bool) -> None:
+        self._topics = {from_text(topic) for topic in topics}
+        self._sizes = sorted({len(topic) for topic in self._topics})
+        self._whole = whole
+
+    def passes(self, first: bytes) -> bool:
+        """Whether a message that begins with this frame is wanted."""
+        if self._whole:
+            return first in self._topics
+        return any(first[:size] in self._topics for size in self._sizes if size <= len(first))

@@ -1,0 +1,447 @@
+"""One end of a connection, without I/O: octets and time in, events and octets out.
+
+It reads the other side with the reader that an observer has for it, settles the version with an observer's function,
+and builds what it says with the builders that stand beside the readers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from zmtpscope.records import from_text, to_text
+from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND, build_command
+from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC, build_subscription
+from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL, SUBSCRIBE, Command, Event, Fields, Greeting
+from zmtpscope.zmtp.framing import MORE, build_frame
+from zmtpscope.zmtp.mechanisms import curve
+from zmtpscope.zmtp.peer.closing import why_closed
+from zmtpscope.zmtp.peer.errors import (
+    ClosedHalfWay,
+    Mismatch,
+    PeerError,
+    Refused,
+    TooSlow,
+    UnfitSocketType,
+    Violation,
+    check,
+)
+from zmtpscope.zmtp.peer.events import Membership, Message, PeerEvent, Pong, Ready, Subscription
+from zmtpscope.zmtp.peer.greeting import GreetingSender
+from zmtpscope.zmtp.peer.handshakes import CurvePart, Part, part_for, unfit
+from zmtpscope.zmtp.peer.patterns import PATTERNS, Filter, Form, incoming, outgoing
+from zmtpscope.zmtp.peer.settings import PART_COST, Heartbeat, Settings
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS, may_meet
+from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
+from zmtpscope.zmtp.units import UnitReader
+
+Row = tuple[int, int, int, int]
+"""Stream offsets of a frame and of its body, size of the body, flags."""
+
+
+class Peer:
+    """A ZMTP peer of one socket type, for one connection. Times are seconds of any clock that does not go back.
+
+    Give it what comes with `receive`, `end` when the other side closes, `tick` at `deadline`; send what `outgoing`
+    gives, act on `events`. Each of these three raises `PeerError` where the connection cannot go on: then `outgoing`
+    may still have a last word, and `events` what came before.
+
+    It does not ask for more time than its limits, nor keep more octets than a handshake command or message may have.
+    """
+
+    version: str | None = None
+    """In force, once settled."""
+    greeting: Fields | None = None
+    """What the greeting of the other side says."""
+    ready = False
+    """The handshake is complete."""
+
+    def __init__(self, settings: Settings, now: float) -> None:
+        self.settings = settings
+        self._greeting = GreetingSender(settings)
+        self._reader: SideReader | None = None
+        self._part: Part | None = None
+        self._framing = Framing.V2
+        self._events: list[PeerEvent] = []
+        self._out: list[bytes] = [self._greeting.begin()]
+
+        self._chunks: list[bytes] = []
+        self._base = 0
+        """Stream offset of the first octet that is kept."""
+        self._stop = 0
+        """Stream offset behind all that was received."""
+        self._wanted = 0
+        """Nothing can be read before the stream has come to this offset."""
+        self._held: Row | None = None
+        """A frame whose body is not all there."""
+        self._parts: list[bytes] = []
+        self._size = 0
+        """What the message under way takes up."""
+
+        self._pattern = PATTERNS[settings.socket_type]
+        self._takes_as_is = self._pattern.form is Form.PLAIN and self._pattern.receives
+        self._publishes = settings.socket_type in PUBLISHERS or settings.socket_type == "RADIO"
+        self._filter: Filter | None = None
+
+        self._started = self._heard = self._pinged = now
+        self._awaits_pong = False
+        self._their_ttl = 0.0
+
+    # -- what the shell asks for --------------------------------------------------------------------------------------
+
+    def outgoing(self) -> bytes:
+        """The octets to send since the last call."""
+        octets = b"".join(self._out)
+        self._out.clear()
+        return octets
+
+    def events(self) -> list[PeerEvent]:
+        """What happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def facts(self) -> Fields:
+        """What the other side said of itself in its READY or INITIATE, or in a greeting of 2.0."""
+        return self._part.facts if self._part is not None else self.greeting or {}
+
+    @property
+    def key_line(self) -> tuple[str, ...]:
+        """What opens this connection, in the words of a key log (curve.md 6); empty without CURVE."""
+        return self._part.key_line if isinstance(self._part, CurvePart) else ()
+
+    # -- octets and time ----------------------------------------------------------------------------------------------
+
+    def receive(self, octets: bytes, now: float) -> None:
+        """The other side sent `octets`."""
+        self._heard = now
+        self._awaits_pong = False
+        self._chunks.append(octets)
+        self._stop += len(octets)
+        if self._stop < self._wanted:
+            return
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        if self._reader is None and not self._settle(data):
+            self._chunks = [data]
+            return
+        self._read(data)
+
+    def end(self) -> None:
+        """The other side closed its direction: between two messages it may, anywhere else this raises `PeerError`."""
+        if self.ready and self._reader is not None:
+            if self._held is not None or self._parts or self._reader.position < self._stop:
+                raise ClosedHalfWay("the other side closed in the middle of a message")
+            return
+        said = None if self._part is None else self._part.last_said
+        raise why_closed(self.settings, self._stop, None if self._part is None else self._part.awaited, said)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` is to be called; None: not before something comes."""
+        if not self.ready:
+            return self._started + self.settings.limits.handshake
+        heartbeat = self._heartbeat
+        times = []
+        if heartbeat is not None:
+            times.append(self._pinged + (heartbeat.timeout if self._awaits_pong else heartbeat.interval))
+        if self._their_ttl:
+            times.append(self._heard + self._their_ttl)
+        return min(times, default=None)
+
+    def tick(self, now: float) -> None:
+        """Time went by: sends a PING, or raises `TooSlow`. Called early it does nothing."""
+        if not self.ready:
+            limit = self.settings.limits.handshake
+            if now >= self._started + limit:
+                raise TooSlow(f"no more than {self._progress()} within {limit:g} s")
+            return
+        if self._their_ttl and now >= self._heard + self._their_ttl:
+            raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
+        heartbeat = self._heartbeat
+        if heartbeat is None:
+            return
+        if self._awaits_pong:
+            if now >= self._pinged + heartbeat.timeout:
+                raise TooSlow(f"no sign of life for {heartbeat.timeout:g} s behind our PING")
+        elif now >= self._pinged + heartbeat.interval:
+            self.ping(now)
+
+    # -- what the application says ------------------------------------------------------------------------------------
+
+    def send(self, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> bool:
+        """Send a message, on a REP socket behind the envelope of the request; False where the other side wants none of
+        it: it has not subscribed. Raises `ValueError` for what the socket type cannot send.
+        """
+        frames = outgoing(self.settings.socket_type, list(parts), list(envelope))
+        self._must_be_ready()
+        if self._publishes and not self._wants(frames[0]):
+            return False
+        last = len(frames) - 1
+        if self._is_sealed:
+            for number, frame in enumerate(frames):
+                self._seal(curve.MORE if number < last else 0, frame)
+        else:
+            self._out += [build_frame(self._framing, frame, more=number < last) for number, frame in enumerate(frames)]
+        return True
+
+    def subscribe(self, topic: bytes) -> None:
+        """Ask for what begins with `topic`: a command on 3.1, else a message (wire.md 10.2)."""
+        self._subscribe("SUBSCRIBE", topic)
+
+    def cancel(self, topic: bytes) -> None:
+        """Take back one `subscribe`."""
+        self._subscribe("CANCEL", topic)
+
+    def join(self, group: str) -> None:
+        """Ask for the messages of `group`, a `text` (DISH)."""
+        self._member("JOIN", group)
+
+    def leave(self, group: str) -> None:
+        """Take back one `join`."""
+        self._member("LEAVE", group)
+
+    def ping(self, now: float, context: bytes = b"") -> None:
+        """Send a PING, with the TTL of our heartbeat. Raises `ValueError` below 3.0, which has none."""
+        self._must_be_ready()
+        if self.version is None or self.version < "3.0":
+            raise ValueError(f"ZMTP {self.version} has no PING")
+        ttl = 0.0 if self.settings.heartbeat is None else self.settings.heartbeat.ttl
+        self._command("PING", {"ttl_ms": round(ttl * 1000), "context": context[:LARGEST_CONTEXT]})
+        self._pinged, self._awaits_pong = now, True
+
+    # -- greeting and handshake ---------------------------------------------------------------------------------------
+
+    def _settle(self, received: bytes) -> bool:
+        """Go on with the greeting; whether the version is settled."""
+        self._out.append(self._greeting.take(received))
+        decision = self._greeting.decision
+        if decision is None or decision.version is None:
+            return False
+        self.version = decision.version
+        self._framing = Framing.V1 if decision.version == "1.0" else Framing.V2
+        self._reader = SideReader(decision.forms[1], decision.version)
+        return True
+
+    def _greeted(self, event: Greeting) -> None:
+        self.greeting = event.fields
+        assert self.version is not None
+        if self.version < "3.0":
+            check(event.findings)
+            theirs = event.fields.get("socket_type")
+            if theirs is not None and not may_meet(self.settings.socket_type, theirs):
+                raise UnfitSocketType(unfit(self.settings.socket_type, theirs))
+            self._begin_traffic()
+            return
+        ours, theirs = self.settings.security.mechanism, event.fields.get("mechanism")
+        if theirs != ours:
+            raise Mismatch(f"the other side wants the mechanism {theirs}, and here it is {ours}")
+        check(event.findings)
+        self._part = part_for(self.settings, self.version)
+        self._out += self._part.begin()
+
+    def _begin_traffic(self) -> None:
+        facts = self.facts
+        self.ready = True
+        self._pinged = self._heard
+        metadata = tuple((each["name"], each["value"]) for each in facts.get("metadata", ()))
+        mechanism = None if self._part is None else self._part.mechanism.name
+        assert self.version is not None
+        self._events.append(Ready(self.version, mechanism, facts.get("socket_type"), facts.get("identity"), metadata))
+
+    def _progress(self) -> str:
+        """How far the other side has come."""
+        if self._part is not None:
+            return f"the handshake up to {self._part.awaited}, which did not come,"
+        return "a part of its greeting came" if self._stop else "a connection: not one octet came"
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _read(self, data: bytes) -> None:
+        reader = self._reader
+        assert reader is not None
+        reader.read(data, self._base)
+        frames, events = reader.take()
+        rows = frames.rows()
+        if self._held is not None:
+            rows.insert(0, self._held)
+            self._held = None
+        self._walk(data, self._base, rows, events)
+        keep = reader.position if self._held is None else self._held[0]
+        self._chunks = [data[keep - self._base :]]
+        self._base = keep
+        self._wanted = 0 if self._held is None else self._held[1] + self._held[2]
+
+    def _walk(self, data: bytes | bytearray, base: int, rows: list[Row], events: list[Event]) -> None:
+        """Rows and events in the order in which they stand in the stream."""
+        done = 0
+        for event in events:
+            in_front = bisect_left(rows, (event.start,), done)
+            self._take_frames(data, base, rows[done:in_front])
+            done = in_front
+            self._take_event(event, data, base)
+        self._take_frames(data, base, rows[done:] if done else rows)
+
+    def _take_event(self, event: Event, data: bytes | bytearray, base: int) -> None:
+        if isinstance(event, Greeting):
+            self._greeted(event)
+        elif not isinstance(event, Command):
+            check(event.findings)
+        elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
+            raise Violation(f"a command of {event.fields['size']} octets is larger than any that is taken")
+        elif self.ready:
+            check(event.findings)
+            self._take_command(event.fields)
+        else:
+            self._take_step(event, bytes(data[event.start - base : event.stop - base]))
+
+    def _take_step(self, event: Command, octets: bytes) -> None:
+        """A command of the handshake."""
+        part = self._part
+        assert part is not None
+        if event.fields.get("name") != "ERROR":
+            check(event.findings)
+        try:
+            self._out += part.take(event, octets)
+        except PeerError:
+            self._out.append(part.last_word)
+            raise
+        if part.done:
+            self._begin_traffic()
+
+    def _take_command(self, fields: Fields) -> None:
+        """A command of traffic; others mean nothing here."""
+        name = fields.get("name")
+        if name == "PING":
+            self._their_ttl = fields["ttl_ms"] / 1000
+            self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
+        elif name == "PONG":
+            self._events.append(Pong(fields["context"]))
+        elif name in ("SUBSCRIBE", "CANCEL"):
+            self._subscribed(from_text(fields["topic"]), name == "SUBSCRIBE")
+        elif name in ("JOIN", "LEAVE"):
+            self._filter = None
+            self._events.append(Membership(fields["group"], name == "JOIN"))
+        elif name == "ERROR":
+            raise Refused(f"the other side ended the connection with ERROR {fields.get('reason')!r}")
+
+    def _take_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
+        """Message frames, the last of which may not be all there."""
+        stop, limit = base + len(data), self.settings.limits.message
+        sealed: list[Row] = []
+        for row in rows:
+            _, body, size, flags = row
+            self._size += size + PART_COST
+            if self._size > limit:
+                raise Violation(f"a message is larger than {limit} octets")
+            if body + size > stop:
+                self._held = row
+                self._size -= size + PART_COST
+                break
+            if flags & SPECIAL:
+                if flags & ENCRYPTED:
+                    sealed.append(row)
+                    self._size -= size + PART_COST
+                else:
+                    self._size = 0
+                    self._subscribed(bytes(data[body + 1 - base : body + size - base]), bool(flags & SUBSCRIBE))
+                continue
+            part = bytes(data[body - base : body + size - base])
+            if flags & MORE:
+                self._parts.append(part)
+                continue
+            self._size = 0
+            if self._parts:
+                frames, self._parts = [*self._parts, part], []
+            else:
+                frames = [part]
+            self._events.append(Message(frames) if self._takes_as_is else incoming(self.settings.socket_type, frames))
+        if sealed:
+            self._open(data, base, sealed)
+
+    def _open(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
+        """MESSAGEs: what their boxes hold is put in its place, and read from there."""
+        part = self._part
+        assert part is not None
+        assert part.content is not None
+        opened = bytearray(data)
+        for _, body, size, _ in rows:
+            content = part.open(bytes(data[body - base : body + size - base]))
+            if content is None:
+                raise Violation("a MESSAGE does not open: it was changed on its way, or was made with another key")
+            opened[body + curve.CONTENT_OF_MESSAGE - base : body + size - base] = content
+        part.content.read_messages(opened, base, [row[:3] for row in rows])
+        frames, events = part.content.take()
+        self._walk(opened, base, frames.rows(), events)
+
+    def _subscribed(self, topic: bytes, begins: bool) -> None:
+        self._filter = None
+        if not self._content_reader.memberships.complete or len(topic) > LARGEST_AWAITED_TOPIC:
+            raise Violation("the other side has more subscriptions than are remembered")
+        self._events.append(Subscription(topic, begins))
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_sealed(self) -> bool:
+        return self._part is not None and self._part.content is not None
+
+    @property
+    def _content_reader(self) -> UnitReader:
+        """Who reads what the other side says in traffic."""
+        reader = self._part.content if self._part is not None and self._part.content is not None else self._reader
+        assert reader is not None
+        return reader
+
+    @property
+    def _heartbeat(self) -> Heartbeat | None:
+        """Ours, where the other side understands it (D11)."""
+        return self.settings.heartbeat if self.version == "3.1" else None
+
+    def _must_be_ready(self) -> None:
+        if not self.ready:
+            raise ValueError("nothing can be sent before the handshake is complete")
+
+    def _wants(self, first: bytes) -> bool:
+        """Whether the other side has asked for messages that begin with this frame; 1.0 has no way to ask."""
+        if self.version == "1.0":
+            return True
+        if self._filter is None:
+            groups = self.settings.socket_type == "RADIO"
+            names = self._content_reader.memberships.open("group" if groups else "topic")
+            self._filter = Filter(names, whole=groups)
+        return self._filter.passes(first)
+
+    def _subscribe(self, name: str, topic: bytes) -> None:
+        if self.settings.socket_type not in SUBSCRIBERS:
+            raise ValueError(f"a {self.settings.socket_type} socket has no subscriptions")
+        self._must_be_ready()
+        text = to_text(topic)
+        if self.version == "3.1":
+            self._command(name, {"topic": text})
+            return
+        body = build_subscription({"kind": name.lower(), "topic": text})
+        if self._is_sealed:
+            self._seal(0, body)
+        else:
+            self._out.append(build_frame(self._framing, body))
+
+    def _member(self, name: str, group: str) -> None:
+        if self.settings.socket_type != "DISH":
+            raise ValueError(f"a {self.settings.socket_type} socket is in no groups")
+        self._must_be_ready()
+        self._command(name, {"group": group})
+
+    def _command(self, name: str, fields: Fields) -> None:
+        assert self._part is not None
+        body = build_command(self._part.mechanism.name, name, fields)
+        if self._is_sealed:
+            self._seal(curve.COMMAND, body)
+        else:
+            self._out.append(build_frame(self._framing, body, command=True))
+
+    def _seal(self, flags: int, data: bytes) -> None:
+        """A MESSAGE in a message frame: libzmq loses what comes in a command frame (D2)."""
+        assert self._part is not None
+        self._out.append(build_frame(self._framing, self._part.seal(flags, data)))

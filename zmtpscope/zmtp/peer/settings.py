@@ -1,0 +1,161 @@
+"""What a peer is told about itself before it connects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Protocol
+
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.peer.patterns import PATTERNS
+from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, LARGEST_IDENTITY
+
+VERSIONS = ("1.0", "2.0", "3.0", "3.1")
+LONGEST_CREDENTIAL = 255
+"""Octets of a user name and of a password (24/PLAIN)."""
+LONGEST_TTL = 6553.5
+"""Seconds that the TTL of a PING can hold."""
+
+
+class Crypto(Protocol):
+    """What CURVE needs besides octets, which the core does not have: `zmtpscope.curve_crypto` is one.
+
+    Keys have 32 octets, nonces 24; `open_box` gives None where a box does not open, `shared_key` where the public key
+    is one that libsodium refuses.
+    """
+
+    def public_key(self, secret: bytes) -> bytes: ...
+    def shared_key(self, public: bytes, secret: bytes) -> bytes | None: ...
+    def seal_box(self, content: bytes, nonce: bytes, key: bytes) -> bytes: ...
+    def open_box(self, box: bytes, nonce: bytes, key: bytes) -> bytes | None: ...
+    def random_octets(self, count: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """No security."""
+
+    mechanism: ClassVar[str] = "NULL"
+    role: ClassVar[str | None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainClient:
+    """User name and password, each a `text` of at most 255 octets, which travel in clear."""
+
+    mechanism: ClassVar[str] = "PLAIN"
+    role: ClassVar[str | None] = "client"
+    username: str
+    password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for what, value in (("user name", self.username), ("password", self.password)):
+            if len(from_text(value)) > LONGEST_CREDENTIAL:
+                raise ValueError(f"the {what} is longer than {LONGEST_CREDENTIAL} octets")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainServer:
+    """`allows(username, password)` decides who may come in; it should compare in constant time."""
+
+    mechanism: ClassVar[str] = "PLAIN"
+    role: ClassVar[str | None] = "server"
+    allows: Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveClient:
+    """`server_key` is S, `secret` c (curve.md 1), 32 octets each."""
+
+    mechanism: ClassVar[str] = "CURVE"
+    role: ClassVar[str | None] = "client"
+    server_key: bytes
+    secret: bytes = field(repr=False)
+    crypto: Crypto = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CurveServer:
+    """`secret` is s; `allows(C)` decides which clients may come in by their long-term key, None lets all in."""
+
+    mechanism: ClassVar[str] = "CURVE"
+    role: ClassVar[str | None] = "server"
+    secret: bytes = field(repr=False)
+    crypto: Crypto = field(repr=False)
+    allows: Callable[[bytes], bool] | None = None
+
+
+Security = Null | PlainClient | PlainServer | CurveClient | CurveServer
+
+
+class Heartbeat(NamedTuple):
+    """PINGs every `interval` seconds. Silence of `timeout` seconds behind a PING ends the connection; `ttl` seconds is
+    what the other side is asked to wait for us, 0: for ever."""
+
+    interval: float
+    timeout: float
+    ttl: float = 0.0
+
+
+class Limits(NamedTuple):
+    """What the other side may use of us: `handshake` seconds, octets of one message (each part counts `PART_COST`
+    more)."""
+
+    handshake: float = 30.0
+    message: int = 64 << 20
+
+
+PART_COST = 64
+"""Octets that a part of a message takes up beyond its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One socket. Raises `ValueError` for what no peer can be.
+
+    `identity` is a `text` of at most 255 octets; `properties` are further metadata, as texts. `version` is the newest
+    that is spoken, `oldest` the oldest that the other side may bring it down to; without one it is 1.0, or 3.0 where
+    older ones lack what is asked for: security, properties, a draft socket type.
+    """
+
+    socket_type: str
+    security: Security = field(default_factory=Null)
+    identity: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+    version: str = "3.1"
+    oldest: str | None = None
+    heartbeat: Heartbeat | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.socket_type not in PATTERNS:
+            raise ValueError(f"{self.socket_type!r} is no socket type; {', '.join(PATTERNS)} are")
+        octets = from_text(self.identity)
+        if len(octets) > LARGEST_IDENTITY or octets.startswith(b"\0"):
+            raise ValueError(f"an identity has at most {LARGEST_IDENTITY} octets and does not begin with a zero octet")
+        if self.version not in VERSIONS or (self.oldest or self.version) not in VERSIONS:
+            raise ValueError(f"ZMTP has the versions {', '.join(VERSIONS)}")
+        if self.version < "3.0" and (needs := self._needs_3()):
+            raise ValueError(f"{needs} needs ZMTP 3.0, not {self.version}")
+        if self.oldest is not None and self.oldest < "3.0" and (needs := self._needs_3()):
+            raise ValueError(f"{needs} needs ZMTP 3.0, so nothing older can be accepted")
+        if self.oldest is None:
+            object.__setattr__(self, "oldest", "3.0" if self._needs_3() else "1.0")
+        if self.heartbeat is not None and not 0 <= self.heartbeat.ttl <= LONGEST_TTL:
+            raise ValueError(f"the TTL of a PING is at most {LONGEST_TTL} s")
+
+    def _needs_3(self) -> str | None:
+        """What of all this no version below 3.0 has."""
+        if self.security.mechanism != "NULL":
+            return f"the mechanism {self.security.mechanism}"
+        if self.properties:
+            return "a property"
+        return f"the socket type {self.socket_type}" if self.socket_type in DRAFT else None
+
+    @property
+    def metadata(self) -> dict[str, str | list[dict[str, str]]]:
+        """The fields of READY and INITIATE, in the order of libzmq (wire.md 7.2)."""
+        named = [("Socket-Type", self.socket_type)]
+        if self.socket_type in IDENTIFIED or self.identity:
+            named.append(("Identity", self.identity))
+        return {"metadata": [{"name": name, "value": value} for name, value in (*named, *self.properties)]}
