@@ -21,8 +21,9 @@ class GreetingSender:
 
     decision: Decision | None = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, waits: bool = False) -> None:
         self._settings = settings
+        self._waits = waits
         self._padding = len(from_text(settings.identity)) + 1
         self._sent = b""
         self._whole = b""
@@ -43,6 +44,11 @@ class GreetingSender:
         if settings.version == oldest or oldest >= "3.0":
             return self._send(len(self._whole))
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
+
+    def introduce(self, settings: Settings) -> None:
+        """Wait no longer with what tells our socket type, which is that of these settings."""
+        self._settings = settings
+        self._waits = False
 
     def take(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
@@ -74,6 +80,8 @@ class GreetingSender:
         if kind is Class.REVISION_0:
             raise Mismatch("the other side announces revision 0, which no version of ZMTP has")
         self._accept("2.0")
+        if self._waits:
+            return b""
         return self._downgrade(self._greeting_2(3, self._padding))
 
     def _accept(self, version: str) -> None:
