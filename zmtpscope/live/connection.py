@@ -69,7 +69,7 @@ class Connection:
         tap: Tap | None = None,
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
-        self.remote = _name(writer)
+        self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
         self._hear = hear
         self._tap = tap
@@ -169,7 +169,7 @@ class Connection:
         self._writer.close()
 
 
-def _name(writer: asyncio.StreamWriter) -> str:
+def remote_name(writer: asyncio.StreamWriter) -> str:
     """The other side as people write it."""
     address = writer.get_extra_info("peername")
     if not isinstance(address, tuple):

@@ -54,7 +54,7 @@ class GreetingSender:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
         kind = classify(received)
         if kind is Class.ALIEN or len(received) > PREFIX_LIMIT:
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {_shown(received)}")
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
         octets = self._answer(kind)
         over = kind in _OLD and self._settings.version == "1.0"  # what we speak, we know
         self.decision = negotiate(self._sent, received[:PREFIX_LIMIT], over=over)
@@ -103,7 +103,7 @@ class GreetingSender:
         return octets
 
 
-def _shown(octets: bytes) -> str:
+def shown(octets: bytes) -> str:
     """The first octets, readable where they are."""
     head = octets[:_SHOWN]
     return repr(head.decode("ascii")) if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")
