@@ -24,6 +24,8 @@ SHORTEST_PAUSE = 0.1
 """Seconds for the other side to go on by itself, before we do; on a slow way two round trips more."""
 LAST_WORDS = 0.1
 """Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+VERSION_STOP = SIGNATURE_SIZE + 1
+"""Octets of our greeting up to the major version."""
 SOCKET_TYPE_2 = 11
 """Octet of a greeting of 2.0 that has the socket type (wire.md 4.1)."""
 
@@ -129,14 +131,22 @@ class Attempt:
         it waits for, and tells its mechanism before it hears ours: many close without a word where it is another one.
         """
         start = self._now()
-        for stop, enough in ((SIGNATURE_SIZE, 1), (SIGNATURE_SIZE + 1, SIGNATURE_SIZE + 1), (None, GREETING_3_SIZE)):
-            await self.hear(partial(self._has_come, enough), self.pause)
-            if self.is_old:
-                break
-            self._may_send = stop
-            self._flush()
-        await self.hear(lambda: self.has_greeted)
-        self.greeting = self._now() - start - self._paused
+        try:
+            for stop, enough in ((SIGNATURE_SIZE, 1), (VERSION_STOP, VERSION_STOP), (None, GREETING_3_SIZE)):
+                await self.hear(partial(self._has_come, enough), self.pause)
+                if self.is_old:
+                    break
+                self._may_send = stop
+                self._flush()
+            await self.hear(lambda: self.has_greeted)
+        finally:
+            if self.has_greeted:
+                self.greeting = self._now() - start - self._paused
+
+    @property
+    def told_mechanism(self) -> bool:
+        """The other side was sent more than our version."""
+        return self._sent > VERSION_STOP
 
     def _has_come(self, octets: int) -> bool:
         return len(self.begin) >= octets or self.has_greeted

@@ -22,6 +22,7 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
 from zmtpscope.zmtp.negotiation import Class, classify
 from zmtpscope.zmtp.peer import (
+    ClosedHalfWay,
     CurveClient,
     Limits,
     Mismatch,
@@ -133,6 +134,8 @@ async def probe(
 
 
 class _Probe:
+    _last: Attempt
+
     def __init__(self, endpoint: Endpoint, security: Security, wait: float, *, join: bool, ping: bool) -> None:
         self.found = Found()
         self._endpoint = endpoint
@@ -142,7 +145,6 @@ class _Probe:
         self._pings = ping
         self._partners = {**HARMLESS, **JOINING} if join else HARMLESS
         self._joins = join
-        self._closed_in_greeting = False
         self._begin = b""
         self._facts: dict[str, Any] = {}
 
@@ -166,8 +168,8 @@ class _Probe:
             else:
                 await self._try(self._partners.values())
         except Mismatch as error:
-            if self._closed_in_greeting:
-                await self._search()
+            if self._last.closed and not self._last.has_greeted:
+                await self._search(self._last)
             if self.found.mechanism is None:
                 raise
             if not isinstance(self._security, Null):
@@ -180,7 +182,7 @@ class _Probe:
     async def _attempt(self, socket_type: str, security: Security, *, waits: bool = False) -> AsyncIterator[Attempt]:
         """A connection on which both have greeted."""
         settings = Settings(socket_type, security, limits=self._limits)
-        attempt = Attempt(self._endpoint, settings, self._budget, waits=waits)
+        attempt = self._last = Attempt(self._endpoint, settings, self._budget, waits=waits)
         try:
             async with attempt:
                 await attempt.greet()
@@ -226,14 +228,19 @@ class _Probe:
             raise unfit
         self.found.handshake = WITHHELD
 
-    async def _search(self) -> None:
+    async def _search(self, last: Attempt) -> None:
         """The other side closed inside its greeting: see which mechanism keeps it from that. No login is sent."""
+        where = f"the other side closed inside its greeting, behind {len(last.begin)} octets"
+        if not last.told_mechanism:
+            raise ClosedHalfWay(f"{where} and before it was told our mechanism")
         keys = curve_crypto.random_octets(32), curve_crypto.random_octets(32)
         for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
             if security.mechanism != self._security.mechanism and self.found.mechanism is None:
                 with suppress(Mismatch):
                     async with self._attempt(NOBODY, security, waits=True):
                         pass
+        if self.found.mechanism is None:
+            raise Mismatch(f"{where}, with each of the mechanisms NULL, PLAIN and CURVE")
 
     async def _completed(self, attempt: Attempt) -> None:
         """The handshake is complete: say nothing but a PING."""
@@ -251,7 +258,6 @@ class _Probe:
         """Keep what a connection has told so far, beside what others did."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
-        self._closed_in_greeting = attempt.closed and peer.greeting is None and len(begin) >= SIGNATURE_SIZE
         self._begin = self._begin or begin
         self._facts = facts or self._facts
         found.remote = attempt.remote
