@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmtpscope import curve_crypto
 from zmtpscope.live.attempt import Arrival, Attempt, Budget
 from zmtpscope.live.endpoint import Endpoint
 from zmtpscope.live.habits import Habits, likely
@@ -230,6 +229,8 @@ class _Probe:
 
     async def _search(self, last: Attempt) -> None:
         """The other side closed inside its greeting: see which mechanism keeps it from that. No login is sent."""
+        from zmtpscope import curve_crypto  # loads libsodium, which is hardly ever needed here
+
         where = f"the other side closed inside its greeting, behind {len(last.begin)} octets"
         if not last.told_mechanism:
             raise ClosedHalfWay(f"{where} and before it was told our mechanism")
