@@ -78,24 +78,25 @@ def probe(**given: Any) -> int:
     from zmtpscope.live.endpoint import parse_endpoint
     from zmtpscope.live.probe import probe as look
 
+    name = given["endpoint"]
     try:
-        endpoint = parse_endpoint(given["endpoint"])
+        endpoint = parse_endpoint(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     security = given_security(given)
     found = asyncio.run(look(endpoint, security, given["wait"], join=given["join"], ping=given["ping"]))
     results: Results = [(each, each.found(found)) for each in given["expectations"]]
     unmet = [result for result in results if not result[0].is_met(result[1])]
-    failed = None if found.error is None else PeerFailed(endpoint, found.error)
+    failed = None if found.error is None else PeerFailed(name, found.error)
     code = failed.exit_code if failed is not None else UNMET if unmet else 0
     if given["as_json"]:
-        _write_json(str(endpoint), found, results, code)
+        _write_json(name, found, results, code)
     else:
-        _write_text(str(endpoint), found, given)
+        _write_text(name, found, given)
     sys.stdout.flush()
     for expectation, value in unmet:
         if value is not None or failed is None:
-            say(f"zmtpscope: {endpoint}: {expectation.told(value)}")
+            say(f"zmtpscope: {name}: {expectation.told(value)}")
     if failed is not None:
         raise failed
     return code

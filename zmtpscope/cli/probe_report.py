@@ -25,7 +25,7 @@ CREDENTIALS = {
 
 def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
     """(name, value) of what is known; safe to print."""
-    if found.remote is not None and found.remote not in endpoint and found.remote != "ipc":
+    if found.remote is not None and found.remote not in endpoint:
         yield "address", found.remote
     if found.version is not None:
         spoken = found.version_in_force

@@ -72,7 +72,7 @@ class Attempt:
 
     peer: Peer
     remote: str | None = None
-    """The address that was reached."""
+    """The address that was reached; ipc has none."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings, budget: Budget, *, waits: bool = False) -> None:
         self.peer = Peer(settings, budget.started, waits=waits)
@@ -98,7 +98,7 @@ class Attempt:
         self._budget.take_connection()
         before = self._now()
         self._reader, self._writer = await reach(self._endpoint, round(self._budget.deadline - before, 2))
-        self.remote = remote_name(self._writer)
+        self.remote = remote_name(self._writer) if self._endpoint.path is None else None
         self.connecting = self._now() - before
         self.pause = SHORTEST_PAUSE + 2 * self.connecting
         return self

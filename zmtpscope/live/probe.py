@@ -88,7 +88,7 @@ class Found:
     """What is known of the other side; None is not known. Texts of the network are as they came: escape them."""
 
     remote: str | None = None
-    """The address that was reached."""
+    """The address that was reached; ipc has none."""
     version: str | None = None
     """Announced by the other side."""
     version_in_force: str | None = None
@@ -261,7 +261,7 @@ class _Probe:
         greeting, facts = peer.greeting or {}, peer.facts
         self._begin = self._begin or begin
         self._facts = facts or self._facts
-        found.remote = attempt.remote
+        found.remote = attempt.remote or found.remote
         found.version = greeting.get("version_announced") or found.version or _version(begin)
         found.version_in_force = peer.version or found.version_in_force
         found.mechanism = greeting.get("mechanism") or found.mechanism
