@@ -1,1 +1,2 @@
-"""What touches the machine it runs on: so far programs that are run to record the keys of their connections."""
+"""What touches the machine it runs on: programs that are run to record the keys of their connections, and recordings of
+what an application says itself."""
