@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import Any, Self
 
-from zmtpscope.live.connection import LINGER, Connection, Tap, Unreachable
+from zmtpscope.live.connection import LINGER, Connection, Tap, Unreachable, reach, reason
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
@@ -267,7 +267,7 @@ class Socket:
                 self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port)
                 self.endpoint = endpoint._replace(port=self._server.sockets[0].getsockname()[1])
         except OSError as error:
-            raise Unreachable(f"cannot listen on {endpoint}: {_reason(error)}") from None
+            raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -298,19 +298,11 @@ class Socket:
             delay = min(2 * delay, LONGEST_DELAY)
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the endpoint. Raises `Unreachable`."""
-        endpoint = self.endpoint
         try:
-            async with asyncio.timeout(CONNECT_LIMIT):
-                if endpoint.path is not None:
-                    return await asyncio.open_unix_connection(endpoint.path)
-                return await asyncio.open_connection(endpoint.host, endpoint.port)
-        except TimeoutError:
-            failure = Unreachable(f"nobody answered within {CONNECT_LIMIT:g} s")
-        except OSError as error:
-            failure = Unreachable(_reason(error))
-        self._report(str(endpoint), failure)
-        raise failure
+            return await reach(self.endpoint, CONNECT_LIMIT)
+        except Unreachable as error:
+            self._report(str(self.endpoint), error)
+            raise
 
     async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One connection to its end; whether its handshake was completed. Raises `PeerError`."""
@@ -393,10 +385,3 @@ def bind(endpoint: str, socket_type: str, **options: Any) -> Socket:
 def _socket(endpoint: Endpoint, socket_type: str, listens: bool, options: dict[str, Any]) -> Socket:
     of_socket = {name: options.pop(name) for name in ("report", "open_tap", "comes_back") if name in options}
     return Socket(endpoint, Settings(socket_type, **options), listens=listens, **of_socket)
-
-
-def _reason(error: OSError) -> str:
-    """What went wrong, in words."""
-    if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused: nobody listens there"
-    return (error.strerror or str(error)).lower()
