@@ -1,4 +1,5 @@
-"""What touches the machine it runs on: sockets that speak ZMTP, and programs that are run to record their keys."""
+"""What touches the machine it runs on: sockets that speak ZMTP, captures of what they say, and programs that are run to
+record their keys."""
 
 from __future__ import annotations
 
