@@ -46,12 +46,13 @@ class GreetingSender:
 
     def take(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
-        kind = classify(received)
-        if kind is Class.ALIEN or len(received) > PREFIX_LIMIT:
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {_shown(received)}")
+        prefix = received[:PREFIX_LIMIT]
+        kind = classify(prefix)
         octets = self._answer(kind)
         over = kind in _OLD and self._settings.version == "1.0"  # what we speak, we know
-        self.decision = negotiate(self._sent, received[:PREFIX_LIMIT], over=over)
+        self.decision = negotiate(self._sent, prefix, over=over)
+        if kind is Class.ALIEN or (self.decision is None and len(received) > PREFIX_LIMIT):
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {_shown(received)}")
         if self.decision is not None and self.decision.version is None:
             raise Mismatch(f"the two sides have no version of ZMTP in common: {self.decision.text}")
         return octets
