@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 from collections.abc import Callable
 from itertools import product
 from random import Random
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
-from tests import strategies
+from tests import curve_vector, strategies
 from tests.curve import secret
 from tests.traffic import Conversation
 from zmtpscope import curve_crypto
@@ -139,11 +140,33 @@ def met(first: Settings, second: Settings) -> Meeting:
     return meeting
 
 
-def secured(mechanism: str, client: str = "DEALER", server: str = "ROUTER", **settings: Any) -> tuple[Settings, ...]:
+def secured(mechanism: str, client: str = "DEALER", server: str = "ROUTER") -> tuple[Settings, Settings]:
     """Settings of a client and a server of this mechanism."""
-    return tuple(
-        Settings(socket_type, security, **settings)
-        for socket_type, security in zip((client, server), SECURITY[mechanism], strict=True)
+    ours, theirs = SECURITY[mechanism]
+    return Settings(client, ours), Settings(server, theirs)
+
+
+def crypto(*drawn: bytes) -> Any:
+    """The cryptography, whose random octets are these, in this order."""
+    left = list(drawn)
+    functions = ("public_key", "shared_key", "seal_box", "open_box")
+
+    def random_octets(count: int) -> bytes:
+        octets = left.pop(0)
+        assert len(octets) == count
+        return octets
+
+    return types.SimpleNamespace(random_octets=random_octets, **{name: getattr(curve_crypto, name) for name in functions})
+
+
+def of_the_vector() -> tuple[Settings, Settings]:
+    """Client and server of curve.md 8; each serves for one peer."""
+    welcome, cookie, vouch = (bytes(range(first, first + 16)) for first in (0xA0, 0xB0, 0xC0))
+    client = crypto(curve_vector.CLIENT_TRANSIENT.secret, vouch)
+    server = crypto(curve_vector.SERVER_TRANSIENT.secret, welcome, cookie, curve_vector.COOKIE_KEY)
+    return (
+        Settings("DEALER", CurveClient(curve_vector.SERVER.public, curve_vector.CLIENT.secret, client)),
+        Settings("ROUTER", CurveServer(curve_vector.SERVER.secret, server)),
     )
 
 

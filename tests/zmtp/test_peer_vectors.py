@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import types
-from typing import Any
-
 import pytest
 
 from tests import curve_vector
-from tests.peers import SERVER_SECRET, Act, Meeting, met, send
+from tests.peers import SERVER_SECRET, Act, met, of_the_vector, send
 from tests.zmtp.sides import EARLIER_STEP
 from tests.zmtp.test_vectors import TCP, Vector
 from zmtpscope import curve_crypto
@@ -224,39 +221,13 @@ def test_a_peer_says_it_like_the_vector(name: str) -> None:
 # -- the vector of CURVE (curve.md 8) ----------------------------------------------------------------------------------
 
 
-def crypto(*drawn: bytes) -> Any:
-    """The cryptography, whose random octets are these, in this order."""
-    left = list(drawn)
-    functions = ("public_key", "shared_key", "seal_box", "open_box")
-
-    def random_octets(count: int) -> bytes:
-        octets = left.pop(0)
-        assert len(octets) == count
-        return octets
-
-    return types.SimpleNamespace(
-        random_octets=random_octets, **{name: getattr(curve_crypto, name) for name in functions}
-    )
-
-
-def meeting_of_the_vector() -> Meeting:
-    """Side 0 is the client of the vector, side 1 its server."""
-    welcome, cookie, vouch = (bytes(range(first, first + 16)) for first in (0xA0, 0xB0, 0xC0))
-    client = crypto(curve_vector.CLIENT_TRANSIENT.secret, vouch)
-    server = crypto(curve_vector.SERVER_TRANSIENT.secret, welcome, cookie, curve_vector.COOKIE_KEY)
-    return met(
-        Settings("DEALER", CurveClient(curve_vector.SERVER.public, curve_vector.CLIENT.secret, client)),
-        Settings("ROUTER", CurveServer(curve_vector.SERVER.secret, server)),
-    )
-
-
 def in_message_frame(name: str) -> bytes:
     """A MESSAGE of the vectors with the outer flags that libzmq expects (D2)."""
     return b"\0" + octets_of(name)[1:]
 
 
 def test_the_curve_vector_is_what_two_peers_say() -> None:
-    meeting = meeting_of_the_vector()
+    meeting = met(*of_the_vector())
     greeting = len(build_greeting_3("CURVE"))
     hello, initiate = octets_of("V-CURVE-01"), octets_of("V-CURVE-03")
     assert meeting.streams[0][greeting:] == hello + initiate
@@ -286,7 +257,7 @@ PART_2 = "074d4553534147450000000000000003c0e884260e0f9bd2ab345d80b14d260e8a64a3
 
 def test_a_message_in_a_command_frame_is_taken_too() -> None:
     """The text has MESSAGE as a command, libzmq as a message; V-CURVE-05 is how others send it."""
-    meeting = meeting_of_the_vector()
+    meeting = met(*of_the_vector())
     meeting.peers[1].receive(octets_of("V-CURVE-05"), 0.0)
     assert Message([b"hello"]) in meeting.peers[1].events()
 
@@ -299,6 +270,6 @@ def test_a_hello_that_is_none_is_refused(name: str) -> None:
 
 
 def test_a_message_that_is_too_short_for_a_box_is_refused() -> None:
-    meeting = meeting_of_the_vector()
+    meeting = met(*of_the_vector())
     with pytest.raises(PeerError, match="CURVE-06"):
         meeting.peers[1].receive(octets_of("V-CURVE-11"), 0.0)
