@@ -156,7 +156,9 @@ def crypto(*drawn: bytes) -> Any:
         assert len(octets) == count
         return octets
 
-    return types.SimpleNamespace(random_octets=random_octets, **{name: getattr(curve_crypto, name) for name in functions})
+    return types.SimpleNamespace(
+        random_octets=random_octets, **{name: getattr(curve_crypto, name) for name in functions}
+    )
 
 
 def of_the_vector() -> tuple[Settings, Settings]:
@@ -186,14 +188,14 @@ TOPICS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff\0", b"t" * 300])
 GROUPS = st.sampled_from(["", "g", "news", "g" * 255])
 CONTEXTS = st.binary(max_size=16)
 IDENTITIES = st.sampled_from(["", "i", "GET", "\\xff\0", "i" * 70, "i" * 71, "i" * 253, "i" * 254, "i" * 255])
-PROPERTIES = st.lists(st.tuples(st.sampled_from(["X-Trace", "X-a", "Resource"]), st.sampled_from(["a/b", "c"])), max_size=2)
+PROPERTIES = st.dictionaries(st.sampled_from(["X-Trace", "X-a", "Resource"]), st.sampled_from(["a/b", "c"]), max_size=2)
 
 
 @st.composite
 def settings_pairs(draw: Draw, mechanism: str) -> tuple[Settings, Settings]:
     """Two sockets that can talk; side 0 may be the client or the server of the mechanism."""
     socket_types = draw(st.sampled_from(PAIRS))
-    properties = [dict(draw(PROPERTIES)) for _ in socket_types] if draw(st.booleans()) else [{}, {}]
+    properties = [draw(PROPERTIES) for _ in socket_types] if draw(st.booleans()) else [{}, {}]
     modern = mechanism != "NULL" or any(properties) or not DRAFT.isdisjoint(socket_types)
     least = "3.0" if modern else "1.0"
     versions, oldest = draw(st.sampled_from([match for match in MATCHES if min(match[1]) >= least]))
@@ -235,7 +237,10 @@ def scripts(draw: Draw, ours: Settings, theirs: Settings) -> list[Act]:
     elif socket_type in PUBLISHERS:
         acts = [send(draw(TOPICS) + draw(st.binary(max_size=2)), *draw(bodies(0))) for _ in range(size)]
     elif pair == {"DEALER", "REP"} and socket_type == "DEALER":
-        acts = [send(*draw(st.lists(st.sampled_from([b"A", b"\0" * 5]), max_size=2)), b"", *draw(bodies())) for _ in range(size)]
+        acts = [
+            send(*draw(st.lists(st.sampled_from([b"A", b"\0" * 5]), max_size=2)), b"", *draw(bodies()))
+            for _ in range(size)
+        ]
     elif socket_type == "REQ" or (socket_type not in ("REP", "PULL", "GATHER") and "REQ" not in pair):
         single = socket_type in DRAFT
         acts = [send(draw(BODIES)) if single else send(*draw(bodies())) for _ in range(size)]

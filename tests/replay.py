@@ -1,4 +1,4 @@
-"""Real captures as scripts for a peer: what one side said, octet for octet, and what the application of the other did."""
+"""Real captures as scripts for a peer: what one side said, octet for octet, and what applications did."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _flow(connection: Record, side: int) -> bytes:
 
 
 def newest_of(greeting: Record) -> str:
-    """The newest version of a peer that greeted like this; a 3.x peer that went down does not tell whether 3.0 or 3.1."""
+    """The newest version of a peer that greeted so; one of 3.x that went down does not tell whether 3.0 or 3.1."""
     if greeting["form"] == "pseudo-signature" or greeting["version_announced"] == "3":
         return "3.1"
     return str(greeting["version_announced"])

@@ -121,11 +121,12 @@ def test_plain_refused(capture: str, side: int) -> None:
     settings = settings_for(dialogue, side, ("DEALER", "ROUTER")[side], security=security_of(dialogue)[side])
     peer = Peer(settings, 0.0)
     said = [peer.outgoing()]
+    *earlier, last = [segment.octets for segment in dialogue.segments if segment.side != side]
+    for octets in earlier:
+        peer.receive(octets, 0.0)
+        said.append(peer.outgoing())
     with pytest.raises(Refused, match="400" if side == 0 else "the login of 'admin'"):
-        for segment in dialogue.segments:
-            if segment.side != side:
-                peer.receive(segment.octets, 0.0)
-                said.append(peer.outgoing())
+        peer.receive(last, 0.0)
     said.append(peer.outgoing())
     expected = said_by(dialogue, side, settings)
     assert b"".join(said) == expected.replace(b"\x04\x09^RROR\x03400", b"\x04\x0a\x05ERROR\x03400")

@@ -1,4 +1,4 @@
-"""P7: what an observer says of two of our peers is exactly what they did, and each hears exactly what the other said."""
+"""P7: what an observer says of two of our peers is exactly what they did, and each hears what the other said."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests import peers
 from tests.curve import keys
-from tests.peers import NETWORKS, Act, Meeting, Network, ready_of, send
+from tests.peers import NETWORKS, Act, Meeting, Network, ready_of
 from tests.traffic import Capture, records
 from zmtpscope.dissect import Options
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import from_text, to_text
+from zmtpscope.records import to_text
 from zmtpscope.zmtp.peer import (
     Dropped,
     Membership,
@@ -28,7 +28,7 @@ from zmtpscope.zmtp.peer import (
     Settings,
     Subscription,
 )
-from zmtpscope.zmtp.socket_types import IDENTIFIED, PUBLISHERS, SUBSCRIBERS
+from zmtpscope.zmtp.socket_types import IDENTIFIED, PUBLISHERS
 
 Records = list[dict[str, Any]]
 

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import peers, strategies
-from tests.peers import CLIENT_SECRET, SECURITY, SERVER_KEY, Act, Meeting, Network, allows, met, of_the_vector, secured, send
-from tests.peers import Draw
+from tests.curve import secret
+from tests.peers import (
+    CLIENT_SECRET,
+    SECURITY,
+    SERVER_KEY,
+    VERSIONS,
+    Act,
+    Draw,
+    Meeting,
+    Network,
+    met,
+    of_the_vector,
+    secured,
+    send,
+)
 from tests.zmtp.sides import MANY, command
 from zmtpscope import curve_crypto
-from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.memberships import Memberships
 from zmtpscope.zmtp.peer import (
-    ClosedHalfWay,
     CurveClient,
+    CurveServer,
     Heartbeat,
     Limits,
-    Message,
-    Mismatch,
     NotZmtp,
     Peer,
     PeerError,
-    PeerEvent,
     PlainClient,
     Ready,
-    Refused,
     Settings,
     TooSlow,
-    UnfitSocketType,
     Violation,
 )
 from zmtpscope.zmtp.regime import Framing
@@ -145,13 +151,13 @@ ENDLESS: dict[str, tuple[Callable[[], Peer], bytes, bytes, type[PeerError] | Non
     "an identity": (lambda: Peer(SMALL, 0.0), LONG_IDENTITY, b"a", NotZmtp),
     "a READY": (lambda: Peer(SMALL, 0.0), ANNOUNCED_READY, b"\1aaa\0\0\0\0", Violation),
     "parts of a message": (listening, b"", frame(b"x", more=True), Violation),
-    "messages": (listening, b"", frame(b"x"), None),
-    "PONGs": (listening, b"", command("NULL", "PONG", context=b""), None),
-    "PINGs": (listening, b"", command("NULL", "PING", ttl_ms=0, context=b"x" * 16), None),
+    "messages": (listening, b"", frame(bytes(100)), None),
+    "PONGs": (listening, b"", command("NULL", "PONG", context=b"x" * 100), None),
+    "PINGs": (listening, b"", command("NULL", "PING", ttl_ms=0, context=b"x" * 100), None),
     "subscriptions of one topic": (
         lambda: listening(Settings("PUB"), "SUB"),
         b"",
-        command("NULL", "SUBSCRIBE", topic="a"),
+        command("NULL", "SUBSCRIBE", topic="a" * 200),
         None,
     ),
     "subscriptions": (
@@ -259,8 +265,11 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         0,
         [
             *PLAIN,
-            (64, f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: libzmq does so where nobody checks logins, others "
-                 "where the login is wrong"),
+            (
+                64,
+                f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: libzmq does so where nobody checks logins, others "
+                "where the login is wrong",
+            ),
             (65, CUT.format("WELCOME")),
             (74, f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably takes no DEALER socket"),
             (75, CUT.format("READY")),
@@ -290,8 +299,11 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
             *CURVE,
             (64, f"Refused: {WITHOUT.format('HELLO', 'WELCOME')}: the server key is probably not that of this server"),
             (65, CUT.format("WELCOME")),
-            (234, f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably takes no DEALER socket, or not "
-                  "our key"),
+            (
+                234,
+                f"UnfitSocketType: {WITHOUT.format('INITIATE', 'READY')}: it probably takes no DEALER socket, or not "
+                "our key",
+            ),
             (235, CUT.format("READY")),
             (301, ORDERLY),
             (302, MESSAGE),
@@ -333,3 +345,287 @@ def test_the_other_side_may_close_behind_any_octet(name: str) -> None:
             peer.end()
         assert said(raised.value) == sentence.format("1 octet" if size == 1 else f"{size} octets")
     assert expected[-1] == (len(octets), ORDERLY)
+
+
+# -- two who cannot talk -----------------------------------------------------------------------------------------------
+
+
+def quarrel(first: Settings, second: Settings) -> tuple[Meeting, list[str | None]]:
+    """Everything that two peers who cannot talk say, last words included, and why each of them gives up."""
+    meeting = Meeting(first, second)
+    errors: list[str | None] = [None, None]
+    for _ in range(10):
+        for side in (0, 1):
+            if errors[1 - side] is None and meeting.under_way(side):
+                try:
+                    meeting.arrive(side, meeting.under_way(side))
+                except PeerError as error:
+                    errors[1 - side] = said(error)
+                    meeting.streams[1 - side].extend(meeting.peers[1 - side].outgoing())
+    for side in (0, 1):
+        if errors[side] is None:
+            with pytest.raises(PeerError) as raised:
+                meeting.peers[side].tick(30.0) if errors == [None, None] else meeting.peers[side].end()
+            errors[side] = said(raised.value)
+    assert not meeting.ready
+    return meeting, errors
+
+
+def denied(command_name: str) -> str:
+    return f"Refused: the other side answered {command_name} with ERROR '400': credentials or key refused"
+
+
+PLAIN_CLIENT, PLAIN_SERVER = SECURITY["PLAIN"]
+CURVE_CLIENT, CURVE_SERVER = SECURITY["CURVE"]
+STRANGER, OTHER_SERVER = secret("stranger"), curve_crypto.public_key(secret("other server"))
+NO_MECHANISM = "Mismatch: the other side wants the mechanism {}, and here it is {}"
+BOTH_CLIENTS = "Mismatch: both sides want to be the client of the {} handshake"
+UNFIT = "UnfitSocketType: the other side is {}, which {} may not be connected to; {} may"
+INVALID = "Refused: the other side answered INITIATE with ERROR 'Invalid socket type'"
+NO_HELLO = "TooSlow: the other side did not send its HELLO within 30 s: it may be a server, as we are"
+NO_HELLO_CAME = "ClosedHalfWay: the other side closed behind the greetings, without its HELLO"
+NOTHING_NEWER = "Mismatch: the other side speaks nothing older than ZMTP {}, and nothing newer than {} is spoken here"
+NOTHING_OLDER = "Mismatch: the other side speaks ZMTP {}, and nothing older than {} is accepted here"
+
+QUARRELS: dict[str, tuple[Settings, Settings, str, str]] = {
+    "a wrong mechanism": (
+        Settings("DEALER"),
+        Settings("ROUTER", PLAIN_SERVER),
+        NO_MECHANISM.format("PLAIN", "NULL"),
+        NO_MECHANISM.format("NULL", "PLAIN"),
+    ),
+    "another wrong mechanism": (
+        Settings("DEALER", CURVE_CLIENT),
+        Settings("ROUTER", PLAIN_SERVER),
+        NO_MECHANISM.format("PLAIN", "CURVE"),
+        NO_MECHANISM.format("CURVE", "PLAIN"),
+    ),
+    "a wrong password": (
+        Settings("DEALER", PlainClient("admin", "guess")),
+        Settings("ROUTER", PLAIN_SERVER),
+        denied("HELLO"),
+        "Refused: the login of 'admin' was refused",
+    ),
+    "a wrong server key": (
+        Settings("DEALER", CurveClient(OTHER_SERVER, CLIENT_SECRET, curve_crypto)),
+        Settings("ROUTER", CURVE_SERVER),
+        denied("HELLO"),
+        "Refused: the box of HELLO does not open: it was made for another server key",
+    ),
+    "a client key that may not come in": (
+        Settings("DEALER", CurveClient(SERVER_KEY, STRANGER, curve_crypto)),
+        Settings("ROUTER", CURVE_SERVER),
+        denied("INITIATE"),
+        f"Refused: the client key {z85.encode(curve_crypto.public_key(STRANGER))} may not come in",
+    ),
+    "two clients of PLAIN": (
+        Settings("DEALER", PLAIN_CLIENT),
+        Settings("ROUTER", PLAIN_CLIENT),
+        BOTH_CLIENTS.format("PLAIN"),
+        BOTH_CLIENTS.format("PLAIN"),
+    ),
+    "two clients of CURVE": (
+        Settings("DEALER", CURVE_CLIENT),
+        Settings("ROUTER", CURVE_CLIENT),
+        BOTH_CLIENTS.format("CURVE"),
+        BOTH_CLIENTS.format("CURVE"),
+    ),
+    "two servers of PLAIN": (
+        Settings("DEALER", PLAIN_SERVER),
+        Settings("ROUTER", PLAIN_SERVER),
+        NO_HELLO,
+        NO_HELLO_CAME,
+    ),
+    "two servers of CURVE": (
+        Settings("DEALER", CURVE_SERVER),
+        Settings("ROUTER", CURVE_SERVER),
+        NO_HELLO,
+        NO_HELLO_CAME,
+    ),
+    "unfit socket types, NULL": (
+        Settings("PUSH"),
+        Settings("REP"),
+        UNFIT.format("REP", "PUSH", "DEALER or REQ"),
+        UNFIT.format("PUSH", "REP", "PULL"),
+    ),
+    "unfit socket types, 2.0": (
+        Settings("PUSH", version="2.0"),
+        Settings("REP"),
+        UNFIT.format("REP", "PUSH", "DEALER or REQ"),
+        UNFIT.format("PUSH", "REP", "PULL"),
+    ),
+    "unfit socket types, PLAIN": (
+        Settings("PUSH", PLAIN_CLIENT),
+        Settings("REP", PLAIN_SERVER),
+        INVALID,
+        UNFIT.format("PUSH", "REP", "PULL"),
+    ),
+    "unfit socket types, CURVE": (
+        Settings("ROUTER", CURVE_CLIENT),
+        Settings("CLIENT", CURVE_SERVER),
+        INVALID,
+        UNFIT.format("ROUTER", "CLIENT", "DEALER, REQ or ROUTER"),
+    ),
+    "security and a version without": (
+        Settings("DEALER", version="1.0"),
+        Settings("ROUTER", CURVE_SERVER),
+        NOTHING_NEWER.format("2.0", "1.0"),
+        NOTHING_OLDER.format("1.0", "3.0"),
+    ),
+}
+"""By what is wrong: the two sides, and what each says of the other."""
+
+
+@pytest.mark.parametrize("name", QUARRELS)
+def test_who_cannot_talk_says_why(name: str) -> None:
+    """Both sides know what is wrong, as far as anybody could tell them."""
+    *settings, first, second = QUARRELS[name]
+    _, errors = quarrel(*settings)
+    assert errors == [first, second]
+
+
+@pytest.mark.parametrize("name", [name for name in QUARRELS if "mechanism" in name])
+def test_nothing_but_the_greeting_is_said_to_another_mechanism(name: str) -> None:
+    """No password and no key leaves; but the greeting is completed, so that the other side knows, too (D31)."""
+    meeting, _ = quarrel(*QUARRELS[name][:2])
+    assert [len(stream) for stream in meeting.streams] == [64, 64]
+
+
+DISAGREEMENTS = [
+    (first, second)
+    for first, second in product([(new, old) for new in VERSIONS for old in VERSIONS if old <= new], repeat=2)
+    if max(first[1], second[1]) > min(first[0], second[0])
+]
+"""Newest and oldest versions of two sides that have none in common."""
+
+
+@pytest.mark.parametrize(("first", "second"), DISAGREEMENTS, ids="-".join)
+def test_versions_that_cannot_agree(first: tuple[str, str], second: tuple[str, str]) -> None:
+    """One of them says so, and nobody is ready on a version that is not wanted."""
+    both = [
+        Settings(socket_type, version=newest, oldest=oldest)
+        for socket_type, (newest, oldest) in zip(("DEALER", "ROUTER"), (first, second), strict=True)
+    ]
+    meeting, errors = quarrel(*both)
+    assert any((error or "").startswith("Mismatch: the other side speaks") for error in errors)
+    assert not any(peer.ready for peer in meeting.peers)
+
+
+ALIENS = {
+    b"GET / HTTP/1.1\r\nHost: here\r\n\r\n": "'GET / HTTP/1.1', which is HTTP",
+    b"HTTP/1.1 400 Bad Request\r\n": "'HTTP/1.1 400 Bad Request', which is HTTP",
+    b"\x16\3\1\2\0\1\0\1\xfc\3\3": "16 03 01 02 00 01 00 01 fc 03 03, which is TLS",
+    b"\x15\3\3\0\2\2\x28": "15 03 03 00 02 02 28, which is TLS",
+    b"SSH-2.0-OpenSSH_9.2\r\n": "'SSH-2.0-OpenSSH_9.2', which is SSH",
+    b"220 mail ready\r\n": "'220 mail ready'",
+    b"\xff\xfd\x18\xff\xfd\x20\xff\xfd\x23\xff\xfd": "ff fd 18 ff fd 20 ff fd 23 ff fd",
+    b"\0\0\0\0": "00 00 00 00",
+}
+
+
+@pytest.mark.parametrize("version", ["3.1", "2.0", "1.0"])
+@pytest.mark.parametrize("octets", ALIENS, ids=ALIENS.values())
+def test_other_protocols_are_told_apart(octets: bytes, version: str) -> None:
+    settings = Settings("DEALER", version=version)
+    error = refusal(Peer(settings, 0.0), octets)
+    assert said(error) == f"NotZmtp: the other side does not speak ZMTP: it began with {ALIENS[octets]}"
+    assert isinstance(feed(Peer(settings, 0.0), octets, list(range(1, len(octets)))), NotZmtp)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "octets", "sentence"),
+    [
+        (Settings("DEALER"), b"", "the other side sent not one octet within 5 s"),
+        (Settings("DEALER"), b"\xff", "the other side sent only a part of its greeting within 5 s"),
+        (Settings("DEALER"), build_greeting_3("NULL"), "the other side did not send its READY within 5 s"),
+        (
+            Settings("DEALER", PLAIN_CLIENT),
+            build_greeting_3("PLAIN"),
+            "the other side did not send its WELCOME within 5 s",
+        ),
+    ],
+)
+def test_a_handshake_that_does_not_go_on(settings: Settings, octets: bytes, sentence: str) -> None:
+    """The limit counts from the beginning, however many octets dribble in."""
+    peer = Peer(replace(settings, limits=Limits(handshake=5.0)), 100.0)
+    for place, octet in enumerate(octets):
+        peer.receive(bytes([octet]), 100.0 + 4.9 * place / len(octets))
+        peer.tick(100.0 + 4.9 * place / len(octets))
+    assert peer.deadline == 105.0
+    with pytest.raises(TooSlow) as raised:
+        peer.tick(105.0)
+    assert str(raised.value) == sentence
+
+
+def test_a_peer_that_asked_to_be_missed_is_missed() -> None:
+    """PING with a TTL, then silence: the connection ends when the time is over, not before."""
+    peer = listening()
+    peer.receive(command("NULL", "PING", ttl_ms=700, context=b""), 10.0)
+    assert peer.deadline == 10.7
+    peer.tick(10.6)
+    peer.receive(frame(b"alive"), 10.6)
+    assert peer.deadline == 10.6 + 0.7
+    with pytest.raises(TooSlow, match=r"silent for longer than the 0\.7 s of its own PING"):
+        peer.tick(11.4)
+
+
+def test_a_ttl_of_zero_takes_it_back() -> None:
+    peer = listening()
+    peer.receive(command("NULL", "PING", ttl_ms=700, context=b""), 10.0)
+    peer.receive(command("NULL", "PING", ttl_ms=0, context=b""), 10.0)
+    assert peer.deadline is None
+    peer.tick(1e9)
+
+
+def test_heartbeats_that_are_not_answered() -> None:
+    """A PING each interval; silence of the timeout behind one ends the connection, and any octet is a sign of life."""
+    peer = listening(Settings("DEALER", heartbeat=Heartbeat(2.0, 0.5, 10.0)))
+    ping = command("NULL", "PING", ttl_ms=10_000, context=b"")
+    peer.outgoing()
+    peer.tick(1.9)
+    assert peer.outgoing() == b""
+    assert peer.deadline == 2.0
+    peer.tick(2.0)
+    assert peer.outgoing() == ping
+    assert peer.deadline == 2.5
+    peer.receive(frame(bytes(100))[:1], 2.4)
+    assert peer.deadline == 4.0
+    peer.tick(4.0)
+    assert peer.outgoing() == ping
+    with pytest.raises(TooSlow, match=r"no sign of life for 0\.5 s behind our PING"):
+        peer.tick(4.5)
+
+
+# -- what no peer can be -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: CurveClient(b"short", CLIENT_SECRET, curve_crypto), "a CURVE key has 32 octets"),
+        (lambda: CurveServer(b"short", curve_crypto), "a CURVE key has 32 octets"),
+        (lambda: CurveClient(bytes(32), CLIENT_SECRET, curve_crypto), "the server key is of low order"),
+        (lambda: Settings("DEALER", properties=(("", "x"),)), "no name for a property"),
+        (lambda: Settings("DEALER", properties=(("X-" + "x" * 254, "x"),)), "no name for a property"),
+        (lambda: Settings("DEALER", properties=(("a b", "x"),)), "no name for a property"),
+        (lambda: Settings("DEALER", properties=(("socket-type", "x"),)), "no name for a property"),
+        (lambda: Settings("DEALER", heartbeat=Heartbeat(0.0, 1.0)), "more than 0 s"),
+        (lambda: Settings("DEALER", heartbeat=Heartbeat(1.0, 1.0, 6554.0)), "at most 6553.5 s"),
+        (lambda: Settings("DEALER", PLAIN_CLIENT, version="2.0"), "the mechanism PLAIN needs ZMTP 3.0"),
+        (lambda: Settings("RADIO", oldest="2.0"), "the socket type RADIO needs ZMTP 3.0"),
+        (lambda: Settings("DEALER", identity="\0a"), "does not begin with a zero octet"),
+        (lambda: Settings("STREAM"), "is no socket type"),
+        (lambda: listening().send([b"x"], [b"A"]), "no envelope"),
+        (lambda: listening(Settings("REP"), "REQ").send([b"x"], [b"A", b""]), "no empty address"),
+        (lambda: listening(Settings("PULL"), "PUSH").send([b"x"]), "sends no messages"),
+        (lambda: listening().subscribe(b""), "has no subscriptions"),
+        (lambda: Peer(Settings("DEALER"), 0.0).send([b"x"]), "before the handshake is complete"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], why: str) -> None:
+    """By `ValueError`, before anything is sent: a `PeerError` is for what the other side does."""
+    with pytest.raises(ValueError, match=why):
+        make()

@@ -177,7 +177,11 @@ SAID: dict[str, tuple[Settings, Settings, Act | None]] = {
     "V31-GREET-02": (Settings("DEALER", oldest="2.0"), ROUTER, None),
     "V31-GREET-03": (Settings("DEALER", identity="abcde"), ROUTER, None),
     "V31-GREET-07": (Settings("ROUTER", NOBODY), Settings("DEALER", ADMIN), None),
-    "V31-GREET-08": (Settings("DEALER", KEYS), Settings("ROUTER", CurveServer(curve_vector.SERVER.secret, curve_crypto)), None),
+    "V31-GREET-08": (
+        Settings("DEALER", KEYS),
+        Settings("ROUTER", CurveServer(curve_vector.SERVER.secret, curve_crypto)),
+        None,
+    ),
     "V31-READY-01": (DEALER, ROUTER, None),
     "V31-READY-05": (Settings("DEALER", identity="i" * 255), ROUTER, None),
     "V31-MSG-01": (DEALER, ROUTER, send(b"")),
@@ -265,7 +269,7 @@ def test_a_message_in_a_command_frame_is_taken_too() -> None:
 @pytest.mark.parametrize("name", ["V-CURVE-09", "V-CURVE-10"])
 def test_a_hello_that_is_none_is_refused(name: str) -> None:
     peer = Peer(Settings("ROUTER", CurveServer(curve_vector.SERVER.secret, curve_crypto)), 0.0)
-    with pytest.raises(PeerError, match="CURVE-0[12]"):
+    with pytest.raises(PeerError, match=r"CURVE-0[12]"):
         peer.receive(build_greeting_3("CURVE") + octets_of(name), 0.0)
 
 

@@ -12,8 +12,11 @@ _OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
 _OLD_BOTH = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
 """Of two 1.0 sides an observer has to see more than their greetings; what we speak ourselves, we know."""
 
-_SHOWN = 16
+_SHOWN = 32
 """Octets of what is not ZMTP that are shown."""
+
+_OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "TLS", b"SSH-": "SSH"}
+"""Protocols that meet on the same ports, by their first octets."""
 
 
 class GreetingSender:
@@ -106,10 +109,15 @@ class GreetingSender:
 
 
 def _too_new(theirs: str, ours: str) -> Mismatch:
-    return Mismatch(f"the other side speaks nothing older than ZMTP {theirs}, and nothing newer than {ours} is spoken here")
+    return Mismatch(
+        f"the other side speaks nothing older than ZMTP {theirs}, and nothing newer than {ours} is spoken here"
+    )
 
 
 def _shown(octets: bytes) -> str:
-    """The first octets, readable where they are."""
-    head = octets[:_SHOWN]
-    return repr(head.decode("ascii")) if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")
+    """The first line where it is one, else the first octets; and what begins like that."""
+    line = octets[:_SHOWN].partition(b"\r\n")[0]
+    readable = line.isascii() and line.decode("ascii").isprintable()
+    shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")
+    known = next((name for start, name in _OTHERS.items() if octets.startswith(start)), None)
+    return f"{shown}, which is {known}" if known else shown

@@ -158,7 +158,7 @@ class Peer:
         if not self.ready:
             limit = self.settings.limits.handshake
             if now >= self._started + limit:
-                raise TooSlow(f"no more than {self._progress()} within {limit:g} s")
+                raise TooSlow(f"{self._missing()} within {limit:g} s{self._suspicion()}")
             return
         if self._their_ttl and now >= self._heard + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
@@ -253,11 +253,16 @@ class Peer:
         assert self.version is not None
         self._events.append(Ready(self.version, mechanism, facts.get("socket_type"), facts.get("identity"), metadata))
 
-    def _progress(self) -> str:
-        """How far the other side has come."""
+    def _missing(self) -> str:
+        """What the other side has not said."""
         if self._part is not None:
-            return f"the handshake up to {self._part.awaited}, which did not come,"
-        return "a part of its greeting came" if self._stop else "a connection: not one octet came"
+            return f"the other side did not send its {self._part.awaited}"
+        return f"the other side sent {'only a part of its greeting' if self._stop else 'not one octet'}"
+
+    def _suspicion(self) -> str:
+        """What may be wrong where nothing comes."""
+        waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
+        return ": it may be a server, as we are" if waits else ""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
