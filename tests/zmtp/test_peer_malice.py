@@ -224,7 +224,7 @@ GREETING = "ClosedHalfWay: the other side closed after {} of its greeting"
 SIGNATURE = "Mismatch: the other side closed after {} of its greeting: it probably wants another version of ZMTP than "
 MESSAGE = "ClosedHalfWay: the other side closed in the middle of a message"
 CUT = "ClosedHalfWay: the other side closed in the middle of a command, where its {} was due"
-WITHOUT = "the other side closed when it had our {}, without its {}"
+WITHOUT = "the other side closed when it got our {}, without its {}"
 ORDERLY = "an orderly end"
 
 OLD_ENDS = [(0, NOTHING), (1, GREETING)]

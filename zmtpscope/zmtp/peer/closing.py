@@ -40,5 +40,5 @@ def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, c
     if said is None:
         return ClosedHalfWay(f"the other side closed behind the greetings, without its {awaited}")
     kind, meaning = _SILENTLY.get((settings.security.mechanism, said), (ClosedHalfWay, ""))
-    told = f"the other side closed when it had our {said}, without its {awaited}"
+    told = f"the other side closed when it got our {said}, without its {awaited}"
     return kind(f"{told}: {meaning.format(socket_type=settings.socket_type)}" if meaning else told)

@@ -27,8 +27,9 @@ class GreetingSender:
 
     decision: Decision | None = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, waits: bool = False) -> None:
         self._settings = settings
+        self._waits = waits
         self._padding = len(from_text(settings.identity)) + 1
         self._sent = b""
         self._whole = b""
@@ -50,6 +51,11 @@ class GreetingSender:
             return self._send(len(self._whole))
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
+    def introduce(self, settings: Settings) -> None:
+        """Wait no longer with what tells our socket type, which is that of these settings."""
+        self._settings = settings
+        self._waits = False
+
     def take(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
         prefix = received[:PREFIX_LIMIT]
@@ -58,7 +64,7 @@ class GreetingSender:
         old = kind in _OLD and self._settings.version == "1.0"
         decision = self.decision = _OLD_BOTH if old else negotiate(self._sent, prefix)
         if kind is Class.ALIEN or (decision is None and len(received) > PREFIX_LIMIT):
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {_shown(received)}")
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
         if decision is not None and decision.version is None:
             if kind is Class.REVISION_3:  # and did not wait for ours
                 raise _too_new("3.0", self._settings.version)
@@ -87,6 +93,8 @@ class GreetingSender:
         if kind is Class.REVISION_0:
             raise Mismatch("the other side announces revision 0, which no version of ZMTP has")
         self._accept("2.0")
+        if self._waits:
+            return b""
         return self._downgrade(self._greeting_2(3, self._padding))
 
     def _accept(self, version: str) -> None:
@@ -114,10 +122,10 @@ def _too_new(theirs: str, ours: str) -> Mismatch:
     )
 
 
-def _shown(octets: bytes) -> str:
+def shown(octets: bytes) -> str:
     """The first line where it is one, else the first octets; and what begins like that."""
     line = octets[:_SHOWN].partition(b"\r\n")[0]
     readable = line.isascii() and line.decode("ascii").isprintable()
-    shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")
+    told = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")
     known = next((name for start, name in _OTHERS.items() if octets.startswith(start)), None)
-    return f"{shown}, which is {known}" if known else shown
+    return f"{told}, which is {known}" if known else told

@@ -1,0 +1,233 @@
+"""Who we are for the other side: the options that say it, and the `Security` that they make.
+
+Secrets come from files, the environment or a prompt, never from the command line, where every user of the machine can
+read them.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hmac
+import os
+import shlex
+import stat
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from zmtpscope.cli.messages import say
+from zmtpscope.export.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import KeyLine
+    from zmtpscope.zmtp.peer import CurveClient, CurveServer, PlainClient, PlainServer, Security
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
+LARGEST_FILE = 1 << 20
+"""Octets of a file with credentials."""
+
+OPTIONS = {
+    "plain_file": "--plain-file",
+    "user": "--user",
+    "server_key": "--server-key",
+    "curve_file": "--curve-file",
+    "plain_users": "--plain-users",
+    "curve_server": "--curve-server",
+}
+"""By the names under which commands get them."""
+
+TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
+"""Which of them may be given at once."""
+
+
+def client_options(command: Command) -> Command:
+    """The options of a client: `--plain-file`, `--user`, `--server-key`, `--curve-file`."""
+    for option in (
+        click.option(
+            "--curve-file",
+            metavar="FILE",
+            help="CURVE: our certificate with its secret key, or a file with nothing but that; [a new key].",
+        ),
+        click.option(
+            "--server-key",
+            metavar="KEY|FILE",
+            help="CURVE: the public key of the server, 40 Z85 characters or 64 hex digits, or a file with it.",
+        ),
+        click.option(
+            "--user",
+            metavar="NAME",
+            help=f"PLAIN: log in as NAME; the password is asked for, or that of {PASSWORD_VARIABLE}.",
+        ),
+        click.option(
+            "--plain-file", metavar="FILE", help="PLAIN: log in as FILE says: user:password, or a line for each."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def server_options(command: Command) -> Command:
+    """The options of a server: `--plain-users`, `--curve-server`."""
+    for option in (
+        click.option(
+            "--curve-server",
+            metavar="FILE",
+            help="CURVE: be the server of this certificate with its secret key, for clients with any key.",
+        ),
+        click.option(
+            "--plain-users", metavar="FILE", help="PLAIN: let in who is in FILE, a line user:password for each."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def given_security(given: Mapping[str, Any]) -> Security:
+    """The security that the options of `client_options` and `server_options` ask for; NULL without any.
+
+    Raises `click.UsageError` for what does not fit together, and files that cannot be used.
+    """
+    from zmtpscope.zmtp.peer import Null
+
+    named = {name for name in OPTIONS if given.get(name) is not None}
+    if not named:
+        return Null()
+    if named == {"curve_file"}:
+        raise click.UsageError("--curve-file is our own key; CURVE also needs that of the server: --server-key")
+    if named not in TOGETHER:
+        options = [OPTIONS[name] for name in OPTIONS if name in named]
+        raise click.UsageError(f"{' and '.join(options)} do not go together: a peer has one mechanism and one role")
+    try:
+        if "plain_file" in named:
+            return _plain_client(*_login(given["plain_file"]))
+        if "user" in named:
+            return _plain_client(os.fsencode(given["user"]), _password(given["user"]))
+        if "plain_users" in named:
+            return _plain_server(given["plain_users"])
+        if "curve_server" in named:
+            return _curve_server(given["curve_server"])
+        return _curve_client(given["server_key"], given.get("curve_file"))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _login(path: str) -> tuple[bytes, bytes]:
+    lines = _lines(path)
+    if len(lines) == 2:
+        return lines[0], lines[1]
+    user, colon, password = b"".join(lines).partition(b":")
+    if len(lines) != 1 or not colon:
+        raise ValueError(f"{path}: one line user:password is needed, or two lines, the user and the password")
+    return user, password
+
+
+def _plain_client(user: bytes, password: bytes) -> PlainClient:
+    from zmtpscope.records import to_text
+    from zmtpscope.zmtp.peer import PlainClient
+
+    return PlainClient(to_text(user), to_text(password))
+
+
+def _password(user: str) -> bytes:
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # it would be seen while it is typed
+            try:
+                password = getpass.getpass(f"password of {safe_text(user)}: ")
+            except (getpass.GetPassWarning, EOFError):
+                where = f"set {PASSWORD_VARIABLE} or use --plain-file"
+                raise ValueError(f"there is no terminal to ask for the password of {user}; {where}") from None
+    return os.fsencode(password)
+
+
+def _plain_server(path: str) -> PlainServer:
+    from zmtpscope.records import from_text
+    from zmtpscope.zmtp.peer import PlainServer
+
+    users: dict[bytes, bytes] = {}
+    for number, line in enumerate(_lines(path), 1):
+        user, colon, password = line.partition(b":")
+        if colon:
+            users[user] = password
+        elif line.strip():
+            raise ValueError(f"{path}:{number}: a line user:password is needed")
+
+    def allows(username: str, password: str) -> bool:
+        expected = users.get(from_text(username))
+        return hmac.compare_digest(from_text(password), expected or b"") and expected is not None
+
+    return PlainServer(allows)
+
+
+def _curve_client(server_key: str, curve_file: str | None) -> CurveClient:
+    from zmtpscope import curve_crypto
+    from zmtpscope.curve_keys import key_from_text
+    from zmtpscope.zmtp.peer import CurveClient
+
+    public = key_from_text(os.fsencode(server_key))
+    if public is None:
+        if not os.path.exists(server_key):
+            raise ValueError(f"--server-key {server_key}: no file, and neither 40 Z85 characters nor 64 hex digits")
+        public = _key(server_key, secret=False)
+    secret = curve_crypto.random_octets(32) if curve_file is None else _key(curve_file, secret=True)
+    return CurveClient(public, secret, curve_crypto)
+
+
+def _curve_server(path: str) -> CurveServer:
+    from zmtpscope import curve_crypto
+    from zmtpscope.zmtp.peer import CurveServer
+
+    return CurveServer(_key(path, secret=True), curve_crypto)
+
+
+def _key(path: str, *, secret: bool) -> bytes:
+    """The one key of a file: the whole of it, or that of a certificate."""
+    from zmtpscope.curve_keys import key_from_text
+
+    octets = _read(path, secret=secret)
+    alone = key_from_text(octets.strip())
+    if alone is not None:
+        return alone
+    what = "secret key" if secret else "public key"
+    keys = {key for line in _certificates(path, octets) if (key := line.value if secret else line.public)}
+    if len(keys) != 1:
+        raise ValueError(
+            f"{path}: one {what} is needed, and there {'are' if keys else 'is'} {len(keys) or 'none'} in it"
+        )
+    return keys.pop()
+
+
+def _certificates(path: str, octets: bytes) -> list[KeyLine]:
+    from zmtpscope.curve_keys.contents import Contents
+
+    contents = Contents(path)
+    contents.add(octets)
+    contents.add_unfinished_line()
+    if contents.problems:
+        raise ValueError(contents.problems[0])
+    return contents.server_lines()
+
+
+def _lines(path: str) -> list[bytes]:
+    """The lines of a file with passwords, in whose end there may be empty ones."""
+    return _read(path, secret=True).rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
+
+
+def _read(path: str, *, secret: bool) -> bytes:
+    """What a file holds; warns where others can read secrets."""
+    try:
+        with open(path, "rb") as file:
+            octets = file.read(LARGEST_FILE + 1)
+            mode = os.fstat(file.fileno()).st_mode
+    except OSError as error:
+        raise ValueError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    if len(octets) > LARGEST_FILE:
+        raise ValueError(f"{path}: larger than {LARGEST_FILE >> 20} MiB, so it holds no credentials")
+    if secret and os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        say(f"zmtpscope: {path}: others can read the secrets in it -> chmod 600 {shlex.quote(path)}")
+    return octets

@@ -1,0 +1,39 @@
+"""Why a connection of our own ended, as exit code and sentence; what `probe` and `cat` have in common there."""
+
+from __future__ import annotations
+
+import click
+
+from zmtpscope.live.connection import Unreachable
+from zmtpscope.zmtp.peer import (
+    ClosedHalfWay,
+    Mismatch,
+    NotZmtp,
+    PeerError,
+    Refused,
+    TooSlow,
+    UnfitSocketType,
+    Violation,
+)
+
+EXIT_CODES: dict[type[PeerError], int] = {
+    Unreachable: 10,
+    TooSlow: 11,
+    NotZmtp: 12,
+    Mismatch: 13,
+    Refused: 14,
+    UnfitSocketType: 15,
+    Violation: 16,
+    ClosedHalfWay: 17,
+}
+
+
+class PeerFailed(click.ClickException):
+    """Ends the command: `zmtpscope: tcp://127.0.0.1:5555: the connection was refused`, and the exit code of the error.
+
+    `endpoint` is where the connection was, as people write it.
+    """
+
+    def __init__(self, endpoint: object, error: PeerError) -> None:
+        super().__init__(f"{endpoint}: {error}")
+        self.exit_code = EXIT_CODES[type(error)]  # type: ignore[misc]  # click reads it of the instance

@@ -1,0 +1,385 @@
+"""Who is likely to be at the other side: what implementations are known to do on the wire, and what one of them did.
+
+Nothing in ZMTP names the implementation or its release. But most greet, announce and answer in ways of their own, which
+a peer that talks to them sees without doing any harm. `TABLE` has what was measured or read in the sources of each;
+`likely` says in words which of its rows fit what was observed. An implementation that is not in the table may do as one
+that is, so the answer is never more than likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from enum import Enum
+from itertools import accumulate
+from typing import NamedTuple
+
+from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
+
+
+class Pong(Enum):
+    """How a PING with a context was answered."""
+
+    MISSING = "no PONG came"
+    BARE = "PONG without the context"
+    ECHO = "PONG with the context"
+
+
+class Habits(NamedTuple):
+    """What was observed of the other side by a peer that announces 3.1 and sends its greeting step by step.
+
+    None is unknown, and speaks neither for nor against anybody.
+    """
+
+    version: str | None = None
+    """As the record `greeting` has it: "1.0" where it has no signature, "2.0", "3.0", "3.1", and "3" where octet 10 of
+    a greeting of form 2.0 is 03 (a newer peer that was told it met 2.0)."""
+    flags: int | None = None
+    """Flags octet of the identity frame of 1.0."""
+    padding: int | None = None
+    """Octets 1 to 8 of the signature as a number."""
+    pieces: tuple[int, ...] = ()
+    """Octets in each piece in which the greeting came, up to its end; the last may have more behind it."""
+    ahead: int | None = None
+    """Octets of the greeting that were there before it was sent more than the ten octets of a signature."""
+    mechanism: str | None = None
+    as_server: int | None = None
+    socket_type: str | None = None
+    """From READY, INITIATE or a greeting of 2.0."""
+    properties: tuple[str, ...] | None = None
+    """The names in READY or INITIATE, in their order and spelling."""
+    identity_size: int | None = None
+    """Octets of the Identity in READY, INITIATE or a greeting of 2.0; None also where there is none."""
+    pong: Pong | None = None
+    """Not for free: libzmq before 4.2 hands a PING to its application as a message."""
+    subscription_commands: bool | None = None
+    """Whether it subscribes by SUBSCRIBE. False is a SUB that does it by a message; one that an XSUB sends may come
+    from its application and says nothing."""
+    misspelt_hello: bool | None = None
+    """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
+    misspelt_error: bool | None = None
+    """Whether its PLAIN ERROR begins with 5E (PLAIN-06)."""
+    little_endian_nonces: bool | None = None
+    """Whether the short nonce of its CURVE READY or INITIATE counts from its first octet on."""
+
+
+Properties = Callable[[tuple[str, ...], str | None], bool]
+"""Whether an implementation sends properties of these names, in this order, from a socket of that type."""
+
+
+def _of_libzmq(names: tuple[str, ...], socket_type: str | None) -> bool:
+    return names == _libzmq_names(socket_type)
+
+
+def _of_libzmq_and_application(names: tuple[str, ...], socket_type: str | None) -> bool:
+    own = _libzmq_names(socket_type)
+    return names[: len(own)] == own and all(name.startswith("X-") for name in names[len(own) :])
+
+
+def _libzmq_names(socket_type: str | None) -> tuple[str, ...]:
+    return ("Socket-Type", "Identity") if socket_type in IDENTIFIED else ("Socket-Type",)
+
+
+def _identity_always(names: tuple[str, ...], socket_type: str | None) -> bool:
+    return {"Socket-Type", "Identity"} <= {*names} and all(
+        name in ("Socket-Type", "Identity") or name.startswith("X-") for name in names
+    )
+
+
+def _identity_where_set(names: tuple[str, ...], socket_type: str | None) -> bool:
+    return "Socket-Type" in names and {*names} <= {"Socket-Type", "Identity"}
+
+
+def _with_resource(names: tuple[str, ...], socket_type: str | None) -> bool:
+    return names == ("Socket-Type", "Identity", "Resource")
+
+
+def _none(names: tuple[str, ...], socket_type: str | None) -> bool:
+    return not names
+
+
+class Row(NamedTuple):
+    """What the releases `first` to `last` of an implementation do; the later fields mean what they mean in `Habits`.
+
+    `first` and `last` are empty where all releases that are known do the same, `last` also where the newest do.
+    """
+
+    implementation: str
+    first: str
+    last: str
+    evidence: str
+    """Where it was measured: against which release; or which releases were read."""
+    versions: tuple[str, ...]
+    flags: tuple[int, ...] = ()
+    counts_identity: bool = False
+    """The padding is the size of the identity + 1, and the signature so the header of an identity frame of 1.0; else 0.
+    """
+    writes: tuple[int, ...] = ()
+    """Octets in each piece in which it writes its greeting. The network may join them, so only pieces that end where
+    these do say something, and only for the row."""
+    most_ahead: int = 64
+    """Octets that it sends before it has read more than a signature."""
+    mechanisms: tuple[str, ...] = ("NULL",)
+    as_server: tuple[int, ...] = (0,)
+    socket_types: frozenset[str] = frozenset(PEERS) - DRAFT
+    properties: Properties = _none
+    empty_identity: bool = True
+    """An Identity that it sends may be empty."""
+    pongs: tuple[Pong, ...] = (Pong.MISSING,)
+    subscription_commands: bool = False
+    misspelt_hello: bool = False
+    misspelt_error: bool = False
+    little_endian_nonces: bool = False
+
+
+_LIBZMQ_1 = Row("libzmq", "2.0", "2.0", "captures of 2.0.10", ("1.0",), flags=(0x00,))
+
+_LIBZMQ_2 = Row(
+    "libzmq",
+    "3.2",
+    "3.2",
+    "captures of 3.2.5; read 3.2.1 to 3.2.5",
+    ("2.0",),
+    counts_identity=True,
+    writes=(10, 2),
+    most_ahead=12,
+)
+
+_LIBZMQ_3 = Row(
+    "libzmq",
+    "4.0.0",
+    "4.0.10",
+    "captures of 4.0.10; read 4.0.0 to 4.0.10. Its nonces are in host order, here that of nearly all machines",
+    ("3", "3.0"),
+    counts_identity=True,
+    writes=(10, 1, 53),
+    most_ahead=11,
+    mechanisms=("NULL", "PLAIN", "CURVE"),
+    properties=_of_libzmq,
+    little_endian_nonces=True,
+)
+
+_LIBZMQ_4_1 = _LIBZMQ_3._replace(
+    first="4.1.0",
+    last="4.1.8",
+    evidence="captures of 4.1.8; read 4.1.0 and 4.1.8",
+    mechanisms=("NULL", "PLAIN", "CURVE", "GSSAPI"),
+    little_endian_nonces=False,
+)
+
+_LIBZMQ_4_2 = _LIBZMQ_4_1._replace(
+    first="4.2.0",
+    last="4.2.3",
+    evidence="read 4.2.0 to 4.2.3",
+    socket_types=frozenset(PEERS) - {"PEER", "CHANNEL"},
+    pongs=(Pong.BARE,),
+)
+
+_LIBZMQ_4_2_4 = _LIBZMQ_4_2._replace(
+    first="4.2.4",
+    last="4.2.5",
+    evidence="captures of 4.2.5; read 4.2.4 and 4.2.5",
+    properties=_of_libzmq_and_application,
+)
+
+_LIBZMQ_4_3 = _LIBZMQ_4_2_4._replace(
+    first="4.3.2",
+    last="4.3.2",
+    evidence="read 4.3.2",
+    pongs=(Pong.ECHO,),
+    misspelt_error=True,
+)
+
+_JEROMQ_3 = _LIBZMQ_3._replace(
+    implementation="JeroMQ",
+    first="0.4.1",
+    last="0.4.3",
+    evidence="read 0.4.1 to 0.4.3",
+    little_endian_nonces=False,
+)
+
+TABLE = (
+    _LIBZMQ_1,
+    _LIBZMQ_1._replace(first="2.1", last="2.1", evidence="captures of 2.1.11", flags=(0x7E, 0x7F)),
+    _LIBZMQ_1._replace(first="2.2", last="2.2", evidence="captures of 2.2.0"),
+    _LIBZMQ_1._replace(first="3.1", last="3.1", evidence="captures of 3.1.0"),
+    _LIBZMQ_2,
+    _LIBZMQ_3,
+    _LIBZMQ_4_1,
+    _LIBZMQ_4_2,
+    _LIBZMQ_4_2_4,
+    _LIBZMQ_4_3._replace(first="4.3.0", last="4.3.1", evidence="captures of both", misspelt_hello=True),
+    _LIBZMQ_4_3,
+    _LIBZMQ_4_3._replace(
+        first="4.3.3",
+        last="",
+        evidence="captures of 4.3.4, 4.3.5 and 4.3.6 with drafts, and 4.3.5 asked directly; read 4.3.3",
+        versions=("3", "3.1"),
+        socket_types=frozenset(PEERS),
+        subscription_commands=True,
+    ),
+    _LIBZMQ_2._replace(
+        implementation="JeroMQ",
+        first="0.3.6",
+        last="0.4.0",
+        evidence="captures of 0.3.6; read 0.4.0",
+    ),
+    _JEROMQ_3,
+    _JEROMQ_3._replace(
+        first="0.5.0",
+        last="",
+        evidence="read 0.5.0 to 0.6.0",
+        socket_types=frozenset(PEERS),
+        pongs=(Pong.ECHO,),
+    ),
+    _LIBZMQ_2._replace(implementation="NetMQ", first="4.0.0", last="4.0.0", evidence="read 4.0.0.1 and 4.0.0.5"),
+    _JEROMQ_3._replace(
+        implementation="NetMQ",
+        first="4.0.1",
+        last="",
+        evidence="read 4.0.1.0 to 4.0.2.1",
+        mechanisms=("NULL", "CURVE"),
+        socket_types=frozenset(PEERS) - {"CHANNEL"},
+        pongs=(Pong.ECHO,),
+    ),
+    Row(
+        "zmq4 (Go)",
+        "",
+        "",
+        "a capture; read 0.1.0 to 0.17.0. The order of its properties is that of a Go map; it answers PING only while "
+        "its application reads",
+        ("3.0",),
+        writes=(64,),
+        mechanisms=("NULL", "PLAIN"),
+        properties=_identity_always,
+        empty_identity=False,
+        pongs=(Pong.MISSING, Pong.BARE),
+    ),
+    Row(
+        "zeromq (Rust)",
+        "",
+        "",
+        "read 0.3.5 to 0.5.0. The order of its properties is that of a hash map",
+        ("3.0",),
+        writes=(64,),
+        properties=_identity_where_set,
+        empty_identity=False,
+    ),
+    Row(
+        "azmq (Python)",
+        "",
+        "",
+        "a capture of 1.0.6; read 1.0.0 to 1.0.6",
+        ("3.1",),
+        writes=(10, 1, 1, 20, 1, 31),
+        most_ahead=11,
+        mechanisms=("NULL", "PLAIN", "CURVE"),
+        as_server=(0, 1),
+        properties=_identity_where_set,
+        empty_identity=False,
+        pongs=(Pong.ECHO,),
+    ),
+    Row(
+        "chumak (Erlang)",
+        "",
+        "",
+        "read 1.1.1 to 1.3.0",
+        ("3.1",),
+        writes=(64,),
+        mechanisms=("NULL", "CURVE"),
+        as_server=(0, 1),
+        properties=_with_resource,
+        subscription_commands=True,
+    ),
+    Row(
+        "libzmtp (C)",
+        "",
+        "",
+        "read its newest state",
+        ("3.0",),
+        counts_identity=True,
+        writes=(10, 1, 1, 20, 1, 31),
+        most_ahead=11,
+        properties=_none,
+    ),
+)
+"""Rows of one implementation stand together, older releases first."""
+
+
+def fitting(habits: Habits) -> list[Row]:
+    """The rows of `TABLE` that nothing in `habits` speaks against: those first that the pieces speak for.
+
+    Empty where the version is unknown: then nothing has been seen that could tell.
+    """
+    rows = [row for row in TABLE if _fits(habits, row)]
+    return sorted(rows, key=lambda row: not _pieces_speak_for(habits, row))
+
+
+def likely(habits: Habits) -> str | None:
+    """The rows that fit, in words: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None: nothing fits.
+
+    Neighbours in the table become one range of releases.
+    """
+    ranges: list[tuple[Row, Row]] = []
+    for row in fitting(habits):
+        if ranges and _follows(ranges[-1][1], row):
+            ranges[-1] = (ranges[-1][0], row)
+        else:
+            ranges.append((row, row))
+    names = [_name(oldest, newest) for oldest, newest in ranges]
+    return " or ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or None
+
+
+def _fits(habits: Habits, row: Row) -> bool:
+    return (
+        habits.version in row.versions
+        and _may_be(habits.flags, row.flags)
+        and _padding_fits(habits, row)
+        and (habits.ahead is None or habits.ahead <= row.most_ahead)
+        and _may_be(habits.mechanism, row.mechanisms)
+        and _may_be(habits.as_server, row.as_server)
+        and _may_be(habits.socket_type, row.socket_types)
+        and (habits.properties is None or row.properties(habits.properties, habits.socket_type))
+        and (row.empty_identity or habits.identity_size != 0)
+        and _may_be(habits.pong, row.pongs)
+        and _may_be(habits.subscription_commands, (row.subscription_commands,))
+        and _may_be(habits.misspelt_hello, (row.misspelt_hello,))
+        and _may_be(habits.misspelt_error, (row.misspelt_error,))
+        and _may_be(habits.little_endian_nonces, (row.little_endian_nonces,))
+    )
+
+
+def _may_be(fact: object, known: Container[object]) -> bool:
+    return fact is None or fact in known
+
+
+def _padding_fits(habits: Habits, row: Row) -> bool:
+    if habits.padding is None:
+        return True
+    if not row.counts_identity:
+        return habits.padding == 0
+    return 1 <= habits.padding <= 256 and _may_be(habits.identity_size, (habits.padding - 1,))
+
+
+def _pieces_speak_for(habits: Habits, row: Row) -> bool:
+    """Every piece but the last ended where the row ends a write, and there was more than one."""
+    ends = _ends(habits.pieces[:-1])
+    return bool(ends) and ends <= _ends(row.writes)
+
+
+def _ends(sizes: Iterable[int]) -> set[int]:
+    return set(accumulate(sizes))
+
+
+def _follows(older: Row, newer: Row) -> bool:
+    neighbours = TABLE.index(newer) - TABLE.index(older) == 1
+    return neighbours and newer.implementation == older.implementation
+
+
+def _name(oldest: Row, newest: Row) -> str:
+    if not oldest.first:
+        return oldest.implementation
+    if not newest.last:
+        return f"{oldest.implementation} {oldest.first} or newer"
+    if oldest.first == newest.last:
+        return f"{oldest.implementation} {oldest.first}"
+    return f"{oldest.implementation} {oldest.first} to {newest.last}"

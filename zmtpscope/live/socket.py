@@ -1,0 +1,387 @@
+"""A ZeroMQ socket over asyncio: one or several connections, and which of them messages come from and go to.
+
+    async with connect("tcp://127.0.0.1:5555", "REQ") as socket:
+        await socket.send([b"hello"])
+        print(await socket.receive())
+
+Messages are lists of octets, one for each part. On ROUTER, SERVER and PEER sockets the first part says which peer: the
+identity of the other side, or one that is made for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from enum import Enum
+from typing import Any, Self
+
+from zmtpscope.live.connection import LINGER, Connection, Tap, Unreachable, reach, reason
+from zmtpscope.live.endpoint import Endpoint, parse_endpoint
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.peer import (
+    ClosedHalfWay,
+    Message,
+    PeerError,
+    PeerEvent,
+    Ready,
+    Settings,
+    Subscription,
+    TooSlow,
+)
+from zmtpscope.zmtp.peer.patterns import PATTERNS
+
+FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
+"""Seconds between attempts to connect, which double from the first to the longest; each is drawn from half as many to
+half as many more, so that many clients of one server do not come back together."""
+CONNECT_LIMIT = 5.0
+"""Seconds for one attempt to reach the other side."""
+
+MOST_CONNECTIONS = 1024
+"""Of a socket that listens; what comes beyond that is closed."""
+MOST_WAITING = 1000
+"""Messages that nobody has taken; from then on nothing more is read."""
+LARGEST_WAITING = 16 << 20
+"""The same in octets."""
+
+
+class Route(Enum):
+    """Where messages go."""
+
+    TURN = "to one after the other"
+    ALL = "to everybody who wants them"
+    BACK = "to the one that asked last"
+    NAMED = "to the one that the first part names"
+
+
+ROUTES: dict[str, Route] = {
+    **dict.fromkeys(PATTERNS, Route.TURN),
+    **dict.fromkeys(("PUB", "XPUB", "RADIO", "XSUB"), Route.ALL),
+    **dict.fromkeys(("ROUTER", "SERVER", "PEER"), Route.NAMED),
+    "REP": Route.BACK,
+}
+
+Report = Callable[[str, PeerEvent | PeerError], None]
+"""Told whatever else happens: the other side, and what it did or why its connection ended."""
+OpenTap = Callable[[Any, Any, bool], Tap]
+"""(local, remote, connected by us) to who takes notes of a connection."""
+
+
+class Socket:
+    """Make one with `connect` or `bind`, and use it with `async with`.
+
+    A socket that connects comes back when the connection is lost, and gives up (`receive` and `send` raise `PeerError`)
+    where that would not help: refused keys, unfit socket types, something else than ZMTP. One that listens goes on
+    whatever single connections do. `report` is told of both.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        *,
+        listens: bool,
+        report: Report | None = None,
+        open_tap: OpenTap | None = None,
+        comes_back: bool = True,
+    ) -> None:
+        self.endpoint = endpoint
+        self.settings = settings
+        self.failure: PeerError | None = None
+        """Why nothing more will come."""
+        self._listens = listens
+        self._report = report or (lambda remote, what: None)
+        self._open_tap = open_tap
+        self._comes_back = comes_back
+        self._route = ROUTES[settings.socket_type]
+        self._ready: list[Connection] = []
+        self._names: dict[bytes, Connection] = {}
+        self._inbox: deque[tuple[Connection, Message]] = deque()
+        self._waiting = 0
+        self._changed = asyncio.Event()
+        """Set whenever somebody who waits should look again."""
+        self._asker: tuple[Connection, Message] | None = None
+        self._asked: Connection | None = None
+        self._lost: PeerError | None = None
+        """The one that was asked has gone."""
+        self._topics: list[bytes] = []
+        self._groups: list[str] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        if self._listens:
+            await self._listen()
+        else:
+            self._start(self._keep_connected())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Send what is left to send, and close all connections."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+        await asyncio.gather(*(connection.close() for connection in list(self._ready)))
+        if self._tasks:
+            _, left = await asyncio.wait(self._tasks, timeout=LINGER if self._ready else 0)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+        if self._endpoint_is_ours:
+            with contextlib.suppress(OSError):
+                os.unlink(str(self.endpoint.path))
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    async def receive(self) -> list[bytes]:
+        """The next message. Raises `PeerError` where none will come any more."""
+        while not self._inbox:
+            self._give_up_if_failed()
+            if self._lost is not None:
+                lost, self._lost = self._lost, None
+                raise lost
+            await self._wait()
+        connection, message = self._inbox.popleft()
+        self._waiting -= sum(map(len, message.parts))
+        if not connection.room.is_set() and self._has_room:
+            for each in self._ready:
+                each.room.set()
+            connection.room.set()
+        if self._route is Route.BACK:
+            self._asker = connection, message
+        if self._route is Route.NAMED:
+            return [self._name_of(connection), *message.parts]
+        self._asked = None
+        return message.parts
+
+    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        while True:
+            yield await self.receive()
+
+    async def send(self, parts: Sequence[bytes]) -> int:
+        """Send one message; waits for a connection where it goes to one of several. To how many it was sent: 0 where
+        nobody wants it, or the one that it is for has gone.
+
+        Raises `ValueError` for what the socket type cannot send, and `PeerError` where there will be no connection any
+        more.
+        """
+        if self._route is Route.ALL:
+            self._give_up_if_failed()
+            return sum([await self._send(connection, parts) for connection in list(self._ready)])
+        if self._route is Route.NAMED:
+            if len(parts) < 2:
+                raise ValueError(f"the first part of a message on a {self.settings.socket_type} socket says to whom")
+            named = self._names.get(parts[0])
+            return 0 if named is None else await self._send(named, parts[1:])
+        if self._route is Route.BACK:
+            if self._asker is None:
+                raise ValueError("a REP socket answers: first receive a request")
+            (connection, request), self._asker = self._asker, None
+            return await self._send(connection, parts, request.envelope) if connection in self._ready else 0
+        if self.settings.socket_type == "REQ" and self._asked is not None:
+            raise ValueError("a REQ socket waits for the reply before it asks again")
+        await self.wait_ready()
+        connection = self._ready.pop(0)
+        self._ready.append(connection)
+        if self.settings.socket_type == "REQ":
+            self._asked = connection
+        return await self._send(connection, parts)
+
+    async def _send(self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> int:
+        if not connection.peer.send(parts, envelope):
+            return 0
+        if connection.flush_soon(sum(map(len, parts))):
+            await connection.drain()
+        return 1
+
+    async def subscribe(self, topic: bytes) -> None:
+        """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB)."""
+        self._topics.append(topic)
+        self._tell_all(lambda connection: connection.peer.subscribe(topic))
+
+    async def cancel(self, topic: bytes) -> None:
+        """Take back one `subscribe`. Raises `ValueError` where there was none."""
+        self._topics.remove(topic)
+        self._tell_all(lambda connection: connection.peer.cancel(topic))
+
+    async def join(self, group: str) -> None:
+        """Ask for the messages of `group`, a `text` (DISH)."""
+        self._groups.append(group)
+        self._tell_all(lambda connection: connection.peer.join(group))
+
+    async def leave(self, group: str) -> None:
+        """Take back one `join`. Raises `ValueError` where there was none."""
+        self._groups.remove(group)
+        self._tell_all(lambda connection: connection.peer.leave(group))
+
+    def _tell_all(self, say: Callable[[Connection], None]) -> None:
+        for connection in self._ready:
+            say(connection)
+            connection.flush()
+
+    async def wait_ready(self, count: int = 1) -> None:
+        """Until so many connections have completed their handshake. Raises `PeerError` where that will not happen."""
+        while len(self._ready) < count:
+            self._give_up_if_failed()
+            await self._wait()
+
+    async def flush(self) -> None:
+        """Until the system has taken what was sent so far."""
+        for connection in list(self._ready):
+            await connection.drain()
+
+    def _give_up_if_failed(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def _endpoint_is_ours(self) -> bool:
+        """A file of ipc that was made here."""
+        path = self.endpoint.path
+        return self._server is not None and path is not None and not path.startswith("\0")
+
+    async def _listen(self) -> None:
+        endpoint = self.endpoint
+        try:
+            if endpoint.path is not None:
+                self._server = await asyncio.start_unix_server(self._accept, endpoint.path)
+            else:
+                self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port)
+                self.endpoint = endpoint._replace(port=self._server.sockets[0].getsockname()[1])
+        except OSError as error:
+            raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if self._closed or len(self._tasks) >= MOST_CONNECTIONS:
+            writer.close()
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        with contextlib.suppress(PeerError):
+            await self._run(reader, writer)
+
+    async def _keep_connected(self) -> None:
+        delay = FIRST_DELAY
+        while not self._closed:
+            failure: PeerError = ClosedHalfWay("the other side closed the connection")
+            try:
+                reader, writer = await self._reach()
+                if await self._run(reader, writer):
+                    delay = FIRST_DELAY
+            except PeerError as error:
+                failure = error
+            if not self._comes_back or not isinstance(failure, Unreachable | ClosedHalfWay | TooSlow):
+                self.failure = failure
+                self._changed.set()
+                return
+            await asyncio.sleep(delay * random.uniform(0.5, 1.5))
+            delay = min(2 * delay, LONGEST_DELAY)
+
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            return await reach(self.endpoint, CONNECT_LIMIT)
+        except Unreachable as error:
+            self._report(str(self.endpoint), error)
+            raise
+
+    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One connection to its end; whether its handshake was completed. Raises `PeerError`."""
+        tap = None
+        if self._open_tap is not None:
+            ends = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
+            tap = self._open_tap(*ends, not self._listens)
+        connection = Connection(self.settings, reader, writer, self._hear, tap)
+        try:
+            await connection.run()
+        except PeerError as error:
+            self._report(connection.remote, error)
+            raise
+        finally:
+            self._forget(connection)
+        return connection.peer.ready
+
+    def _hear(self, connection: Connection, event: PeerEvent) -> None:
+        if isinstance(event, Message):
+            self._inbox.append((connection, event))
+            self._waiting += sum(map(len, event.parts))
+            if not self._has_room:
+                connection.room.clear()
+            self._changed.set()
+            return
+        if isinstance(event, Ready):
+            self._welcome(connection, event)
+        elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
+            self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
+            self._changed.set()
+        self._report(connection.remote, event)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._inbox) < MOST_WAITING and self._waiting < LARGEST_WAITING
+
+    def _welcome(self, connection: Connection, event: Ready) -> None:
+        for topic in self._topics:
+            connection.peer.subscribe(topic)
+        for group in self._groups:
+            connection.peer.join(group)
+        if self._route is Route.NAMED:
+            name = from_text(event.identity or "")
+            if not name or name in self._names:
+                name = b"\0" + os.urandom(4)
+            self._names[name] = connection
+        self._ready.append(connection)
+        self._changed.set()
+
+    def _forget(self, connection: Connection) -> None:
+        if connection in self._ready:
+            self._ready.remove(connection)
+        self._names = {name: each for name, each in self._names.items() if each is not connection}
+        if self._asked is connection:
+            self._asked = None
+            self._lost = ClosedHalfWay("the other side closed, and did not answer the request")
+        self._changed.set()
+
+    def _name_of(self, connection: Connection) -> bytes:
+        return next((name for name, each in self._names.items() if each is connection), b"")
+
+
+def connect(endpoint: str, socket_type: str, **options: Any) -> Socket:
+    """A socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
+
+    `options` are those of `Settings` (identity, security, version, heartbeat ...) and of `Socket` (report, open_tap,
+    comes_back). Raises `ValueError` where they do not fit together.
+    """
+    return _socket(parse_endpoint(endpoint), socket_type, False, options)
+
+
+def bind(endpoint: str, socket_type: str, **options: Any) -> Socket:
+    """A socket that listens on `endpoint`: on loopback where it names no host, on all interfaces where that is `*`.
+
+    With port 0 the system chooses one: `Socket.endpoint` has it inside of `async with`.
+    """
+    return _socket(parse_endpoint(endpoint, bind=True), socket_type, True, options)
+
+
+def _socket(endpoint: Endpoint, socket_type: str, listens: bool, options: dict[str, Any]) -> Socket:
+    of_socket = {name: options.pop(name) for name in ("report", "open_tap", "comes_back") if name in options}
+    return Socket(endpoint, Settings(socket_type, **options), listens=listens, **of_socket)
