@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import peers
 from tests.curve import keys
-from tests.peers import NETWORKS, Act, Meeting, Network, ready_of
+from tests.peers import NETWORKS, Act, Meeting, Network, met, ready_of, send
 from tests.traffic import Capture, records
 from zmtpscope.dissect import Options
 from zmtpscope.findings import FINDINGS
@@ -240,3 +240,35 @@ def test_p7_what_two_peers_do_is_what_an_observer_says(mechanism: str, data: st.
     sealed = mechanism == "CURVE"
     lines = (key_log(meeting, data.draw(st.sampled_from([0, 1]))),) if sealed else ()
     assert_is_told(meeting, observed(meeting, lines), opened=sealed)
+
+
+@given(data=st.data(), network=NETWORKS)
+def test_p7_without_keys_an_observer_counts_what_it_cannot_open(data: st.DataObject, network: Network) -> None:
+    """Each frame and command is one MESSAGE; nothing of what is inside is told, and nothing is made up."""
+    settings = data.draw(peers.settings_pairs("CURVE"))
+    acts = data.draw(peers.scripts(*settings)), data.draw(peers.scripts(*reversed(settings)))
+    meeting = peers.talk(settings, acts, network)
+    found = observed(meeting)
+    (connection,) = [record for record in found if record["record"] == "connection"]
+    assert (connection["version"], connection["handshake"]) == (agreed(meeting), "complete")
+    for side, peer in enumerate(meeting.peers):
+        frames = [frames_of(peer.settings, act) if act.what == "send" else [b""] for act in meeting.done[side]]
+        assert connection[f"sealed_{side}"] == sum(map(len, frames))
+        mine = [record for record in found if record["side"] == side]
+        commands = [record["name"] for record in mine if record["record"] == "command"]
+        assert commands == [*HANDSHAKES["CURVE", peer.settings.security.role]]
+        assert {record["kind"] for record in mine if record["record"] == "message"} <= {"encrypted"}
+    assert not any(record.get("decrypted") for record in found)
+    assert {record["id"] for record in found if record["record"] == "finding"} <= HEALTHY.keys()
+
+
+def test_p7_what_sides_send_at_once_crosses() -> None:
+    """Both say all that they have before either has heard a word of it."""
+    meeting = met(Settings("PAIR"), Settings("PAIR"))
+    for number in range(100):
+        meeting.act(number % 2, send(b"%d" % number, b""))
+        if number < 6:  # more than three that wait for an answer would be worth a word
+            meeting.act(number % 2, Act("ping", (b"%d" % number,)))
+    meeting.settle()
+    assert_is_heard(meeting)
+    assert_is_told(meeting, observed(meeting), opened=False)
