@@ -265,7 +265,8 @@ def test_curve(probe: Run, bind: Bind) -> None:
     assert "libzmq" in found["implementation"]
     code, _, errors = probe(endpoint, "--server-key", zmq.curve_keypair()[0].decode())
     assert code == 14
-    assert "closed when it got our HELLO, where WELCOME was due: the server key is probably not that" in errors
+    assert "closed when it got our HELLO" in errors
+    assert "the server key is probably not that of this server" in errors
 
 
 @pytest.mark.usefixtures("authenticator")
@@ -362,11 +363,11 @@ def says(*octets: bytes, hold: float = HOLD) -> Script:
 
 
 WRONG: dict[str, tuple[Script, int, str]] = {
-    "silent": (says(), 11, "no more than a connection: not one octet came within 0.12 s"),
-    "drips": (drip, 11, "no more than a part of its greeting came within 0.12 s"),
-    "stops behind the signature": (says(GREETING[:10]), 11, "no more than a part of its greeting came within"),
-    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\n"), 12, "does not speak ZMTP: it began with 'HTTP/1.1 400 Bad'"),
-    "SSH": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), 12, "does not speak ZMTP: it began with 'SSH-2.0-OpenSSH_'"),
+    "silent": (says(), 11, "not one octet"),
+    "drips": (drip, 11, "a part of its greeting"),
+    "stops behind the signature": (says(GREETING[:10]), 11, "a part of its greeting"),
+    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\n"), 12, "does not speak ZMTP: it began with 'HTTP/1.1 400 Bad"),
+    "SSH": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), 12, "does not speak ZMTP: it began with 'SSH-2.0-OpenSSH_"),
     "MySQL": (says(bytes.fromhex("4a0000000a382e302e3300") + bytes(70)), 12, "probably does not speak ZMTP"),
     "Telnet": (says(bytes.fromhex("fffd18fffd20fffd23fffd27")), 12, "does not speak ZMTP: it began with ff fd 18"),
     "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which no version of ZMTP has"),
@@ -376,9 +377,9 @@ WRONG: dict[str, tuple[Script, int, str]] = {
     "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "comes before the sender finished its handshake"),
     "closes": (says(hold=0), 17, "the other side closed without having sent an octet"),
-    "closes in the signature": (says(b"\xff\x00", hold=0), 17, "closed inside its greeting, behind 2 octets"),
+    "closes in the signature": (says(b"\xff\x00", hold=0), 17, "2 octets"),
     "closes in the greeting": (says(GREETING[:40], hold=0), 17, "behind 40 octets and before it was told our mech"),
-    "closes behind it": (says(GREETING, hold=0), 17, "the other side closed behind the greetings, where READY was due"),
+    "closes behind it": (says(GREETING, hold=0), 17, "the other side closed behind the greetings"),
     "ERROR": (says(GREETING, b"\x04\x0a\x05ERROR\x03400"), 14, "ERROR '400': credentials or key refused"),
 }
 
