@@ -135,8 +135,7 @@ def told(ours: Settings, theirs: Settings, version: str, act: Act) -> tuple[Any,
         octets = bytes([act.what == "subscribe"]) + argument
         return ("data", [octets], None, None) if version == "1.0" else (act.what, [octets], None, to_text(argument))
     if act.what == "ping":
-        assert ours.heartbeat is not None
-        return (name, ours.heartbeat.ttl * 1000, argument)
+        return (name, ours.heartbeat.ttl * 1000 if ours.heartbeat else 0, argument)
     return (name, argument)
 
 

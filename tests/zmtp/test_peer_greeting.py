@@ -37,8 +37,8 @@ SAID: dict[str, tuple[dict[str, str], bytes, list[tuple[int, int]]]] = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_octets_that_rule_a_version_out_are_said_in_time(name: str) -> None:
-    """Octet 10 rules out 1.0 and octet 11 rules out 2.0, so each waits for what the other side says. READY of NULL waits
-    for its greeting, and not for its READY."""
+    """Octet 10 rules out 1.0 and octet 11 rules out 2.0, so each waits for what the other side says; READY of NULL
+    waits for its greeting, and not for its READY."""
     more, greeting, expected = SAID[name]
     peer = Peer(Settings("DEALER", **more), 0.0)
     said = len(peer.outgoing())

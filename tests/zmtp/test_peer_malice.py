@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import peers, strategies
-from tests.curve import secret
+from tests.curve import CurvePeers, secret
+from tests.curve import frame as curve_frame
 from tests.peers import (
     CLIENT_SECRET,
     SECURITY,
     SERVER_KEY,
+    SERVER_SECRET,
     VERSIONS,
     Act,
     Draw,
@@ -32,12 +34,14 @@ from zmtpscope import curve_crypto
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.mechanisms.curve import BOXES, WELCOME_SIZE
 from zmtpscope.zmtp.memberships import Memberships
 from zmtpscope.zmtp.peer import (
     CurveClient,
     CurveServer,
     Heartbeat,
     Limits,
+    Message,
     NotZmtp,
     Peer,
     PeerError,
@@ -629,3 +633,83 @@ def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], why: str)
     """By `ValueError`, before anything is sent: a `PeerError` is for what the other side does."""
     with pytest.raises(ValueError, match=why):
         make()
+
+
+# -- clients of CURVE that cheat ---------------------------------------------------------------------------------------
+
+
+def curve_server() -> Peer:
+    """A server that lets everybody in who proves a key."""
+    return Peer(Settings("ROUTER", CurveServer(SERVER_SECRET, curve_crypto)), 0.0)
+
+
+def initiating(peer: Peer) -> CurvePeers:
+    """A client, written by hand, that has got the WELCOME of a server."""
+    client = CurvePeers(s=SERVER_SECRET, c=CLIENT_SECRET)
+    peer.receive(build_greeting_3("CURVE") + curve_frame(client.hello()), 0.0)
+    welcome = peer.outgoing()[-WELCOME_SIZE:]
+    box = BOXES["WELCOME"]
+    key = curve_crypto.shared_key(SERVER_KEY, client.c_transient)
+    assert key is not None
+    content = curve_crypto.open_box(welcome[box.start :], box.prefix + welcome[box.nonce], key)
+    assert content is not None
+    client.S_transient, client.welcome_cookie = content[:32], content[32:]
+    shared = curve_crypto.shared_key(client.S_transient, client.c_transient)
+    assert shared is not None
+    client.k = shared
+    return client
+
+
+def test_a_client_that_proves_everything_comes_in() -> None:
+    peer = curve_server()
+    client = initiating(peer)
+    peer.receive(curve_frame(client.initiate(cookie=client.welcome_cookie, socket_type="DEALER")), 0.0)
+    peer.receive(client.messages(0, b"hello"), 0.0)
+    assert peer.events()[1:] == [Message([b"hello"])]
+
+
+def test_a_client_has_to_bring_back_the_cookie() -> None:
+    peer = curve_server()
+    client = initiating(peer)
+    cookie = client.welcome_cookie[:-1] + bytes([client.welcome_cookie[-1] ^ 1])
+    error = refusal(peer, curve_frame(client.initiate(cookie=cookie, socket_type="DEALER")))
+    assert said(error) == "Refused: the INITIATE does not bring back the cookie of the WELCOME"
+
+
+@pytest.mark.parametrize("cheat", ["another key", "another server", "another connection"])
+def test_a_client_has_to_hold_the_key_that_it_names(cheat: str) -> None:
+    """The vouch is made with the key that the client says is its own, for this connection and this server."""
+    peer = curve_server()
+    client = initiating(peer)
+    named = {
+        "another key": client.C_transient + SERVER_KEY,
+        "another server": client.C_transient + OTHER_SERVER,
+        "another connection": bytes(32) + SERVER_KEY,
+    }[cheat]
+    if cheat == "another key":
+        client.C = curve_crypto.public_key(STRANGER)
+    error = refusal(peer, curve_frame(client.initiate(vouch=named, cookie=client.welcome_cookie, socket_type="DEALER")))
+    assert said(error) == "Refused: the vouch of the INITIATE does not name this client and server"
+
+
+def test_keys_of_low_order_prove_nothing() -> None:
+    peer = curve_server()
+    client = initiating(peer)
+    client.C = bytes(32)
+    error = refusal(peer, curve_frame(client.initiate(cookie=client.welcome_cookie, socket_type="DEALER")))
+    assert "low order" in said(error)
+    hello = command("CURVE", "HELLO", client_key=bytes(32), nonce=1, box=bytes(80))
+    assert "low order" in said(refusal(curve_server(), build_greeting_3("CURVE") + hello))
+
+
+def test_a_sealed_message_counts_once() -> None:
+    """Said again, changed, or in clear, it ends the connection."""
+    for spoil, why in (
+        (lambda message: message * 2, "CURVE-07"),
+        (lambda message: message[:-1] + bytes([message[-1] ^ 1]), "does not open"),
+        (lambda message: message + frame(b"in clear"), "CURVE-09"),
+    ):
+        peer = curve_server()
+        client = initiating(peer)
+        peer.receive(curve_frame(client.initiate(cookie=client.welcome_cookie, socket_type="DEALER")), 0.0)
+        assert why in str(refusal(peer, spoil(client.messages(0, b"hello"))))
