@@ -68,6 +68,13 @@ def test_1_0_is_told_nothing() -> None:
     assert not any(hasattr(what, "version") for what in happened)  # it was never ready
 
 
+@pytest.mark.parametrize("identity", ["me", "m" * 254])
+def test_1_0_with_an_identity(identity: str) -> None:
+    found = find("ROUTER", version="1.0", identity=identity)
+    assert (found.version, found.identity, found.error) == ("1.0", identity, None)
+    assert "libzmq 2.2 to 3.1" in str(found.implementation)
+
+
 @pytest.mark.parametrize("socket_type", sorted(PEERS.keys() - DRAFT))
 def test_2_0_tells_its_socket_type_in_the_greeting(socket_type: str) -> None:
     found = find(socket_type, version="2.0", identity="me")
@@ -151,6 +158,20 @@ def test_a_socket_type_that_is_not_told() -> None:
         lambda connection: (connection.sendall(GREETING + b"\x04\x06\x05READY"), connection.recv(100))
     )
     assert (found.socket_type, found.handshake, found.error) == (None, WITHHELD, None)
+
+
+def test_what_goes_wrong_behind_the_handshake() -> None:
+    def script(connection: Any) -> None:
+        connection.sendall(GREETING)
+        take(connection, 64)
+        connection.sendall(ready(b"PUB"))
+        take(connection, 27)
+        connection.sendall(b"\x02\x80" + bytes(7))
+        connection.recv(100)
+
+    found = find_scripted(script)
+    assert isinstance(found.error, Violation)
+    assert (found.socket_type, found.handshake) == ("PUB", COMPLETE)
 
 
 def test_a_budget_ends() -> None:

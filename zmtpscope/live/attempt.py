@@ -97,7 +97,7 @@ class Attempt:
     async def __aenter__(self) -> Self:
         self._budget.take_connection()
         before = self._now()
-        self._reader, self._writer = await reach(self._endpoint, round(self._budget.deadline - before, 2))
+        self._reader, self._writer = await reach(self._endpoint, max(round(self._budget.deadline - before, 2), 0.01))
         self.remote = remote_name(self._writer) if self._endpoint.path is None else None
         self.connecting = self._now() - before
         self.pause = SHORTEST_PAUSE + 2 * self.connecting

@@ -71,6 +71,8 @@ NOBODY = "REQ"
 PATIENCE = 5
 """Pauses (`Attempt.pause`) for what may never come: a READY before ours, a PONG."""
 CONTEXT_SIZE = 8
+LONG_1 = 0xFF
+"""How a long frame of 1.0 begins (wire.md 3.1)."""
 LARGEST_MESSAGE = 1 << 20
 
 
@@ -153,7 +155,7 @@ class _Probe:
             await self._ask()
         except PeerError as error:
             found.error = error
-            if found.version is not None:
+            if found.version is not None and found.handshake is None:
                 found.handshake = FAILED
         found.connections, found.octets = self._budget.connections, self._budget.octets
         if found.version is not None:
@@ -276,14 +278,14 @@ class _Probe:
 
     def _habits(self) -> Habits:
         found, begin = self.found, self._begin
-        has_signature = begin[:1] == b"\xff"
+        is_old = found.version == "1.0"
         nonce = self._facts.get("nonce")
         return Habits(
             version=found.version,
-            flags=None if has_signature else begin[1],
-            padding=int.from_bytes(begin[1:9]) if has_signature else None,
+            flags=begin[9 if begin[0] == LONG_1 else 1] if is_old else None,
+            padding=None if is_old else int.from_bytes(begin[1:9]),
             pieces=tuple(arrival.octets for arrival in found.arrivals),
-            ahead=min(found.unasked, GREETING_3_SIZE) if has_signature else None,
+            ahead=None if is_old else min(found.unasked, GREETING_3_SIZE),
             mechanism=found.mechanism,
             as_server=found.as_server,
             socket_type=found.socket_type,
