@@ -239,7 +239,8 @@ class CurvePart(Part):
 
 def unfit(ours: str, theirs: str) -> str:
     """Say that two socket types may not be connected, and what would fit."""
-    fitting = " or ".join(sorted(PEERS.get(theirs, ())))
+    *others, last = sorted(PEERS.get(theirs, ())) or [""]
+    fitting = f"{', '.join(others)} or {last}" if others else last
     return f"the other side is {theirs}, which {ours} may not be connected to" + (f"; {fitting} may" if fitting else "")
 
 
