@@ -100,7 +100,7 @@ class Part:
         """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
-            raise self._refused(str(event.fields.get("reason") or ""))
+            raise self.refused(str(event.fields.get("reason") or ""))
         if name in self._mine and name not in self._theirs:
             raise Mismatch(f"both sides want to be the {self.role} of the {self.mechanism.name} handshake")
         if name != self.awaited or self.heard_all:
@@ -143,7 +143,8 @@ class Part:
             self._say_error("Invalid socket type")
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
-    def _refused(self, reason: str) -> Refused:
+    def refused(self, reason: str) -> Refused:
+        """What it means that the other side sent ERROR."""
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
         return Refused(f"the other side answered {self.last_said or 'our greeting'} with {said}")
