@@ -94,7 +94,8 @@ class Part:
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
-        yield from self.begin()
+        if self.role != "server" or self._heard:
+            yield self._step()
 
     def take(self, event: Command, octets: bytes) -> Iterator[bytes]:
         """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""

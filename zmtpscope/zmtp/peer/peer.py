@@ -346,7 +346,8 @@ class Peer:
         name = fields.get("name")
         if name == "PING":
             self._their_ttl = fields["ttl_ms"] / 1000
-            self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
+            if self.ready:  # READY is the first that is said
+                self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
         elif name == "PONG":
             self._events.append(Pong(fields["context"]))
         elif name in ("SUBSCRIBE", "CANCEL"):
