@@ -97,13 +97,14 @@ class Part:
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
-        yield from self.begin()
+        if self.role != "server" or self._heard:
+            yield self._step()
 
     def take(self, event: Command, octets: bytes) -> Iterator[bytes]:
         """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
-            raise self._refused(str(event.fields.get("reason") or ""))
+            raise self.refused(str(event.fields.get("reason") or ""))
         if name in self._mine and name not in self._theirs:
             raise Mismatch(f"both sides want to be the {self.role} of the {self.mechanism.name} handshake")
         if name != self.awaited or self.heard_all:
@@ -146,7 +147,8 @@ class Part:
             self._say_error(INVALID_TYPE)
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
-    def _refused(self, reason: str) -> PeerError:
+    def refused(self, reason: str) -> PeerError:
+        """What it means that the other side sent ERROR."""
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
         kind = UnfitSocketType if "socket type" in reason.lower() else Refused
