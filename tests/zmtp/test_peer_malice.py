@@ -357,7 +357,7 @@ def test_an_error_may_come_behind_ready(mechanism: str) -> None:
     peer = met(*secured(mechanism)).peers[0]
     error = refusal(peer, command(mechanism, "ERROR", reason="Invalid socket type"))
     last = "READY" if mechanism == "NULL" else "INITIATE"
-    assert said(error) == f"Refused: the other side answered {last} with ERROR 'Invalid socket type'"
+    assert said(error) == f"UnfitSocketType: the other side answered {last} with ERROR 'Invalid socket type'"
 
 
 def test_an_error_in_clear_means_nothing_where_all_else_is_sealed() -> None:
@@ -399,7 +399,7 @@ STRANGER, OTHER_SERVER = secret("stranger"), curve_crypto.public_key(secret("oth
 NO_MECHANISM = "Mismatch: the other side wants the mechanism {}, and here it is {}"
 BOTH_CLIENTS = "Mismatch: both sides want to be the client of the {} handshake"
 UNFIT = "UnfitSocketType: the other side is {}, which {} may not be connected to; {} may"
-INVALID = "Refused: the other side answered INITIATE with ERROR 'Invalid socket type'"
+INVALID = "UnfitSocketType: the other side answered INITIATE with ERROR 'Invalid socket type'"
 NO_HELLO = "TooSlow: the other side did not send its HELLO within 30 s: it may be a server, as we are"
 NO_HELLO_CAME = "ClosedHalfWay: the other side closed behind the greetings, without its HELLO"
 NOTHING_NEWER = "Mismatch: the other side speaks nothing older than ZMTP {}, and nothing newer than {} is spoken here"

@@ -19,6 +19,7 @@ from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
 from zmtpscope.cli.keys import keys
 from zmtpscope.cli.messages import say
+from zmtpscope.cli.probe import probe
 from zmtpscope.cli.read import read
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
@@ -52,6 +53,7 @@ zmtpscope.add_command(read)
 zmtpscope.add_command(export)
 zmtpscope.add_command(fields)
 zmtpscope.add_command(keys)
+zmtpscope.add_command(probe)
 
 
 def main() -> None:

@@ -60,11 +60,13 @@ class GreetingSender:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)
+        if kind is Class.ALIEN:
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
         octets = self._answer(kind, prefix)
         old = kind in _OLD and self._settings.version == "1.0"
         decision = self.decision = _OLD_BOTH if old else negotiate(self._sent, prefix)
-        if kind is Class.ALIEN or (decision is None and len(received) > PREFIX_LIMIT):
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
+        if decision is None and len(received) > PREFIX_LIMIT:
+            raise NotZmtp(f"the other side does not end its greeting within {PREFIX_LIMIT} octets")
         if decision is not None and decision.version is None:
             if kind is Class.REVISION_3:  # and did not wait for ours
                 raise _too_new("3.0", self._settings.version)

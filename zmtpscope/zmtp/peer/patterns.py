@@ -59,6 +59,8 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
         raise ValueError(f"a {socket_type} socket sends no messages")
     if not parts:
         raise ValueError("a message has at least one part")
+    if pattern.form is Form.PLAIN and not envelope:
+        return parts
     if pattern.form is Form.SINGLE and len(parts) > 1:
         raise ValueError(f"a {socket_type} socket sends messages of one part, not of {len(parts)}")
     if envelope and pattern.form is not Form.ENVELOPED:

@@ -197,16 +197,19 @@ class Peer:
         """Send a message, on a REP socket behind the envelope of the request; False where the other side wants none of
         it: it has not subscribed. Raises `ValueError` for what the socket type cannot send.
         """
-        frames = outgoing(self.settings.socket_type, list(parts), list(envelope))
+        frames = outgoing(self.settings.socket_type, [*parts], [*envelope])
         self._must_be_ready()
         if self._publishes and not self._wants(frames[0]):
             return False
-        last = len(frames) - 1
+        last = frames.pop()
         if self._is_sealed:
-            for number, frame in enumerate(frames):
-                self._seal(curve.MORE if number < last else 0, frame)
+            for frame in frames:
+                self._seal(curve.MORE, frame)
+            self._seal(0, last)
         else:
-            self._out += [build_frame(self._framing, frame, more=number < last) for number, frame in enumerate(frames)]
+            for frame in frames:
+                self._out.append(build_frame(self._framing, frame, more=True))
+            self._out.append(build_frame(self._framing, last))
         return True
 
     def subscribe(self, topic: bytes) -> None:
