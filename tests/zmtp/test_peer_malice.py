@@ -357,7 +357,7 @@ def test_an_error_may_come_behind_ready(mechanism: str) -> None:
     peer = met(*secured(mechanism)).peers[0]
     error = refusal(peer, command(mechanism, "ERROR", reason="Invalid socket type"))
     last = "READY" if mechanism == "NULL" else "INITIATE"
-    assert said(error) == f"Refused: the other side answered {last} with ERROR 'Invalid socket type'"
+    assert said(error) == f"UnfitSocketType: the other side answered {last} with ERROR 'Invalid socket type'"
 
 
 def test_an_error_in_clear_means_nothing_where_all_else_is_sealed() -> None:
