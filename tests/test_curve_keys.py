@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
 from zmtpscope.curve_crypto import public_key
-from zmtpscope.curve_keys import LABELS, ConnectionSecrets, KeyFileError, Keys, contents, files, key_from_text
+from zmtpscope.curve_keys import (
+    LABELS,
+    SERVER_PUBLIC,
+    ConnectionSecrets,
+    HandedLines,
+    KeyFileError,
+    KeyLine,
+    Keys,
+    build_key_line,
+    contents,
+    files,
+    key_from_text,
+    lines,
+)
 from zmtpscope.curve_keys.contents import LONGEST_LINE, MOST_LINES_OF_A_CONNECTION, MOST_SERVER_KEYS
 from zmtpscope.zmtp import z85
 
@@ -92,6 +105,57 @@ def test_each_label_comes_back_in_every_spelling(
     assert keys.server_keys == [(SERVER.public, SERVER.secret), (OTHER, None)]
     assert keys.shared_keys() == [(c.public, SHARED)]
     assert keys.problems == []
+
+
+KEYS = st.binary(min_size=32, max_size=32)
+ANY_LINES = st.sampled_from(LABELS).flatmap(
+    lambda label: st.builds(
+        KeyLine,
+        st.just(label),
+        KEYS,
+        st.none() if label == SERVER_PUBLIC else KEYS,
+        KEYS | st.none() if label == "CURVE_CLIENT_TRANSIENT" else st.none(),
+    )
+)
+
+
+@given(ANY_LINES)
+def test_a_line_that_is_written_is_read(line: KeyLine) -> None:
+    label, *fields = build_key_line(line).split()
+    assert lines.key_line(label.decode(), [label, *fields], 1) == line
+
+
+def test_lines_that_are_handed_over_say_what_those_of_a_file_say(keys_of: Callable[..., Keys]) -> None:
+    handed = HandedLines()
+    keys = Keys([], handed)
+    assert not keys.refresh()
+    assert keys.problems == []
+    c = CLIENT_TRANSIENT
+    of_file = keys_of(
+        line("SHARED", c.public, SHARED)
+        + line("CLIENT_TRANSIENT", c.public, c.secret, SERVER.public)
+        + line("SERVER_LONGTERM", SERVER.public, SERVER.secret)
+    )
+    said = [each for _, each in of_file.lines()]
+    for each in said:
+        handed.add(each)
+        assert keys.refresh()
+    handed.add(said[0])
+    assert not keys.refresh()  # it was said before
+    assert keys.generation == len(said) == 3
+    assert [each for _, each in keys.lines()] == said
+    assert keys.server_keys == of_file.server_keys
+    assert keys.shared_keys() == of_file.shared_keys()
+    assert found(keys) == found(of_file)
+    assert keys.readable_by_others == []
+
+
+def test_handed_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_LINES", 2)
+    handed = HandedLines()
+    for number in range(3):
+        handed.add(KeyLine("CURVE_SHARED", bytes([number] * 32), SHARED))
+    assert len(Keys([], handed).shared_keys()) == 2
 
 
 def test_nothing_is_known_about_other_connections(keys_of: Callable[..., Keys]) -> None:

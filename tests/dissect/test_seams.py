@@ -108,6 +108,21 @@ def test_p1_what_is_read_around_holes_does_not_depend_on_blocks(lost: Callable[[
     assert blocks == whole
 
 
+@pytest.mark.parametrize("sender", [0, 1])
+@pytest.mark.parametrize("octets", [65_000, 100_000, 200_000])
+def test_p1_a_side_that_does_not_wait_for_the_other_settles_the_version_alone(octets: int, sender: int) -> None:
+    """From 64 KiB on its octets decide, also where the block has the greeting of the other."""
+    talk = Conversation()
+    stream = hello("PUSH") + message(bytes(300_000))
+    talk.send(sender, stream[:octets], cuts=range(0, octets, 20_000))
+    talk.send(1 - sender, hello("PULL"))
+    talk.send(sender, stream[octets:])
+    talk.close()
+    whole, _ = records(Capture(talk.packets))
+    for size in (1, 2, 7):
+        assert records(Capture(talk.packets, size))[0] == whole
+
+
 def test_p1_a_version_is_settled_by_its_last_octet_however_much_came_before() -> None:
     talk = Conversation()
     talk.send(1, hello("PULL"), cuts=(10, 64))

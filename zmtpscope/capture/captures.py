@@ -9,11 +9,36 @@ from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import CaptureFile, find_files
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
+from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
 LARGE = 8 << 20
 """Octets: more than a block has, and than any column over it."""
+
+
+class Segmenter:
+    """The packets of one run, wherever they come from, become segments; `statistics` counts them."""
+
+    def __init__(self) -> None:
+        self.statistics = CaptureStatistics()
+        self._decoder = Decoder(self.statistics)
+        self._ordinal = 0
+
+    def take(self, packets: PacketBlock) -> SegmentBlock:
+        """The segments and datagrams of the next packets; there may be none."""
+        block = read_headers(packets, self._decoder, self._ordinal)
+        self._ordinal += len(block)
+        self.statistics.add(packets)
+        self.statistics.tcp_segments += len(block)
+        self.statistics.udp_datagrams += len(block.datagrams)
+        return block
+
+    def finish(self) -> None:
+        """No more packets will come."""
+        fragments = self._decoder.fragments
+        fragments.finish()
+        self.statistics.fragments_given_up = fragments.given_up
 
 
 class Captures:
@@ -26,7 +51,8 @@ class Captures:
     def __init__(self, files: list[CaptureFile], packet_limit: int | None, block_size: int) -> None:
         self.files: list[str | None] = [file.name for file in files]
         self.problems: list[CaptureProblem] = []
-        self.statistics = CaptureStatistics()
+        self._segmenter = Segmenter()
+        self.statistics = self._segmenter.statistics
         self._files = files
         self._packet_limit = packet_limit
         self._block_size = block_size
@@ -35,25 +61,17 @@ class Captures:
         # glibc takes anew from the kernel, with a fault for every page, whatever is larger than the largest piece it
         # ever gave back (at first 128 KiB). Giving back a large one that was never touched costs nothing.
         bytes(LARGE)
-        statistics = self.statistics
-        decoder = Decoder(statistics)
         left = self._packet_limit
-        ordinal = 0
         for packets in read_merged(self._files, self._block_size, self.problems):
             if left is not None:
                 packets = packets[:left]
                 left -= len(packets)
-            block = read_headers(packets, decoder, ordinal)
-            statistics.add(packets)
-            ordinal += len(block)
-            statistics.tcp_segments += len(block)
-            statistics.udp_datagrams += len(block.datagrams)
+            block = self._segmenter.take(packets)
             if len(block) or block.datagrams:
                 yield block
             if left == 0:
                 break
-        decoder.fragments.finish()
-        statistics.fragments_given_up = decoder.fragments.given_up
+        self._segmenter.finish()
 
 
 BLOCK_SIZE = 2 << 20

@@ -36,7 +36,8 @@ class Layout(NamedTuple):
 
 
 ETHERNET, NULL, LOOP, SLL, SLL2 = 1, 0, 108, 113, 276
-RAW_TYPES = (101, 12, 14, 228, 229)
+RAW_IP = 101
+RAW_TYPES = (RAW_IP, 12, 14, 228, 229)
 
 SHORT, LONG = np.dtype(">u2"), np.dtype(">u4")
 

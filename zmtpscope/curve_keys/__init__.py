@@ -9,7 +9,7 @@ the caller to prove, by opening a box. Nothing here prints a secret: not a probl
 `lookup` what is asked of all of them.
 """
 
-from zmtpscope.curve_keys.files import KeyFileError, Place
+from zmtpscope.curve_keys.files import HandedLines, KeyFileError, Place
 from zmtpscope.curve_keys.lines import (
     CLIENT_TRANSIENT,
     COOKIE_KEY,
@@ -20,6 +20,7 @@ from zmtpscope.curve_keys.lines import (
     SERVER_TRANSIENT,
     SHARED,
     KeyLine,
+    build_key_line,
     key_from_text,
 )
 from zmtpscope.curve_keys.lookup import ClientTransient, ConnectionSecrets, Keys, ServerKey
@@ -35,10 +36,12 @@ __all__ = [
     "SHARED",
     "ClientTransient",
     "ConnectionSecrets",
+    "HandedLines",
     "KeyFileError",
     "KeyLine",
     "Keys",
     "Place",
     "ServerKey",
+    "build_key_line",
     "key_from_text",
 ]

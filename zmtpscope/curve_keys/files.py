@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from zmtpscope.curve_crypto import public_key
 from zmtpscope.curve_keys.contents import Contents
-from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine
+from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_key_line
 
 LARGEST_FILE = 64 << 20
 """Octets; 470,000 lines in hex: 1.3 s, 170 MB of memory."""
@@ -93,8 +93,10 @@ class KeyFile:
 
     def is_readable_by_others(self) -> bool:
         """Whether the mode of the file lets its group or others read it."""
+        if os.name != "posix" or self.path is None:
+            return False
         mode = self._status.st_mode
-        return os.name == "posix" and self.path is not None and stat.S_ISREG(mode) and bool(mode & 0o077)
+        return stat.S_ISREG(mode) and bool(mode & 0o077)
 
     def refresh(self) -> bool:
         """Read what is new; True if the file says something else than before. Standard input is read once."""
@@ -161,6 +163,33 @@ class KeyFile:
         self._took_unfinished = unfinished and contents.add_unfinished_line()
         self.contents, self._status = contents, status
         self._readings += 1
+
+
+class HandedLines(KeyFile):
+    """Lines of a key log that stand in no file: whoever has the secrets hands them over while a capture grows.
+
+    Of more than `MOST_LINES` lines the last are not kept.
+    """
+
+    def __init__(self) -> None:
+        self.path = None
+        self.name = "handed lines"
+        self.contents = Contents(self.name)
+        self._has_news = False
+
+    def add(self, line: KeyLine) -> None:
+        """One more line; it counts from the next `Keys.refresh` on."""
+        if self.contents.lines < MOST_LINES:
+            self._has_news |= self.contents.add(build_key_line(line))
+
+    def refresh(self) -> bool:
+        """True if lines came that say anything new."""
+        news, self._has_news = self._has_news, False
+        return news
+
+    def problems(self) -> list[str]:
+        """None, also where no line came yet: there is no file that anybody could mend."""
+        return []
 
 
 def _too_many_lines() -> str:

@@ -103,3 +103,11 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
     if rest and rest[0][:1] != b"#":
         return None
     return KeyLine(label, public, value, server, number)
+
+
+def build_key_line(line: KeyLine) -> bytes:
+    """The line of a key log that `key_line` reads as `line`, with its end; keys in hex."""
+    keys = [key.hex() for key in (line.public, line.value, line.server) if key is not None]
+    if line.label == SERVER_PUBLIC:
+        keys.append("-")
+    return " ".join((line.label, *keys)).encode() + b"\n"

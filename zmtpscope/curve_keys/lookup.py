@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from zmtpscope.curve_keys.files import START, KeyFile, Place
+from zmtpscope.curve_keys.files import START, HandedLines, KeyFile, Place
 from zmtpscope.curve_keys.lines import (
     CLIENT_TRANSIENT,
     COOKIE_KEY,
@@ -61,15 +61,18 @@ class ConnectionSecrets:
 
 
 class Keys:
-    """What a number of key files say. One C' is looked up at the cost of a dictionary look-up for each file.
+    """What a number of key files say, and what is handed over beside them. One C' is looked up at the cost of a
+    dictionary look-up for each file.
 
     A path that is None is standard input. Raises `KeyFileError` where a file cannot be opened, is larger than
     `LARGEST_FILE` or has more than `MOST_LINES`. Standard input and what is no regular file (pipes) is read once, to
     its end.
     """
 
-    def __init__(self, paths: Sequence[Path | None]) -> None:
+    def __init__(self, paths: Sequence[Path | None], handed: HandedLines | None = None) -> None:
         self._files = [KeyFile(path) for path in paths]
+        if handed is not None:
+            self._files.append(handed)
         self._server_keys = self._all_server_keys()
         self.generation = 0
         """Goes up whenever `refresh` finds that the files say something else than before."""

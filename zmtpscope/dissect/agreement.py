@@ -96,11 +96,16 @@ class Agreement:
         return True
 
     def _one_waits(self, view: BlockView, last: Arrival) -> bool:
-        """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards."""
+        """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards. Or
+        whether one side had sent by then as much as waits for the other."""
         pieces = [tcp.pieces for tcp in self.dialogue.connection.tcp]
         latest = min(view.arrival(rows[0]) for rows in pieces).time + WAIT_LIMIT
-        come = (takewhile(lambda row: view.ordinals[row] <= last.ordinal, rows) for rows in pieces)
-        return any(view.times[row] >= latest for rows in come for row in rows)
+        come = [list(takewhile(lambda row: view.ordinals[row] <= last.ordinal, rows)) for rows in pieces]
+        return any(
+            sum(view.stops[row] - view.starts[row] for row in rows) >= PREFIX_LIMIT
+            or any(view.times[row] >= latest for row in rows)
+            for rows in come
+        )
 
     def _step_by_step(self, view: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""

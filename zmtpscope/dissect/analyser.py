@@ -50,11 +50,15 @@ class Analyser:
 
     def run(self, captures: Captures) -> Iterator[Batch]:
         """A batch for every block that made something decidable, in order, and one for what is left at the end."""
-        self.sink.files = captures.files
-        self.sink.batch = Batch(captures.files)
+        self.begin(captures.files)
         for block in captures:
             yield from self.take(block)
         yield from self.finish()
+
+    def begin(self, files: list[str | None]) -> None:
+        """Blocks will come whose packet references index these files."""
+        self.sink.files = files
+        self.sink.batch = Batch(files)
 
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""

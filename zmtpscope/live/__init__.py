@@ -1,4 +1,5 @@
-"""What touches the machine it runs on: sockets that speak ZMTP, and programs that are run to record their keys."""
+"""What touches the machine it runs on: sockets that speak ZMTP, programs that are run to record the keys of their
+connections, and recordings of what an application says itself."""
 
 from __future__ import annotations
 

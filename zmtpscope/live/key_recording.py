@@ -23,17 +23,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from zmtpscope.live.key_log import KeyLogError, open_key_log
+
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
 """Where the library finds the path of the key log; the same name stands in its source."""
 LIBRARY = "zmtpscope-key-recorder-"
 """How the name of the compiled library begins."""
-HEADER = b"# CURVE keys, written by zmtpscope: they open recorded traffic for ever; delete them when you are done\n"
 LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
 LONGEST_LINE = 200
 COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
 COMPILER_SECONDS = 60
-OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 Handler = Callable[[int, FrameType | None], None]
@@ -59,7 +59,11 @@ class KeyRecording:
         self._program = _program(command[0])
         self._library = _library()
         self._key_log = key_log.absolute()
-        self._start = _start_of_lines(key_log)
+        try:
+            with open_key_log(key_log) as file:
+                self._start = os.fstat(file.fileno()).st_size
+        except KeyLogError as error:
+            raise KeyRecordingError(str(error)) from None
 
     def run(self) -> int:
         """Run the program to its end: its exit code, or 128 + N where signal N ended it, as a shell has it.
@@ -256,28 +260,3 @@ def _compile(command: list[str], source: bytes) -> None:
         raise KeyRecordingError(
             f"the C compiler {command[0]} failed: {told} (are the headers of the C library installed?)"
         )
-
-
-def _start_of_lines(key_log: Path) -> int:
-    """Make the key log ready to be appended to; the octet where new lines begin."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
-    try:
-        descriptor = os.open(key_log, flags, 0o600)
-    except OSError as error:
-        why = "it is a symbolic link; name the file itself" if key_log.is_symlink() else error.strerror
-        raise KeyRecordingError(f"{key_log}: {why}") from None
-    with open(descriptor, "r+b", buffering=0) as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise KeyRecordingError(f"{key_log}: keys are written to plain files only")
-        if status.st_uid != os.geteuid():
-            raise KeyRecordingError(f"{key_log}: it belongs to another user; name a file of your own with -o")
-        if status.st_mode & OF_OTHERS:
-            raise KeyRecordingError(
-                f"{key_log}: others may read it, and the keys in it open traffic; chmod 600 {shlex.quote(str(key_log))}"
-            )
-        if not status.st_size:
-            file.write(HEADER)
-        elif os.pread(descriptor, 1, status.st_size - 1) != b"\n":
-            file.write(b"\n")
-        return os.fstat(descriptor).st_size

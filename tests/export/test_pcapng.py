@@ -1,0 +1,84 @@
+"""What is written as pcapng is what readers of pcapng read: ours, and that of scapy."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import tempfile
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scapy.utils import RawPcapNgReader
+
+from zmtpscope.capture.files import find_files
+from zmtpscope.capture.link import RAW_IP
+from zmtpscope.export.pcapng import PcapngWriter
+
+NOW = 1_700_000_000_123_456_789
+
+Events = list[tuple[int, list[bytes]]]
+
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 2**63 - 1) | st.sampled_from([0, 2**32 - 1, 2**32, NOW]),
+        st.lists(st.binary(max_size=9) | st.just(bytes(65_535)), max_size=3),
+    ),
+    max_size=30,
+)
+
+
+def written(events: Events, comment: str = "") -> bytes:
+    """A capture of packets with their times."""
+    file = io.BytesIO()
+    writer = PcapngWriter(file, comment)
+    for time, packets in events:
+        writer.write(time, packets)
+    return file.getvalue()
+
+
+def expected(events: Events) -> list[tuple[int, bytes]]:
+    return [(time, packet) for time, packets in events for packet in packets]
+
+
+@given(EVENTS)
+@example([(NOW, [b""] * 40)])
+def test_our_reader_reads_every_packet_at_its_nanosecond(events: Events) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "out.pcapng")
+        path.write_bytes(written(events))
+        problems: list[object] = []
+        blocks = list(find_files([str(path)])[0].blocks(1 << 20, problems))  # type: ignore[arg-type]
+    assert problems == []
+    found = [
+        (time, block.data[start:stop])
+        for block in blocks
+        for time, start, stop in zip(block.times.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True)
+    ]
+    assert found == expected(events)
+    assert all((block.links == RAW_IP).all() and not block.missing.any() for block in blocks)
+
+
+@given(EVENTS)
+def test_scapy_reads_the_same(events: Events) -> None:
+    found = []
+    for packet, about in RawPcapNgReader(io.BytesIO(written(events, "höre"))):
+        assert (about.linktype, about.tsresol, about.wirelen) == (RAW_IP, 10**9, len(packet))
+        found.append(((about.tshigh << 32) + about.tslow, packet))
+    assert found == expected(events)
+
+
+def test_a_comment_of_any_length_stands_in_front(tmp_path: pathlib.Path) -> None:
+    for length in range(5):
+        comment = "made up"[:length]
+        octets = written([(NOW, [b"packet"])], comment)
+        assert comment.encode() in octets[:100]
+        assert [packet for packet, _ in RawPcapNgReader(io.BytesIO(octets))] == [b"packet"]
+
+
+def test_what_was_written_can_be_read_at_once(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "out.pcapng"
+    with open(path, "wb") as file:
+        writer = PcapngWriter(file, "")
+        assert path.read_bytes() == written([])
+        writer.write(NOW, [b"one", b"two"])
+        assert path.read_bytes() == written([(NOW, [b"one", b"two"])])

@@ -1,0 +1,76 @@
+"""Packets as they come are dissected as `read` does it, with no file in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from zmtpscope.capture.captures import Segmenter
+from zmtpscope.capture.link import RAW_IP
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.dissect import Analyser, Batch, Options
+
+MOST_WAITING = 1 << 20
+"""Octets of packets that wait for `advance`."""
+
+
+class LiveDissection:
+    """The records of packets that are handed over, told to `tell` batch by batch, as `Analyser.run` gives them.
+
+    `file` is what records name as their capture, None where the packets are in none. How the packets are grouped by
+    calls changes nothing but when records are told. A block has a cost of its own, some hundred times that of a packet:
+    where many events come together, `advance` is to be called once for all of them.
+    """
+
+    def __init__(self, options: Options, tell: Callable[[Batch], None], file: str | None = None) -> None:
+        self.analyser = Analyser(options)
+        self.analyser.begin([file])
+        self._segmenter = Segmenter()
+        self.statistics = self._segmenter.statistics
+        self._tell = tell
+        self._packets: list[bytes] = []
+        self._times: list[int] = []
+        self._waiting = 0
+        self._count = 0
+
+    def take(self, time: int, packets: Sequence[bytes]) -> None:
+        """The next IP packets, all of one time (nanoseconds since the epoch); they wait for `advance`, up to 1 MiB."""
+        self._packets += packets
+        self._times += [time] * len(packets)
+        self._waiting += sum(map(len, packets))
+        if self._waiting >= MOST_WAITING:
+            self.advance()
+
+    def advance(self) -> None:
+        """Tell the records that the packets until now have decided."""
+        if self._packets:
+            block = self._segmenter.take(self._block())
+            self._tell_all(self.analyser.take(block))
+
+    def finish(self) -> None:
+        """No more packets will come: tell what is left."""
+        self.advance()
+        self._segmenter.finish()
+        self._tell_all(self.analyser.finish())
+
+    def _tell_all(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self._tell(batch)
+
+    def _block(self) -> PacketBlock:
+        """The packets that wait; none do from now on."""
+        packets, times = self._packets, self._times
+        self._packets, self._times, self._waiting = [], [], 0
+        first, self._count = self._count + 1, self._count + len(packets)
+        lengths = np.array([len(packet) for packet in packets], np.int64)
+        stops = lengths.cumsum()
+        return PacketBlock(
+            b"".join(packets),
+            links=np.full(len(packets), RAW_IP, np.int64),
+            starts=stops - lengths,
+            stops=stops,
+            missing=np.zeros(len(packets), np.int64),
+            times=np.array(times, np.int64),
+            references=np.arange(first, self._count + 1),
+        )

@@ -1,0 +1,88 @@
+"""A key log that is written: a plain file of the user that nobody else can read, made when missing, else appended to.
+
+Lines are found by the key of their connection (curve.md 6), so those of earlier runs may stay in front.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import KeyLine
+
+HEADER = b"# CURVE keys, written by zmtpscope: they open recorded traffic for ever; delete them when you are done\n"
+OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class KeyLogError(Exception):
+    """Why keys cannot be written there: what, where and what to do, in one line."""
+
+
+def open_key_log(path: Path) -> FileIO:
+    """The key log, with a whole line as its end, so that it can be appended to. Each write reaches the file at once.
+
+    Raises `KeyLogError` where it is no plain file, a symbolic link, another user's, or readable by others.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        why = "it is a symbolic link; name the file itself" if path.is_symlink() else error.strerror
+        raise KeyLogError(f"{path}: {why}") from None
+    file = FileIO(descriptor, "r+")
+    try:
+        _refuse_what_others_read(path, os.fstat(descriptor))
+        size = os.fstat(descriptor).st_size
+        if not size:
+            file.write(HEADER)
+        elif os.pread(descriptor, 1, size - 1) != b"\n":
+            file.write(b"\n")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _refuse_what_others_read(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise KeyLogError(f"{path}: keys are written to plain files only")
+    if status.st_uid != os.geteuid():
+        raise KeyLogError(f"{path}: it belongs to another user; name a file of your own")
+    if status.st_mode & OF_OTHERS:
+        raise KeyLogError(
+            f"{path}: others may read it, and the keys in it open traffic; chmod 600 {shlex.quote(str(path))}"
+        )
+
+
+class KeyLog:
+    """The key log of a recording. Raises `KeyLogError` as `open_key_log` does, and `OSError` that names it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = open_key_log(path)
+
+    @classmethod
+    def beside(cls, capture: Path) -> KeyLog:
+        """That of a capture: `out.keys` for `out.pcapng`."""
+        path = capture.with_suffix(".keys")
+        if path == capture:
+            raise KeyLogError(f"{capture}: its key log would have the same name; name the capture otherwise")
+        return cls(path)
+
+    def add(self, line: KeyLine) -> None:
+        """Append a line."""
+        from zmtpscope.curve_keys import build_key_line  # loads libsodium, which only CURVE needs
+
+        try:
+            self._file.write(build_key_line(line))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+
+    def close(self) -> None:
+        """Nothing more will be written."""
+        self._file.close()

@@ -1,0 +1,109 @@
+"""What applications said on their connections becomes packets, as if somebody had captured them.
+
+The octets, their order and their times are what the application knows; everything else is made up to be like a capture
+that lost nothing. So acknowledgments stand behind all that is sent or received, and say nothing about the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from zmtpscope.capture.segments import ACK, FIN, RST, SYN
+from zmtpscope.live.segments import MODULUS, Address, Direction
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import KeyLine
+
+PacketSink = Callable[[int, Sequence[bytes]], None]
+"""Takes IP packets of one time, nanoseconds since the epoch."""
+KeySink = Callable[["KeyLine"], None]
+
+COMMENT = (
+    "Recorded by one of the two applications: octets, order and times are its own, IP and TCP headers are made up. "
+    "Connections to a port above 57343 of 127.0.0.1 stand for ipc endpoints, one port for each path."
+)
+"""For whoever opens a recording with another tool."""
+
+SEQUENCE_CLOCK = 4_000
+"""Nanoseconds in which the first sequence numbers of new connections go up by one (RFC 9293, 3.4.1)."""
+
+IPC_HOST = "127.0.0.1"
+FIRST_PORT, IPC_PORTS = 49_152, 8_192
+"""Ports that nobody registers: as many for those who connect to ipc endpoints as, behind them, for the endpoints."""
+
+
+class Recording:
+    """All connections of one application. What is said of them goes to each of `sinks`, keys to each of `key_sinks`."""
+
+    def __init__(self, sinks: Sequence[PacketSink], key_sinks: Sequence[KeySink] = ()) -> None:
+        self._sinks = sinks
+        self._key_sinks = key_sinks
+        self._ipc_paths: dict[str, int] = {}
+        self._ipc_connections = 0
+
+    def opened(self, local: Address, remote: Address, connected_by_us: bool, time: int) -> RecordedConnection:
+        """A TCP connection was made between these sockets. Raises `ValueError` where they have no IP addresses."""
+        sequence = time // SEQUENCE_CLOCK % MODULUS
+        connection = RecordedConnection(self._emit, Direction.pair(local, remote, sequence))
+        connection.open(connected_by_us, time)
+        return connection
+
+    def opened_ipc(self, path: str, connected_by_us: bool, time: int) -> RecordedConnection:
+        """A connection was made on an ipc endpoint; its addresses are made up."""
+        number = self._ipc_paths.setdefault(path, len(self._ipc_paths))
+        connecting = IPC_HOST, FIRST_PORT + self._ipc_connections % IPC_PORTS
+        listening = IPC_HOST, FIRST_PORT + IPC_PORTS + number % IPC_PORTS
+        self._ipc_connections += 1
+        ends = (connecting, listening) if connected_by_us else (listening, connecting)
+        return self.opened(*ends, connected_by_us, time)
+
+    def key(self, line: KeyLine) -> None:
+        """A secret of a connection. To be told before the octets that it opens: who looks on sees them only once."""
+        for sink in self._key_sinks:
+            sink(line)
+
+    def _emit(self, time: int, packets: Sequence[bytes]) -> None:
+        for sink in self._sinks:
+            sink(time, packets)
+
+
+class RecordedConnection:
+    """One connection of a recording, told of by its own end; times are nanoseconds since the epoch."""
+
+    def __init__(self, emit: PacketSink, directions: tuple[Direction, Direction]) -> None:
+        self._emit = emit
+        self._ours, self._theirs = directions
+
+    def open(self, by_us: bool, time: int) -> None:
+        """The three packets of the opening."""
+        opener, other = self._sender(by_us)
+        packets = [opener.segment(SYN, other), other.segment(SYN | ACK, opener), opener.segment(ACK, other)]
+        self._emit(time, packets)
+
+    def sent(self, octets: bytes, time: int) -> None:
+        """We sent octets."""
+        self._said(self._ours, self._theirs, octets, time)
+
+    def received(self, octets: bytes, time: int) -> None:
+        """The other side sent octets."""
+        self._said(self._theirs, self._ours, octets, time)
+
+    def closed(self, by_us: bool, reset: bool, time: int) -> None:
+        """The connection is over in both directions; nothing may follow."""
+        closer, other = self._sender(by_us)
+        if reset:
+            packets = [closer.segment(RST | ACK, other)]
+        else:
+            ends = [closer.segment(FIN | ACK, other), other.segment(FIN | ACK, closer)]
+            packets = [*ends, closer.segment(ACK, other)]
+        self._emit(time, packets)
+
+    def _said(self, sender: Direction, receiver: Direction, octets: bytes, time: int) -> None:
+        if octets:
+            packets = sender.data(octets, receiver)
+            packets.append(receiver.segment(ACK, sender))
+            self._emit(time, packets)
+
+    def _sender(self, is_ours: bool) -> tuple[Direction, Direction]:
+        return (self._ours, self._theirs) if is_ours else (self._theirs, self._ours)
