@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings
+
+if TYPE_CHECKING:
+    from zmtpscope.live.recording import RecordedConnection, Recording
 
 PIECE = 1 << 18
 """Octets that are read at once."""
@@ -22,15 +25,6 @@ class Unreachable(PeerError):
     """Nobody could be reached, or the connection was refused."""
 
 
-class Tap(Protocol):
-    """Who takes notes of one connection (`zmtpscope.live.recording`); times are nanoseconds since the epoch."""
-
-    def sent(self, octets: bytes, time: int) -> None: ...
-    def received(self, octets: bytes, time: int) -> None: ...
-    def closed(self, by_us: bool, reset: bool, time: int) -> None: ...
-    def key_line(self, line: tuple[str, ...]) -> None: ...
-
-
 class Connection:
     """Runs until either side closes; what the peer hears goes to `hear`, event by event."""
 
@@ -40,20 +34,31 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, PeerEvent], None],
-        tap: Tap | None = None,
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
         self.remote = _name(writer)
         self._reader, self._writer = reader, writer
         self._hear = hear
-        self._tap = tap
+        self._recording: Recording | None = None
+        self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
         self._waiting = 0
         self._keys_told = False
         self._closing = False
+        self._closed_by_us = True
         self.room = asyncio.Event()
         """Cleared while nobody takes what comes: then nothing more is read, and the other side has to wait."""
         self.room.set()
+        writer.transport.set_write_buffer_limits(0)  # so that waiting is over when the system has taken everything
+
+    def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
+        """Have everything recorded that is said from now on; `path` is that of ipc."""
+        self._recording = recording
+        if path is not None:
+            self._recorded = recording.opened_ipc(path, connected_by_us, time.time_ns())
+        else:
+            local, remote = map(self._writer.get_extra_info, ("sockname", "peername"))
+            self._recorded = recording.opened(local, remote, connected_by_us, time.time_ns())
 
     async def run(self) -> None:
         """Until the other side closes, or `close` was called. Raises `PeerError`."""
@@ -61,17 +66,21 @@ class Connection:
         try:
             self.flush()
             while octets := await self._read():
-                if self._tap is not None:
-                    self._tap.received(octets, time.time_ns())
+                if self._recorded is not None:
+                    self._recorded.received(octets, time.time_ns())
                 self._take(octets)
-            if not self._closing:
-                self.peer.end()
+            self._end()
         except ConnectionError:
             reset = True
-            if not self._closing:
-                self.peer.end()
+            self._end()
         finally:
             self._let_go(reset)
+
+    def _end(self) -> None:
+        """The other side has closed. Raises `PeerError` where it should not have."""
+        if not self._closing:
+            self._closed_by_us = False
+            self.peer.end()
 
     async def _read(self) -> bytes:
         """What comes next; empty where the other side closes. Timers run meanwhile."""
@@ -102,12 +111,21 @@ class Connection:
         octets = self.peer.outgoing()
         if not octets or self._writer.is_closing():
             return
-        if self._tap is not None:
-            if not self._keys_told and self.peer.key_line:
-                self._keys_told = True
-                self._tap.key_line(self.peer.key_line)
-            self._tap.sent(octets, time.time_ns())
+        if self._recorded is not None:
+            self._record_key()
+            self._recorded.sent(octets, time.time_ns())
         self._writer.write(octets)
+
+    def _record_key(self) -> None:
+        """Say what opens the connection, once, and in front of what it opens."""
+        line = self.peer.key_line
+        if line and not self._keys_told and self._recording is not None:
+            from zmtpscope.curve_keys import KeyLine  # loads libsodium, which only CURVE needs
+
+            self._keys_told = True
+            label, *keys = line
+            public, secret, server = map(bytes.fromhex, (*keys, "")[:3])
+            self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
         """Something of `size` octets was said: it is sent with what follows at once. True: too much is waiting, so
@@ -138,8 +156,8 @@ class Connection:
     def _let_go(self, reset: bool) -> None:
         if self._flushing is not None:
             self._flushing.cancel()
-        if self._tap is not None:
-            self._tap.closed(self._closing, reset, time.time_ns())
+        if self._recorded is not None:
+            self._recorded.closed(self._closed_by_us, reset, time.time_ns())
         self._writer.close()
 
 
