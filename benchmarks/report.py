@@ -31,6 +31,7 @@ def page(results: dict[str, Any]) -> str:
         "speed": speed,
         "curve": curve,
         "payloads": payloads,
+        "sockets": sockets,
         "flat": flat,
         "memory": memory,
         "damage": damage,
@@ -115,6 +116,20 @@ def payloads(captures: dict[str, Any]) -> str:
             rows.append([name, NAMES[command], *cells])
     columns = ["", "", "times as much", "ns a message more", "auto: CPU s (least-most)", "off"]
     return f"## Looking inside messages\n\n{text}\n\n{table(columns, rows)}"
+
+
+def sockets(rates: dict[str, list[float]]) -> str:
+    """Messages a second through a PUSH and a PULL."""
+    text = (
+        "Messages of 100 octets a second from a PUSH to a PULL, and by how much that is of pyzmq to pyzmq, run by run."
+    )
+    whole = rates["pyzmq to pyzmq"]
+    rows = []
+    for name, each in rates.items():
+        share = median([rate / most for rate, most in zip(each, whole, strict=True)])
+        rows.append([name, f"{median(each):,.0f} ({min(each):,.0f}-{max(each):,.0f})", f"{share:.2f}"])
+    columns = ["", "messages a second (least-most)", "of pyzmq to pyzmq"]
+    return f"## Sockets\n\n{text}\n\n{table(columns, rows)}"
 
 
 def less(seconds: Sequence[float], others: Sequence[float]) -> list[float]:

@@ -25,6 +25,7 @@ from benchmarks.measure import Failed
 from benchmarks.opening import curve
 from benchmarks.payloads import payloads
 from benchmarks.setting import Setting
+from benchmarks.sockets import sockets
 from benchmarks.speed import speed, start
 
 PARTS = {
@@ -32,6 +33,7 @@ PARTS = {
     "speed": speed,
     "curve": curve,
     "payloads": payloads,
+    "sockets": sockets,
     "flat": flat,
     "memory": memory,
     "damage": damage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.report import growth, page, payloads, ratios, verdict
+from benchmarks.report import growth, page, payloads, ratios, sockets, verdict
 
 OURS = [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7], [1.0, 1.0, 6e7]]
 THEIRS = [[4.0, 4.0, 1e8], [8.0, 8.0, 1e8], [30.0, 30.0, 1e8]]
@@ -56,3 +56,8 @@ def test_looking_inside_is_compared_run_by_run() -> None:
     costs = {"count auto": [[2.0, 2.0, 5e7], [6.0, 6.0, 5e7]], "count off": [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7]]}
     text = payloads({"small": {"messages": 1_000_000_000, "costs": costs}})
     assert "| small | `zmtpscope read -q` | 2.50 | 2 | 4.00 (2.00-6.00) | 1.50 (1.00-2.00) |" in text
+
+
+def test_sockets_are_compared_with_pyzmq_of_the_same_round() -> None:
+    rates = {"pyzmq to pyzmq": [100.0, 1000.0, 400.0], "cat push to pyzmq": [50.0, 250.0, 300.0]}
+    assert "| cat push to pyzmq | 250 (50-300) | 0.50 |" in sockets(rates)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed, snapped
+from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed, said, snapped
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
@@ -21,6 +21,7 @@ from zmtpscope.dissect.details import details
 from zmtpscope.dissect.reassembly import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
 
 Sent = tuple[list[Packet], list[tuple[bytes, ...]]]
@@ -137,6 +138,20 @@ def test_p1_a_version_is_settled_by_its_last_octet_however_much_came_before() ->
     assert blocks == whole
     settled = next(record for record in blocks if record.get("id") == "ZMTP-CONN-06")
     assert settled["packet"] == 6
+
+
+def test_p1_an_error_later_on_does_not_excuse_a_side_that_went_on_before() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, build_greeting_3("PLAIN", as_server=True))
+    for octets in (message(b"x"), said("NULL", "ERROR")):
+        talk.wait(2_000_000_000)
+        talk.send(0, octets)
+    talk.close()
+    whole, _ = records(Capture(talk.packets))
+    blocks, _ = records(Capture(talk.packets, 1))
+    assert blocks == whole
+    assert [record["packet"] for record in whole if record.get("id") == "ZMTP3X-GREETING-13"] == [6]
 
 
 def test_p1_a_command_too_large_to_wait_for_is_told_with_its_head() -> None:

@@ -45,6 +45,8 @@ class Side:
     greeting: Moment | None = None
     step: Moment | None = None
     """Its last handshake command."""
+    refused: int | None = None
+    """The ordinal of its first ERROR."""
     who: str = ""
     """By what it wants to be known, for a sentence."""
     awaited: int | None = None
@@ -209,7 +211,9 @@ class Relations:
 
     def _error(self, moment: Moment) -> None:
         refused, asker = moment.event.regime.shakes_hands, self.sides[1 - moment.side].step
-        self.sides[moment.side].step = moment
+        side = self.sides[moment.side]
+        side.step = moment
+        side.refused = moment.arrival.ordinal if side.refused is None else side.refused
         self._hush(1 - moment.side, "NULL-04", moment, "ERROR was received")
         if moment.side == self.dialogue.connection.listener:
             user = None if asker is None else asker.event.fields.get("username")
@@ -248,8 +252,8 @@ class Relations:
                     break
 
     def _note_words(self, number: int, hush: Hush, arrival: Arrival) -> None:
-        step = self.sides[number].step
-        has_refused = step is not None and step.event.fields["name"] == "ERROR"  # then the reader has said it
+        refused = self.sides[number].refused
+        has_refused = refused is not None and refused <= arrival.ordinal  # then the reader says it
         if not has_refused and self.dialogue.is_whole_until(arrival.ordinal):
             detail = f"{(arrival.time - hush.time) / SECOND:.1f} s after {hush.reason}"
             self.note_at_arrival(hush.id, number, arrival, arrival.ordinal, detail)

@@ -1,5 +1,5 @@
-"""What touches the machine it runs on: sockets that speak ZMTP, programs that are run to record the keys of their
-connections, and recordings of what an application says itself."""
+"""What touches the machine it runs on: sockets that speak ZMTP, captures of what they say, and programs that are run to
+record their keys."""
 
 from __future__ import annotations
 

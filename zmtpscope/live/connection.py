@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from zmtpscope.live.endpoint import Endpoint
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings
 
 if TYPE_CHECKING:
@@ -25,6 +29,28 @@ class Unreachable(PeerError):
     """Nobody could be reached, or the connection was refused."""
 
 
+async def reach(endpoint: Endpoint, limit: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the endpoint, within `limit` seconds. Raises `Unreachable`."""
+    try:
+        async with asyncio.timeout(limit):
+            if endpoint.path is not None:
+                return await asyncio.open_unix_connection(endpoint.path)
+            return await asyncio.open_connection(endpoint.host, endpoint.port)
+    except TimeoutError:
+        raise Unreachable(f"nobody answered within {limit:g} s") from None
+    except OSError as error:
+        raise Unreachable(reason(error)) from None
+
+
+def reason(error: OSError) -> str:
+    """What went wrong, in words; asyncio tells of several addresses of a name in the text alone."""
+    numbers = {error.errno} if error.errno else {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
+    if numbers == {errno.ECONNREFUSED}:
+        return "the connection was refused: nobody listens there"
+    texts = sorted(os.strerror(number) for number in numbers if number > 0)
+    return (" or ".join(texts) or error.strerror or str(error)).lower()
+
+
 class Connection:
     """Runs until either side closes; what the peer hears goes to `hear`, event by event."""
 
@@ -36,7 +62,7 @@ class Connection:
         hear: Callable[[Connection, PeerEvent], None],
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
-        self.remote = _name(writer)
+        self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
         self._hear = hear
         self._recording: Recording | None = None
@@ -161,7 +187,7 @@ class Connection:
         self._writer.close()
 
 
-def _name(writer: asyncio.StreamWriter) -> str:
+def remote_name(writer: asyncio.StreamWriter) -> str:
     """The other side as people write it."""
     address = writer.get_extra_info("peername")
     if not isinstance(address, tuple):

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from zmtpscope.live.connection import LINGER, Connection, Unreachable
+from zmtpscope.live.connection import LINGER, Connection, Unreachable, reach, reason
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
@@ -285,7 +285,7 @@ class Socket:
                 self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port)
                 self.endpoint = endpoint._replace(port=self._server.sockets[0].getsockname()[1])
         except OSError as error:
-            raise Unreachable(f"cannot listen on {endpoint}: {_reason(error)}") from None
+            raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -316,20 +316,11 @@ class Socket:
             delay = min(2 * delay, LONGEST_DELAY)
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the endpoint. Raises `Unreachable`."""
-        endpoint = self.endpoint
-        limit = min(CONNECT_LIMIT, self.settings.limits.handshake)
         try:
-            async with asyncio.timeout(limit):
-                if endpoint.path is not None:
-                    return await asyncio.open_unix_connection(endpoint.path)
-                return await asyncio.open_connection(endpoint.host, endpoint.port)
-        except TimeoutError:
-            failure = Unreachable(f"nobody answered within {limit:g} s")
-        except OSError as error:
-            failure = Unreachable(_reason(error))
-        self._report(str(endpoint), failure)
-        raise failure
+            return await reach(self.endpoint, min(CONNECT_LIMIT, self.settings.limits.handshake))
+        except Unreachable as error:
+            self._report(str(self.endpoint), error)
+            raise
 
     async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One connection to its end; whether its handshake was completed. Raises `PeerError`."""
@@ -415,10 +406,3 @@ def bind(endpoint: str, socket_type: str, **options: Any) -> Socket:
 def _socket(endpoint: Endpoint, socket_type: str, listens: bool, options: dict[str, Any]) -> Socket:
     of_socket = {name: options.pop(name) for name in ("report", "recording", "comes_back") if name in options}
     return Socket(endpoint, Settings(socket_type, **options), listens=listens, **of_socket)
-
-
-def _reason(error: OSError) -> str:
-    """What went wrong, in words."""
-    if isinstance(error, ConnectionRefusedError):
-        return "the connection was refused: nobody listens there"
-    return (error.strerror or str(error)).lower()

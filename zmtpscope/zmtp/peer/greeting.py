@@ -21,8 +21,9 @@ class GreetingSender:
 
     decision: Decision | None = None
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, waits: bool = False) -> None:
         self._settings = settings
+        self._waits = waits
         self._padding = len(from_text(settings.identity)) + 1
         self._sent = b""
         self._whole = b""
@@ -44,11 +45,16 @@ class GreetingSender:
             return self._send(len(self._whole))
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
+    def introduce(self, settings: Settings) -> None:
+        """Wait no longer with what tells our socket type, which is that of these settings."""
+        self._settings = settings
+        self._waits = False
+
     def take(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
         kind = classify(received)
         if kind is Class.ALIEN or len(received) > PREFIX_LIMIT:
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {_shown(received)}")
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
         octets = self._answer(kind)
         over = kind in _OLD and self._settings.version == "1.0"  # what we speak, we know
         self.decision = negotiate(self._sent, received[:PREFIX_LIMIT], over=over)
@@ -74,6 +80,8 @@ class GreetingSender:
         if kind is Class.REVISION_0:
             raise Mismatch("the other side announces revision 0, which no version of ZMTP has")
         self._accept("2.0")
+        if self._waits:
+            return b""
         return self._downgrade(self._greeting_2(3, self._padding))
 
     def _accept(self, version: str) -> None:
@@ -95,7 +103,7 @@ class GreetingSender:
         return octets
 
 
-def _shown(octets: bytes) -> str:
+def shown(octets: bytes) -> str:
     """The first octets, readable where they are."""
     head = octets[:_SHOWN]
     return repr(head.decode("ascii")) if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")

@@ -48,6 +48,8 @@ class Part:
     last_word = b""
     content: OpenedReader | None = None
     """Reads what is inside of MESSAGEs, where the mechanism seals them."""
+    waits = False
+    """Nothing is said before `introduce`."""
 
     def __init__(self, settings: Settings) -> None:
         role = settings.security.role
@@ -65,7 +67,12 @@ class Part:
     @property
     def done(self) -> bool:
         """All steps of both sides are taken."""
-        return self._said == len(self._mine) and self._heard == len(self._theirs)
+        return self._said == len(self._mine) and self.heard_all
+
+    @property
+    def heard_all(self) -> bool:
+        """The other side has taken all its steps."""
+        return self._heard == len(self._theirs)
 
     @property
     def awaited(self) -> str:
@@ -82,6 +89,13 @@ class Part:
         if self.role != "server":
             yield self._step()
 
+    def introduce(self, settings: Settings) -> Iterator[bytes]:
+        """Begin after all, as the socket of these settings. Raises `UnfitSocketType`."""
+        self.waits = False
+        self.metadata, self._socket_type = settings.metadata, settings.socket_type
+        self._learn(self.facts)
+        yield from self.begin()
+
     def take(self, event: Command, octets: bytes) -> Iterator[bytes]:
         """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
         name = event.fields.get("name")
@@ -89,11 +103,11 @@ class Part:
             raise self._refused(str(event.fields.get("reason") or ""))
         if name in self._mine and name not in self._theirs:
             raise Mismatch(f"both sides want to be the {self.role} of the {self.mechanism.name} handshake")
-        if name != self.awaited or self._heard == len(self._theirs):
+        if name != self.awaited or self.heard_all:
             raise Violation(f"{name or 'a command without a name'} came where {self.awaited} was due")
         self._check(event, octets)
         self._heard += 1
-        if self._said < len(self._mine):
+        if self._said < len(self._mine) and not self.waits:
             yield self._step()
 
     def _deny(self, why: str) -> Refused:
@@ -125,7 +139,7 @@ class Part:
         """Keep what the metadata of the other side tells, and see whether it may be connected."""
         self.facts = facts
         theirs = facts.get("socket_type")
-        if theirs is not None and not may_meet(self._socket_type, theirs):
+        if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
             self._say_error("Invalid socket type")
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 

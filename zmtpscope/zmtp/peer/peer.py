@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND, build_command
@@ -49,6 +50,9 @@ class Peer:
     may still have a last word, and `events` what came before.
 
     It does not ask for more time than its limits, nor keep more octets than a handshake command or message may have.
+
+    One that `waits` says nothing of itself but its version and mechanism until `introduce`, and takes what the other
+    side says of itself meanwhile, whatever its socket type is.
     """
 
     version: str | None = None
@@ -58,9 +62,9 @@ class Peer:
     ready = False
     """The handshake is complete."""
 
-    def __init__(self, settings: Settings, now: float) -> None:
-        self.settings = settings
-        self._greeting = GreetingSender(settings)
+    def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
+        self._waits = waits
+        self._greeting = GreetingSender(settings, waits)
         self._reader: SideReader | None = None
         self._part: Part | None = None
         self._framing = Framing.V2
@@ -80,14 +84,18 @@ class Peer:
         self._size = 0
         """What the message under way takes up."""
 
-        self._pattern = PATTERNS[settings.socket_type]
-        self._takes_as_is = self._pattern.form is Form.PLAIN and self._pattern.receives
-        self._publishes = settings.socket_type in PUBLISHERS or settings.socket_type == "RADIO"
         self._filter: Filter | None = None
+        self._be(settings)
 
         self._started = self._heard = self._pinged = now
         self._awaits_pong = False
         self._their_ttl = 0.0
+
+    def _be(self, settings: Settings) -> None:
+        pattern = PATTERNS[settings.socket_type]
+        self.settings = settings
+        self._takes_as_is = pattern.form is Form.PLAIN and pattern.receives
+        self._publishes = settings.socket_type in PUBLISHERS or settings.socket_type == "RADIO"
 
     # -- what the shell asks for --------------------------------------------------------------------------------------
 
@@ -168,6 +176,19 @@ class Peer:
         elif now >= self._pinged + heartbeat.interval:
             self.ping(now)
 
+    def introduce(self, socket_type: str) -> None:
+        """Wait no longer, and be a socket of this type. Raises `PeerError` where it does not fit."""
+        self._waits = False
+        self._be(replace(self.settings, socket_type=socket_type, oldest=self.version or self.settings.oldest))
+        self._greeting.introduce(self.settings)
+        part = self._part
+        if part is not None:
+            self._out += part.introduce(self.settings)
+            if part.done:
+                self._begin_traffic()
+        elif self._reader is None and self._settle(data := b"".join(self._chunks)):
+            self._read(data)
+
     # -- what the application says ------------------------------------------------------------------------------------
 
     def send(self, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> bool:
@@ -239,7 +260,9 @@ class Peer:
             raise Mismatch(f"the other side wants the mechanism {theirs}, and here it is {ours}")
         check(event.findings)
         self._part = part_for(self.settings, self.version)
-        self._out += self._part.begin()
+        self._part.waits = self._waits
+        if not self._waits:
+            self._out += self._part.begin()
 
     def _begin_traffic(self) -> None:
         facts = self.facts
@@ -290,7 +313,7 @@ class Peer:
             check(event.findings)
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
             raise Violation(f"a command of {event.fields['size']} octets is larger than any that is taken")
-        elif self.ready:
+        elif self.ready or (self._part is not None and self._part.heard_all):
             check(event.findings)
             self._take_command(event.fields)
         else:

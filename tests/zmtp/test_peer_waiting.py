@@ -1,0 +1,76 @@
+"""A peer that waits with what tells its socket type until it knows that of the other side."""
+
+from __future__ import annotations
+
+import pytest
+
+from zmtpscope.zmtp.peer import Message, Peer, Ready, Settings, UnfitSocketType
+
+
+def meet(*peers: Peer) -> None:
+    """Carry octets to and fro until nobody has more to say."""
+    while any(octets := [peer.outgoing() for peer in peers]):
+        for peer, heard in zip(peers, reversed(octets), strict=True):
+            if heard:
+                peer.receive(heard, 0.0)
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.1"])
+def test_hears_the_socket_type_before_it_says_its_own(version: str) -> None:
+    one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("PUB", version=version), 0.0)
+    meet(one, other)
+    assert one.facts["socket_type"] == "PUB"
+    assert not one.ready
+    assert not other.ready
+    assert other.greeting is not None
+
+    one.introduce("SUB")
+    meet(one, other)
+    assert one.events() == [Ready(version, "NULL", "PUB", None, (("Socket-Type", "PUB"),))]
+    assert [event.socket_type for event in other.events() if isinstance(event, Ready)] == ["SUB"]
+    one.subscribe(b"")
+    meet(one, other)
+    other.send([b"news"])
+    meet(one, other)
+    assert one.events() == [Message([b"news"])]
+
+
+def test_may_introduce_itself_first() -> None:
+    one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("PUB"), 0.0, waits=True)
+    meet(one, other)
+    assert not one.facts
+    one.introduce("SUB")
+    meet(one, other)
+    assert other.facts["socket_type"] == "SUB"
+    other.introduce("XPUB")
+    meet(one, other)
+    assert one.ready
+    assert other.ready
+
+
+def test_an_introduction_that_does_not_fit() -> None:
+    one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("PUSH"), 0.0)
+    meet(one, other)
+    with pytest.raises(UnfitSocketType, match="the other side is PUSH, which SUB may not be connected to; PULL may"):
+        one.introduce("SUB")
+
+
+def test_what_comes_behind_ready_may_come_before_the_introduction() -> None:
+    one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("SUB"), 0.0)
+    meet(one, other)
+    one.receive(bytes.fromhex("04 0a 09") + b"SUBSCRIBE", 0.0)
+    one.introduce("PUB")
+    meet(one, other)
+    assert one.ready
+    assert one.send([b"news"])
+
+
+def test_waits_with_the_greeting_of_2_0() -> None:
+    one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("DEALER", identity="me", version="2.0"), 0.0)
+    meet(one, other)
+    assert one.version is None
+    assert not other.ready
+    one.introduce("ROUTER")
+    meet(one, other)
+    assert one.events() == [Ready("2.0", None, "DEALER", "me", ())]
+    assert [event.socket_type for event in other.events() if isinstance(event, Ready)] == ["ROUTER"]

@@ -1,0 +1,225 @@
+"""One connection of a probe: a `Peer` whose greeting goes out in pieces, and notes of how the other side greets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from zmtpscope.live.connection import PIECE, reach, remote_name
+from zmtpscope.live.endpoint import Endpoint
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
+from zmtpscope.zmtp.negotiation import Class, classify
+from zmtpscope.zmtp.peer import NotZmtp, Peer, PeerEvent, Settings, Violation
+from zmtpscope.zmtp.peer.greeting import shown
+from zmtpscope.zmtp.socket_types import name_of_code
+
+MOST_CONNECTIONS = 20
+MOST_OCTETS = 4 << 20
+"""That are taken of the other side, on all connections of a probe together."""
+SHORTEST_PAUSE = 0.1
+"""Seconds for the other side to go on by itself, before we do; on a slow way two round trips more."""
+LAST_WORDS = 0.1
+"""Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+SOCKET_TYPE_2 = 11
+"""Octet of a greeting of 2.0 that has the socket type (wire.md 4.1)."""
+
+
+class Budget:
+    """What all connections of a probe together may use: `wait` seconds from now on, octets, and connections."""
+
+    def __init__(self, wait: float) -> None:
+        self.wait = wait
+        self.started = asyncio.get_running_loop().time()
+        self.connections = 0
+        self.octets = 0
+
+    @property
+    def deadline(self) -> float:
+        """By the clock of the event loop."""
+        return self.started + self.wait
+
+    def take_connection(self) -> None:
+        """One more. Raises `Violation` where there were too many."""
+        if self.connections == MOST_CONNECTIONS:
+            raise Violation(f"{MOST_CONNECTIONS} connections were not enough to find out")
+        self.connections += 1
+
+    def take_octets(self, count: int) -> None:
+        """So many came. Raises `Violation` where it is too much."""
+        self.octets += count
+        if self.octets > MOST_OCTETS:
+            raise Violation(f"more than {MOST_OCTETS >> 20} MiB came, more than a probe takes")
+
+
+class Arrival(NamedTuple):
+    """Octets of the other side's greeting that came at once, `sent` octets of ours having been sent by then."""
+
+    octets: int
+    sent: int
+
+
+class Attempt:
+    """Use with `async with`, which connects and closes; whatever fails raises `PeerError`, in time.
+
+    Times are seconds. `settings` should have the limits of the budget.
+    """
+
+    peer: Peer
+    remote: str | None = None
+    """The address that was reached."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, budget: Budget, *, waits: bool = False) -> None:
+        self.peer = Peer(settings, budget.started, waits=waits)
+        self.events: list[PeerEvent] = []
+        self.arrivals: list[Arrival] = []
+        self.begin = b""
+        """The first octets of the other side, up to the size of a greeting."""
+        self.closed = False
+        self.connecting = 0.0
+        self.greeting: float | None = None
+        """From the connection to the end of the other side's greeting, without our own pauses."""
+        self.answering: float | None = None
+        """From there until it has said what it is."""
+        self._endpoint = endpoint
+        self._budget = budget
+        self._unsent = b""
+        self._sent = 0
+        self._may_send: int | None = 0
+        """Octets of our stream; None is all."""
+        self._paused = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._budget.take_connection()
+        before = self._now()
+        self._reader, self._writer = await reach(self._endpoint, round(self._budget.deadline - before, 2))
+        self.remote = remote_name(self._writer)
+        self.connecting = self._now() - before
+        self.pause = SHORTEST_PAUSE + 2 * self.connecting
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()
+
+    @property
+    def is_old(self) -> bool:
+        """The other side speaks 1.0: with the signature our greeting would be complete, and messages might come."""
+        return self.peer.version == "1.0"
+
+    @property
+    def socket_type(self) -> str | None:
+        """That of the other side, as soon as it has told."""
+        if classify(self.begin) in (Class.REVISION_1, Class.REVISION_2) and len(self.begin) > SOCKET_TYPE_2:
+            return name_of_code(self.begin[SOCKET_TYPE_2])
+        return self.peer.facts.get("socket_type")
+
+    async def greet(self) -> None:
+        """Exchange greetings: ours in pieces of 10, 1 and 53 octets, and nothing at all with 1.0.
+
+        In front of each piece the other side has a pause to go on by itself. So it shows what it says unasked and what
+        it waits for, and tells its mechanism before it hears ours: many close without a word where it is another one.
+        """
+        start = self._now()
+        for stop, enough in ((SIGNATURE_SIZE, 1), (SIGNATURE_SIZE + 1, SIGNATURE_SIZE + 1), (None, GREETING_3_SIZE)):
+            await self.hear(partial(self._has_come, enough), self.pause)
+            if self.is_old:
+                break
+            self._may_send = stop
+            self._flush()
+        await self.hear(lambda: self.has_greeted)
+        self.greeting = self._now() - start - self._paused
+
+    def _has_come(self, octets: int) -> bool:
+        return len(self.begin) >= octets or self.has_greeted
+
+    @property
+    def has_greeted(self) -> bool:
+        """The greeting of the other side is there, that of 2.0 up to its socket type."""
+        return self.peer.greeting is not None or self.socket_type is not None
+
+    async def hear_ready(self, seconds: float) -> bool:
+        """Whether the other side says what it is within this time, without having heard what we are."""
+        start = self._now()
+        heard = await self.hear(lambda: self.socket_type is not None or self.peer.facts, seconds)
+        if heard:
+            self.answering = self._now() - start
+        return heard
+
+    async def complete(self) -> None:
+        """The rest of the handshake."""
+        start = self._now()
+        await self.hear(lambda: self.peer.ready)
+        if self.answering is None:
+            self.answering = self._now() - start
+
+    async def introduce(self, socket_type: str) -> None:
+        """Complete the handshake as a socket of this type, where the peer was told to wait."""
+        self.peer.introduce(socket_type)
+        self._flush()
+        await self.complete()
+
+    async def ping(self, context: bytes, answered: Callable[[], object], seconds: float) -> float | None:
+        """Send a PING: the seconds until it was answered, None where it was not in this time."""
+        start = self._now()
+        self.peer.ping(start, context)
+        self._flush()
+        return self._now() - start if await self.hear(answered, seconds) else None
+
+    async def hear(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
+        """Take what comes until it is enough, for so many seconds or up to the deadline; whether it was enough."""
+        start, deadline = self._now(), self._budget.deadline
+        limit = deadline if seconds is None else min(start + seconds, deadline)
+        while not enough():
+            if self.closed:
+                return False
+            try:
+                async with asyncio.timeout_at(limit):
+                    octets = await self._reader.read(PIECE)
+            except TimeoutError:
+                self._paused += limit - start
+                if limit == deadline:
+                    self.peer.tick(deadline)
+                return False
+            except ConnectionError:
+                octets = b""
+            if octets:
+                self._take(octets)
+            else:
+                self.closed = True
+                self.peer.end()
+        return True
+
+    def _take(self, octets: bytes) -> None:
+        missing = GREETING_3_SIZE - len(self.begin)
+        if missing:
+            self.arrivals.append(Arrival(len(octets), self._sent))
+            self.begin += octets[:missing]
+            if classify(self.begin) is Class.DOUBTFUL:
+                raise NotZmtp(f"the other side probably does not speak ZMTP: it began with {shown(self.begin)}")
+        self._budget.take_octets(len(octets))
+        try:
+            self.peer.receive(octets, self._now())
+        finally:
+            self.events += self.peer.events()
+            self._flush()
+
+    def _flush(self) -> None:
+        """Send what may be sent by now."""
+        self._unsent += self.peer.outgoing()
+        count = len(self._unsent) if self._may_send is None else max(self._may_send - self._sent, 0)
+        octets, self._unsent = self._unsent[:count], self._unsent[count:]
+        if octets and not self._writer.is_closing():
+            self._writer.write(octets)
+            self._sent += len(octets)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

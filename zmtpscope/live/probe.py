@@ -1,0 +1,309 @@
+"""Who is there: what a peer tells of itself, asked so that it does no harm to what the peer is there for.
+
+A probe must not become the partner to whom a socket hands its messages. So it hears the socket type first where it can
+(NULL, 2.0), and goes on only as a type to which the other side hands none; where the other side wants to know ours
+first (PLAIN, CURVE) it tries those types alone. Messages are neither sent nor asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from zmtpscope import curve_crypto
+from zmtpscope.live.attempt import Arrival, Attempt, Budget
+from zmtpscope.live.endpoint import Endpoint
+from zmtpscope.live.habits import Habits, likely
+from zmtpscope.live.habits import Pong as Answer
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
+from zmtpscope.zmtp.negotiation import Class, classify
+from zmtpscope.zmtp.peer import (
+    CurveClient,
+    Limits,
+    Mismatch,
+    Null,
+    PeerError,
+    PlainClient,
+    Pong,
+    Security,
+    Settings,
+    UnfitSocketType,
+)
+from zmtpscope.zmtp.socket_types import PEERS
+
+HARMLESS = {
+    "PUB": "SUB",
+    "XPUB": "SUB",
+    "REP": "REQ",
+    "ROUTER": "REQ",
+    "PULL": "PUSH",
+    "SUB": "PUB",
+    "XSUB": "PUB",
+    "DISH": "RADIO",
+    "RADIO": "DISH",
+    "SERVER": "CLIENT",
+    "GATHER": "SCATTER",
+}
+"""By the socket type of the other side what we are for it, so that it hands us no messages that we did not ask for."""
+
+JOINING = {
+    "PUSH": "PULL",
+    "DEALER": "ROUTER",
+    "REQ": "ROUTER",
+    "PAIR": "PAIR",
+    "SCATTER": "GATHER",
+    "CLIENT": "SERVER",
+    "PEER": "PEER",
+    "CHANNEL": "CHANNEL",
+}
+"""Those that hand messages to whoever is connected, or take one partner alone: only where the user says so."""
+
+COMPLETE, WITHHELD, NEEDS_CREDENTIALS, FAILED = "complete", "withheld", "needs credentials", "failed"
+"""How the handshake came out; withheld is that we did not complete it, since it could do harm."""
+
+NOBODY = "REQ"
+"""What a peer is that does not say what it is."""
+
+PATIENCE = 5
+"""Pauses (`Attempt.pause`) for what may never come: a READY before ours, a PONG."""
+CONTEXT_SIZE = 8
+LARGEST_MESSAGE = 1 << 20
+
+
+@dataclass(slots=True)
+class Ping:
+    """What became of a PING with a random context."""
+
+    seconds: float | None
+    """Until the PONG; None: no PONG came."""
+    context_returned: bool
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of the other side; None is not known. Texts of the network are as they came: escape them."""
+
+    remote: str | None = None
+    """The address that was reached."""
+    version: str | None = None
+    """Announced by the other side."""
+    version_in_force: str | None = None
+    mechanism: str | None = None
+    as_server: int | None = None
+    socket_type: str | None = None
+    possible_socket_types: list[str] = field(default_factory=list)
+    """What is left, where it did not tell and some were ruled out."""
+    identity: str | None = None
+    metadata: list[dict[str, str]] | None = None
+    handshake: str | None = None
+    joined_as: str | None = None
+    """The socket type with which we completed the handshake."""
+    ping: Ping | None = None
+    arrivals: list[Arrival] = field(default_factory=list)
+    """How the greeting came."""
+    implementation: str | None = None
+    connecting: float | None = None
+    greeting: float | None = None
+    answering: float | None = None
+    """Seconds, as in `Attempt`."""
+    connections: int = 0
+    octets: int = 0
+    """Of the other side."""
+    error: PeerError | None = None
+
+    @property
+    def unasked(self) -> int:
+        """Octets of its greeting that came before it was sent more than a signature."""
+        return sum(arrival.octets for arrival in self.arrivals if arrival.sent <= SIGNATURE_SIZE)
+
+
+async def probe(
+    endpoint: Endpoint, security: Security, wait: float, *, join: bool = False, ping: bool = False
+) -> Found:
+    """Find out who is at an endpoint, within `wait` seconds. Does not raise: `Found.error` says what went wrong.
+
+    `join`: complete the handshake also with a socket that will hand us messages. `ping`: send a PING also where 3.0 is
+    announced; libzmq before 4.2 hands it to its application as a message.
+    """
+    return await _Probe(endpoint, security, wait, join=join, ping=ping).run()
+
+
+class _Probe:
+    def __init__(self, endpoint: Endpoint, security: Security, wait: float, *, join: bool, ping: bool) -> None:
+        self.found = Found()
+        self._endpoint = endpoint
+        self._security = security
+        self._budget = Budget(wait)
+        self._limits = Limits(wait, LARGEST_MESSAGE)
+        self._pings = ping
+        self._partners = {**HARMLESS, **JOINING} if join else HARMLESS
+        self._joins = join
+        self._closed_in_greeting = False
+        self._begin = b""
+        self._facts: dict[str, Any] = {}
+
+    async def run(self) -> Found:
+        found = self.found
+        try:
+            await self._ask()
+        except PeerError as error:
+            found.error = error
+            if found.version is not None:
+                found.handshake = FAILED
+        found.connections, found.octets = self._budget.connections, self._budget.octets
+        if found.version is not None:
+            found.implementation = likely(self._habits())
+        return found
+
+    async def _ask(self) -> None:
+        try:
+            if isinstance(self._security, Null):
+                await self._listen()
+            else:
+                await self._try(self._partners.values())
+        except Mismatch as error:
+            if self._closed_in_greeting:
+                await self._search()
+            if self.found.mechanism is None:
+                raise
+            if not isinstance(self._security, Null):
+                raise _mismatch(self.found.mechanism, self._security) from error
+            self.found.handshake = NEEDS_CREDENTIALS
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _attempt(self, socket_type: str, security: Security, *, waits: bool = False) -> AsyncIterator[Attempt]:
+        """A connection on which both have greeted."""
+        settings = Settings(socket_type, security, limits=self._limits)
+        attempt = Attempt(self._endpoint, settings, self._budget, waits=waits)
+        try:
+            async with attempt:
+                await attempt.greet()
+                yield attempt
+        finally:
+            self._learn(attempt)
+
+    async def _listen(self) -> None:
+        """Without security: hear what the other side is, and only then choose what to be."""
+        async with self._attempt(NOBODY, Null(), waits=True) as attempt:
+            if attempt.is_old:
+                self.found.handshake = WITHHELD
+                return
+            if await attempt.hear_ready(PATIENCE * attempt.pause):
+                partner = self._partners.get(attempt.socket_type or "")
+                if partner is None:
+                    self.found.handshake = WITHHELD
+                    return
+                await attempt.introduce(partner)
+                await self._completed(attempt)
+                return
+        await self._try(self._partners.values())
+
+    async def _try(self, candidates: Iterable[str]) -> None:
+        """Complete a handshake as one socket type after the other, where the other side wants to hear it first."""
+        tried: list[str] = []
+        waiting = list(dict.fromkeys(candidates))
+        while waiting:
+            tried.append(waiting.pop(0))
+            try:
+                async with self._attempt(tried[-1], self._security) as attempt:
+                    await attempt.complete()
+                    await self._completed(attempt)
+                    return
+            except UnfitSocketType as error:
+                unfit = error
+            if self.found.socket_type is not None:
+                partner = self._partners.get(self.found.socket_type)
+                waiting = [] if partner is None or partner in tried else [partner]
+        if self.found.socket_type is None:
+            self.found.possible_socket_types = [name for name in PEERS if not PEERS[name] & {*tried}]
+        if self._joins:
+            raise unfit
+        self.found.handshake = WITHHELD
+
+    async def _search(self) -> None:
+        """The other side closed inside its greeting: see which mechanism keeps it from that. No login is sent."""
+        keys = curve_crypto.random_octets(32), curve_crypto.random_octets(32)
+        for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
+            if security.mechanism != self._security.mechanism and self.found.mechanism is None:
+                with suppress(Mismatch):
+                    async with self._attempt(NOBODY, security, waits=True):
+                        pass
+
+    async def _completed(self, attempt: Attempt) -> None:
+        """The handshake is complete: say nothing but a PING."""
+        found, peer = self.found, attempt.peer
+        found.handshake, found.joined_as = COMPLETE, peer.settings.socket_type
+        self._learn(attempt)
+        if peer.version == "3.1" or (self._pings and peer.version == "3.0"):
+            context = os.urandom(CONTEXT_SIZE)
+            seconds = await attempt.ping(context, lambda: _pongs(attempt), PATIENCE * attempt.pause)
+            found.ping = Ping(seconds, context in _pongs(attempt))
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def _learn(self, attempt: Attempt) -> None:
+        """Keep what a connection has told so far, beside what others did."""
+        found, peer, begin = self.found, attempt.peer, attempt.begin
+        greeting, facts = peer.greeting or {}, peer.facts
+        self._closed_in_greeting = attempt.closed and peer.greeting is None and len(begin) >= SIGNATURE_SIZE
+        self._begin = self._begin or begin
+        self._facts = facts or self._facts
+        found.remote = attempt.remote
+        found.version = greeting.get("version_announced") or found.version or _version(begin)
+        found.version_in_force = peer.version or found.version_in_force
+        found.mechanism = greeting.get("mechanism") or found.mechanism
+        found.as_server = greeting.get("as_server", found.as_server)
+        found.socket_type = attempt.socket_type or found.socket_type
+        found.identity = facts.get("identity", found.identity)
+        found.metadata = facts.get("metadata", found.metadata)
+        found.arrivals = found.arrivals or attempt.arrivals
+        found.connecting = attempt.connecting if found.connecting is None else found.connecting
+        found.greeting = attempt.greeting if found.greeting is None else found.greeting
+        found.answering = attempt.answering if found.answering is None else found.answering
+
+    def _habits(self) -> Habits:
+        found, begin = self.found, self._begin
+        has_signature = begin[:1] == b"\xff"
+        nonce = self._facts.get("nonce")
+        return Habits(
+            version=found.version,
+            flags=None if has_signature else begin[1],
+            padding=int.from_bytes(begin[1:9]) if has_signature else None,
+            pieces=tuple(arrival.octets for arrival in found.arrivals),
+            ahead=min(found.unasked, GREETING_3_SIZE) if has_signature else None,
+            mechanism=found.mechanism,
+            as_server=found.as_server,
+            socket_type=found.socket_type,
+            properties=None if found.metadata is None else tuple(each["name"] for each in found.metadata),
+            identity_size=None if found.identity is None else len(from_text(found.identity)),
+            pong=None if found.ping is None else _answer(found.ping),
+            little_endian_nonces=None if nonce is None else nonce >= 1 << 56,
+        )
+
+
+def _mismatch(theirs: str, ours: Security) -> Mismatch:
+    return Mismatch(f"the other side wants the mechanism {theirs}, and here it is {ours.mechanism}")
+
+
+def _version(begin: bytes) -> str | None:
+    """The version of a greeting that is not all there."""
+    kind = classify(begin)
+    if kind is Class.REVISION_3 and len(begin) > SIGNATURE_SIZE + 1:
+        return f"{begin[10]}.{begin[11]}"
+    return "2.0" if kind in (Class.REVISION_1, Class.REVISION_2) else None
+
+
+def _pongs(attempt: Attempt) -> list[bytes]:
+    return [event.context for event in attempt.events if isinstance(event, Pong)]
+
+
+def _answer(ping: Ping) -> Answer:
+    if ping.seconds is None:
+        return Answer.MISSING
+    return Answer.ECHO if ping.context_returned else Answer.BARE
