@@ -56,7 +56,12 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     return parse_seconds(context, parameter, value)
 
 
-@click.command(short_help="Send and receive messages as a socket of any type.")
+@click.command(
+    short_help="Send and receive messages as a socket of any type.",
+    epilog="Exit codes: 0 done, 2 usage, 4 --expect failed, 10 unreachable or refused, 11 silent or too slow, "
+    "12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 socket types do not fit, 16 protocol "
+    "violation or limit, 17 closed half way, 130 interrupted; where it runs until stopped, ctrl-C is 0.",
+)
 @click.argument("socket_type", metavar="TYPE", type=click.Choice([*SENDING, *RECEIVING, *BOTH], case_sensitive=False))
 @click.argument("endpoint")
 @click.argument("messages", nargs=-1, metavar="[MESSAGE]...")
@@ -145,7 +150,7 @@ def _cat(given: dict[str, Any]) -> int:
     except BadMessage as error:
         raise click.UsageError(str(error)) from None
     settings = _settings(given)
-    notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"])
+    notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
     dialogue = Dialogue(given)
     try:
         socket = _socket(given, settings, notes, dialogue)
@@ -237,7 +242,7 @@ def _check_message(socket_type: str, parts: list[bytes]) -> None:
 
     if socket_type in NAMING and len(parts) < 2:
         raise BadMessage(
-            f"the first part of a message on a {socket_type} socket names the peer: --part NAME --part ..."
+            f"the first part of a message on a {socket_type} socket names the peer: --part NAME --part TEXT"
         )
     try:
         outgoing(socket_type, parts[1:] if socket_type in NAMING else parts, [])

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 import re
+import sys
+import termios
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -72,6 +75,8 @@ class Connection:
         self._keys_told = False
         self._closing = False
         self._closed_by_us = True
+        self.lost = False
+        """Something of what was said has probably not arrived."""
         self.room = asyncio.Event()
         """Cleared while nobody takes what comes: then nothing more is read, and the other side has to wait."""
         self.room.set()
@@ -97,7 +102,7 @@ class Connection:
                 self._take(octets)
             self._end()
         except ConnectionError:
-            reset = True
+            reset = self.lost = True
             self._end()
         finally:
             self._let_go(reset)
@@ -106,6 +111,8 @@ class Connection:
         """The other side has closed. Raises `PeerError` where it should not have."""
         if not self._closing:
             self._closed_by_us = False
+            self.flush()
+            self.lost |= bool(_unsent(self._writer))
             self.peer.end()
 
     async def _read(self) -> bytes:
@@ -135,7 +142,10 @@ class Connection:
             self._flushing = None
         self._waiting = 0
         octets = self.peer.outgoing()
-        if not octets or self._writer.is_closing():
+        if not octets:
+            return
+        if self._writer.is_closing():
+            self.lost = True
             return
         if self._recorded is not None:
             self._record_key()
@@ -185,6 +195,15 @@ class Connection:
         if self._recorded is not None:
             self._recorded.closed(self._closed_by_us, reset, time.time_ns())
         self._writer.close()
+
+
+def _unsent(writer: asyncio.StreamWriter) -> int:
+    """Octets that were said, and that the system of the other side has not acknowledged."""
+    octets = writer.transport.get_write_buffer_size()
+    descriptor = writer.get_extra_info("socket").fileno()
+    if descriptor < 0:  # closed already
+        return octets
+    return octets + int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def remote_name(writer: asyncio.StreamWriter) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from zmtpscope.export.message_lines import Render, typed
 from zmtpscope.live.connection import Unreachable
 from zmtpscope.live.message_input import BadMessage
-from zmtpscope.live.socket import ROUTES, Ended, Route, Socket
+from zmtpscope.live.socket import FIRST_DELAY, ROUTES, Ended, Route, Socket
 from zmtpscope.live.standard_streams import Output, Source
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
@@ -53,20 +53,26 @@ class Wishes:
 
 
 class Notes:
-    """What happens beside the messages: who comes and goes, and what is lost. `say` takes a line for people."""
+    """What happens beside the messages: who comes and goes, and what is lost. `say` takes a line for people.
 
-    def __init__(self, say: Callable[[str], None], *, listens: bool) -> None:
+    A socket that `asks` says itself when a reply cannot come any more, and asks somebody else next time.
+    """
+
+    def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
         self.failure: PeerError | None = None
         """Why there is no connection; what was reached counts more than that nobody is there any more."""
         self.lost = False
-        """A connection that we made has ended."""
+        """A connection that we made has ended before everything had arrived."""
         self.welcomed = asyncio.Event()
         """Set whenever somebody has come."""
         self.wanted = asyncio.Event()
         """Somebody has asked for messages of a publisher."""
         self._say = say
         self._listens = listens
+        self._asks = asks
         self._was_ready = False
+        self._soon: asyncio.TimerHandle | None = None
+        """What is said when it is tried again, where it is not over by then."""
         self._counts: dict[str, int] = {}
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | Ended) -> None:
@@ -84,14 +90,16 @@ class Notes:
         elif isinstance(what, PeerError):
             self._failed(remote, what)
         elif isinstance(what, Ended) and not self._listens:
-            self._failed(remote, ClosedHalfWay("the other side closed the connection"))
+            self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
-    def _failed(self, remote: str, error: PeerError) -> None:
+    def _failed(self, remote: str, error: PeerError, *, lost: bool = True) -> None:
         if self._listens:
             self.say("connections", f"{remote}: {error}")
-        elif self._was_ready and not isinstance(error, Unreachable):
-            self.lost = True
-            self.say("connections", f"{remote}: {error}; connecting again")
+        elif self._was_ready and isinstance(error, ClosedHalfWay | TooSlow):
+            self.lost |= lost
+            if not self._asks:
+                text = f"{remote}: {error}; connecting again"
+                self._soon = asyncio.get_running_loop().call_later(FIRST_DELAY, self.say, "connections", text)
         if self.failure is None or not isinstance(error, Unreachable):
             self.failure = error
 
@@ -103,6 +111,8 @@ class Notes:
 
     def finish(self) -> None:
         """Say how often something happened that was no longer said."""
+        if self._soon is not None:
+            self._soon.cancel()
         for kind, count in self._counts.items():
             if count > MOST_SAID:
                 self._say(f"{kind}: {count} in all")
@@ -139,7 +149,8 @@ class Conversation:
         self._publishes = self._socket_type in PUBLISHERS or self._socket_type == "RADIO"
         self._idle_since: float | None = None
         """Since when it has been waiting for a message, where it does."""
-        self._due = 0.0
+        self._due: float | None = None
+        """When the next message is to be sent, where there is a rate."""
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
@@ -157,6 +168,9 @@ class Conversation:
                 raise self._undelivered
         finally:
             self.notes.finish()
+            self.output.close()
+            if self.source is not None:
+                self.source.close()
 
     # -- the ways of socket types --------------------------------------------------------------------------------------
 
@@ -299,9 +313,9 @@ class Conversation:
         """Send the next message, at the rate that is wanted."""
         if self.wishes.rate is not None:
             now = asyncio.get_running_loop().time()
-            if self._due > now:
-                await asyncio.sleep(self._due - now)
-            self._due = max(self._due, now - CATCH_UP) + 1 / self.wishes.rate
+            due = now if self._due is None else max(self._due, now - CATCH_UP)
+            await asyncio.sleep(due - now)
+            self._due = due + 1 / self.wishes.rate
         self.sent += 1
         if await self._send(parts):
             return

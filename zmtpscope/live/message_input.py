@@ -86,17 +86,17 @@ class Splitter:
     def feed(self, block: bytes) -> list[bytes]:
         """The messages that end in the next block. Raises `BadMessage` where one is larger than `LARGEST`."""
         pieces = block.split(self.end)
-        rest = pieces.pop()
-        if pieces:
-            pieces[0] = b"".join([*self._held, pieces[0]])
-            self._held.clear()
-            self._size = 0
-            self.count += len(pieces)
-        self._held.append(rest)
-        self._size += len(rest)
+        self._held.append(pieces[0])
+        self._size += len(pieces[0])
         if self._size > LARGEST:
             what = "line" if self.end == b"\n" else "message"
             raise BadMessage(f"{what} {self.count + 1} of {self._name} is longer than {LARGEST >> 20} MiB")
+        if len(pieces) == 1:
+            return []
+        pieces[0] = b"".join(self._held)
+        rest = pieces.pop()
+        self._held, self._size = [rest], len(rest)
+        self.count += len(pieces)
         return pieces
 
     def finish(self) -> list[bytes]:

@@ -34,6 +34,7 @@ from zmtpscope.zmtp.peer import (
     TooSlow,
 )
 from zmtpscope.zmtp.peer.patterns import PATTERNS
+from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 if TYPE_CHECKING:
     from zmtpscope.live.recording import Recording
@@ -70,7 +71,9 @@ ROUTES: dict[str, Route] = {
 
 
 class Ended(NamedTuple):
-    """The other side closed the connection between two messages, as it may."""
+    """The other side closed the connection between two messages, as it may; `lost`: before it had all of ours."""
+
+    lost: bool
 
 
 Report = Callable[[str, PeerEvent | PeerError | Ended], None]
@@ -287,14 +290,14 @@ class Socket:
         except OSError as error:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
         if self._closed or len(self._tasks) >= MOST_CONNECTIONS:
             writer.close()
-            return
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            self._start(self._serve(reader, writer))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(PeerError):
             await self._run(reader, writer)
 
@@ -327,21 +330,25 @@ class Socket:
         connection = Connection(self.settings, reader, writer, self._hear)
         if self._recording is not None:
             connection.record(self._recording, not self._listens, self.endpoint.path)
+        failure = None
         try:
             await connection.run()
         except PeerError as error:
+            failure = error
             self._report(connection.remote, error)
             raise
         finally:
-            self._forget(connection)
+            self._forget(connection, failure)
         if not self._closed:
-            self._report(connection.remote, Ended())
+            self._report(connection.remote, Ended(connection.lost))
         return connection.peer.ready
 
     def _hear(self, connection: Connection, event: PeerEvent) -> None:
         if isinstance(event, Message):
             if self._asks and (connection is not self._asked or self._inbox):
                 self._report(connection.remote, Dropped(event.parts, "no request waits for this reply"))
+                return
+            if connection.peer.version == "1.0" and not self._is_asked_for(event.parts[0]):
                 return
             self._inbox.append((connection, event))
             self._waiting += sum(map(len, event.parts))
@@ -355,6 +362,10 @@ class Socket:
             self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
             self._changed.set()
         self._report(connection.remote, event)
+
+    def _is_asked_for(self, topic: bytes) -> bool:
+        """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""
+        return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     @property
     def _has_room(self) -> bool:
@@ -373,13 +384,13 @@ class Socket:
         self._ready.append(connection)
         self._changed.set()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Connection, failure: PeerError | None) -> None:
         if connection in self._ready:
             self._ready.remove(connection)
         self._names = {name: each for name, each in self._names.items() if each is not connection}
         if self._asked is connection and not self._inbox:
             self._asked = None
-            self._lost = ClosedHalfWay("the other side closed, and did not answer the request")
+            self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
         self._changed.set()
 
     def _name_of(self, connection: Connection) -> bytes:

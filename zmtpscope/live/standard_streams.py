@@ -26,6 +26,9 @@ class Source(Protocol):
     async def next(self) -> list[bytes] | None:
         """The next one; None behind the last. Raises `BadMessage`."""
 
+    def close(self) -> None:
+        """No more are wanted."""
+
 
 class Given:
     """Messages that are known from the start; `again`: over and over."""
@@ -44,6 +47,9 @@ class Given:
     async def next(self) -> list[bytes] | None:
         return next(self._each, None)
 
+    def close(self) -> None:
+        pass
+
 
 class Input:
     """Messages that are read from a file descriptor, as `notation` has them, with `end` behind each."""
@@ -52,10 +58,12 @@ class Input:
         self._descriptor = descriptor
         self._notation = notation
         self._splitter = Splitter(end)
-        self._worker = Worker("input")
+        self._worker: Worker | None = None
         self._waiting: deque[list[bytes]] = deque()
 
     async def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
+        if self._worker is None:
+            self._worker = Worker("input")
         while self._descriptor is not None:
             block = await self._worker.call(partial(os.read, self._descriptor, AT_ONCE))
             if not block:
@@ -69,6 +77,10 @@ class Input:
                 if batch:
                     break
         return self._waiting.popleft() if self._waiting else None
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
 
     def _messages(self, pieces: list[bytes]) -> list[list[bytes]]:
         if self._notation == Notation():
@@ -111,6 +123,11 @@ class Output:
         if self._worker is None:
             self._worker = Worker("output")
         await self._worker.call(partial(self._write, octets))
+
+    def close(self) -> None:
+        """Nothing more will be written."""
+        if self._worker is not None:
+            self._worker.close()
 
     def _write(self, octets: bytes) -> None:
         view = memoryview(octets)

@@ -19,12 +19,16 @@ class Worker:
     """
 
     def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
-        while True:
-            self._calls.get()()
+        while (work := self._calls.get()) is not None:
+            work()
+
+    def close(self) -> None:
+        """No more calls will come."""
+        self._calls.put(None)
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What `function` returns or raises, which is called in the thread."""

@@ -53,11 +53,11 @@ class GreetingSender:
     def take(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
         kind = classify(received)
-        if kind is Class.ALIEN or len(received) > PREFIX_LIMIT:
-            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
-        octets = self._answer(kind)
+        octets = b"" if kind is Class.ALIEN else self._answer(kind)
         over = kind in _OLD and self._settings.version == "1.0"  # what we speak, we know
         self.decision = negotiate(self._sent, received[:PREFIX_LIMIT], over=over)
+        if kind is Class.ALIEN or (self.decision is None and len(received) > PREFIX_LIMIT):
+            raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
         if self.decision is not None and self.decision.version is None:
             raise Mismatch(f"the two sides have no version of ZMTP in common: {self.decision.text}")
         return octets
@@ -104,6 +104,7 @@ class GreetingSender:
 
 
 def shown(octets: bytes) -> str:
-    """The first octets, readable where they are."""
+    """The first octets, those of the first line where they are text."""
     head = octets[:_SHOWN]
-    return repr(head.decode("ascii")) if head.isascii() and head.decode("ascii").isprintable() else head.hex(" ")
+    line = head.partition(b"\n")[0].rstrip(b"\r")
+    return repr(line.decode("ascii")) if line.isascii() and line.decode("ascii").isprintable() else head.hex(" ")
