@@ -1,4 +1,4 @@
-"""One end of a pipeline with pyzmq: `python -m benchmarks.zmq_end push|pull PORT COUNT SIZE`; pull is the one that binds."""
+"""One end of a pipeline with pyzmq: `python -m benchmarks.zmq_end push|pull PORT COUNT SIZE`; pull binds."""
 
 from __future__ import annotations
 

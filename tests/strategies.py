@@ -55,9 +55,7 @@ def messages(framing: Framing) -> st.SearchStrategy[bytes]:
 
     def build(bodies: list[bytes], long: bool) -> bytes:
         last = len(bodies) - 1
-        return b"".join(
-            build_frame(framing, body, more=part < last, long=long or None) for part, body in enumerate(bodies)
-        )
+        return b"".join(build_frame(framing, body, more=part < last, long=long) for part, body in enumerate(bodies))
 
     return st.builds(build, st.lists(BODIES, min_size=1, max_size=3), st.sampled_from([False, False, False, True]))
 
@@ -150,7 +148,7 @@ def commands(draw: Callable[[st.SearchStrategy[Drawn]], Drawn], mechanism: str, 
         name = draw(st.sampled_from(sorted(each for which, each in COMMAND_FIELDS if which == mechanism)))
     body = build_command(mechanism, name, draw(COMMAND_FIELDS[mechanism, name]))
     as_command = draw(st.sampled_from([True, True, True, False]))
-    return build_frame(Framing.V2, body, command=as_command, long=draw(st.sampled_from([None, None, True])))
+    return build_frame(Framing.V2, body, command=as_command, long=draw(st.sampled_from([False, False, True])))
 
 
 STEPS = {

@@ -66,6 +66,13 @@ def test_links_lead_somewhere() -> None:
     assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_script_about_sockets_does_what_the_page_says() -> None:
+    text = (ROOT / "docs/sockets.md").read_text()
+    (script, output) = re.findall(r"```python\n(.*?)```\n```\n(.*?)```", text, re.DOTALL)[0]
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (done.stdout, done.stderr) == (output, "")
+
+
 def test_spark_output_in_pages_is_real(
     spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:

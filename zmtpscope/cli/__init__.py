@@ -20,6 +20,7 @@ from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
 from zmtpscope.cli.keys import keys
 from zmtpscope.cli.messages import say
+from zmtpscope.cli.probe import probe
 from zmtpscope.cli.read import read
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
@@ -54,6 +55,7 @@ zmtpscope.add_command(cat)
 zmtpscope.add_command(export)
 zmtpscope.add_command(fields)
 zmtpscope.add_command(keys)
+zmtpscope.add_command(probe)
 
 
 def main() -> None:

@@ -24,6 +24,8 @@ SHORTEST_PAUSE = 0.1
 """Seconds for the other side to go on by itself, before we do; on a slow way two round trips more."""
 LAST_WORDS = 0.1
 """Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+VERSION_STOP = SIGNATURE_SIZE + 1
+"""Octets of our greeting up to the major version."""
 SOCKET_TYPE_2 = 11
 """Octet of a greeting of 2.0 that has the socket type (wire.md 4.1)."""
 
@@ -70,7 +72,7 @@ class Attempt:
 
     peer: Peer
     remote: str | None = None
-    """The address that was reached."""
+    """The address that was reached; ipc has none."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings, budget: Budget, *, waits: bool = False) -> None:
         self.peer = Peer(settings, budget.started, waits=waits)
@@ -95,8 +97,8 @@ class Attempt:
     async def __aenter__(self) -> Self:
         self._budget.take_connection()
         before = self._now()
-        self._reader, self._writer = await reach(self._endpoint, round(self._budget.deadline - before, 2))
-        self.remote = remote_name(self._writer)
+        self._reader, self._writer = await reach(self._endpoint, max(round(self._budget.deadline - before, 2), 0.01))
+        self.remote = remote_name(self._writer) if self._endpoint.path is None else None
         self.connecting = self._now() - before
         self.pause = SHORTEST_PAUSE + 2 * self.connecting
         return self
@@ -129,14 +131,22 @@ class Attempt:
         it waits for, and tells its mechanism before it hears ours: many close without a word where it is another one.
         """
         start = self._now()
-        for stop, enough in ((SIGNATURE_SIZE, 1), (SIGNATURE_SIZE + 1, SIGNATURE_SIZE + 1), (None, GREETING_3_SIZE)):
-            await self.hear(partial(self._has_come, enough), self.pause)
-            if self.is_old:
-                break
-            self._may_send = stop
-            self._flush()
-        await self.hear(lambda: self.has_greeted)
-        self.greeting = self._now() - start - self._paused
+        try:
+            for stop, enough in ((SIGNATURE_SIZE, 1), (VERSION_STOP, VERSION_STOP), (None, GREETING_3_SIZE)):
+                await self.hear(partial(self._has_come, enough), self.pause)
+                if self.is_old:
+                    break
+                self._may_send = stop
+                self._flush()
+            await self.hear(lambda: self.has_greeted)
+        finally:
+            if self.has_greeted:
+                self.greeting = self._now() - start - self._paused
+
+    @property
+    def told_mechanism(self) -> bool:
+        """The other side was sent more than our version."""
+        return self._sent > VERSION_STOP
 
     def _has_come(self, octets: int) -> bool:
         return len(self.begin) >= octets or self.has_greeted

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import os
-import re
+import socket
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -38,20 +38,58 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[asyncio.StreamReader,
         async with asyncio.timeout(limit):
             if endpoint.path is not None:
                 return await asyncio.open_unix_connection(endpoint.path)
-            return await asyncio.open_connection(endpoint.host, endpoint.port)
+            failure = OSError("the name has no address")
+            for address in await _addresses(str(endpoint.host)):
+                try:
+                    return await asyncio.open_connection(address, endpoint.port)
+                except OSError as error:
+                    failure = error
+            raise failure
     except TimeoutError:
         raise Unreachable(f"nobody answered within {limit:g} s") from None
     except OSError as error:
         raise Unreachable(reason(error)) from None
 
 
+async def _addresses(host: str) -> list[str]:
+    """The addresses of a name. Raises `OSError`.
+
+    A thread of our own asks for them: a program does not end before those of asyncio do, and nothing stops one that
+    waits for a name server.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def ask() -> None:
+        found: list[str] | OSError
+        try:
+            found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        except OSError as error:
+            found = error
+        except UnicodeError:
+            found = OSError("no host can have this name")
+        with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+            loop.call_soon_threadsafe(tell, found)
+
+    def tell(found: list[str] | OSError) -> None:
+        if answer.done():
+            return
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return await answer
+
+
 def reason(error: OSError) -> str:
-    """What went wrong, in words; asyncio tells of several addresses of a name in the text alone."""
-    numbers = {error.errno} if error.errno else {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
-    if numbers == {errno.ECONNREFUSED}:
+    """What went wrong, in words."""
+    if isinstance(error, ConnectionRefusedError):
         return "the connection was refused: nobody listens there"
-    texts = sorted(os.strerror(number) for number in numbers if number > 0)
-    return (" or ".join(texts) or error.strerror or str(error)).lower()
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()  # asyncio has words of its own
+    return (error.strerror or str(error)).lower()
 
 
 class Connection:

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmtpscope import curve_crypto
 from zmtpscope.live.attempt import Arrival, Attempt, Budget
 from zmtpscope.live.endpoint import Endpoint
 from zmtpscope.live.habits import Habits, likely
@@ -22,6 +21,7 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
 from zmtpscope.zmtp.negotiation import Class, classify
 from zmtpscope.zmtp.peer import (
+    ClosedHalfWay,
     CurveClient,
     Limits,
     Mismatch,
@@ -71,6 +71,8 @@ NOBODY = "REQ"
 PATIENCE = 5
 """Pauses (`Attempt.pause`) for what may never come: a READY before ours, a PONG."""
 CONTEXT_SIZE = 8
+LONG_1 = 0xFF
+"""How a long frame of 1.0 begins (wire.md 3.1)."""
 LARGEST_MESSAGE = 1 << 20
 
 
@@ -88,7 +90,7 @@ class Found:
     """What is known of the other side; None is not known. Texts of the network are as they came: escape them."""
 
     remote: str | None = None
-    """The address that was reached."""
+    """The address that was reached; ipc has none."""
     version: str | None = None
     """Announced by the other side."""
     version_in_force: str | None = None
@@ -133,6 +135,8 @@ async def probe(
 
 
 class _Probe:
+    _last: Attempt
+
     def __init__(self, endpoint: Endpoint, security: Security, wait: float, *, join: bool, ping: bool) -> None:
         self.found = Found()
         self._endpoint = endpoint
@@ -142,7 +146,6 @@ class _Probe:
         self._pings = ping
         self._partners = {**HARMLESS, **JOINING} if join else HARMLESS
         self._joins = join
-        self._closed_in_greeting = False
         self._begin = b""
         self._facts: dict[str, Any] = {}
 
@@ -152,7 +155,7 @@ class _Probe:
             await self._ask()
         except PeerError as error:
             found.error = error
-            if found.version is not None:
+            if found.version is not None and found.handshake is None:
                 found.handshake = FAILED
         found.connections, found.octets = self._budget.connections, self._budget.octets
         if found.version is not None:
@@ -166,8 +169,8 @@ class _Probe:
             else:
                 await self._try(self._partners.values())
         except Mismatch as error:
-            if self._closed_in_greeting:
-                await self._search()
+            if self._last.closed and not self._last.has_greeted:
+                await self._search(self._last)
             if self.found.mechanism is None:
                 raise
             if not isinstance(self._security, Null):
@@ -180,7 +183,7 @@ class _Probe:
     async def _attempt(self, socket_type: str, security: Security, *, waits: bool = False) -> AsyncIterator[Attempt]:
         """A connection on which both have greeted."""
         settings = Settings(socket_type, security, limits=self._limits)
-        attempt = Attempt(self._endpoint, settings, self._budget, waits=waits)
+        attempt = self._last = Attempt(self._endpoint, settings, self._budget, waits=waits)
         try:
             async with attempt:
                 await attempt.greet()
@@ -226,14 +229,21 @@ class _Probe:
             raise unfit
         self.found.handshake = WITHHELD
 
-    async def _search(self) -> None:
+    async def _search(self, last: Attempt) -> None:
         """The other side closed inside its greeting: see which mechanism keeps it from that. No login is sent."""
+        from zmtpscope import curve_crypto  # loads libsodium, which is hardly ever needed here
+
+        where = f"the other side closed inside its greeting, behind {len(last.begin)} octets"
+        if not last.told_mechanism:
+            raise ClosedHalfWay(f"{where} and before it was told our mechanism")
         keys = curve_crypto.random_octets(32), curve_crypto.random_octets(32)
         for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
             if security.mechanism != self._security.mechanism and self.found.mechanism is None:
                 with suppress(Mismatch):
                     async with self._attempt(NOBODY, security, waits=True):
                         pass
+        if self.found.mechanism is None:
+            raise Mismatch(f"{where}, with each of the mechanisms NULL, PLAIN and CURVE")
 
     async def _completed(self, attempt: Attempt) -> None:
         """The handshake is complete: say nothing but a PING."""
@@ -251,10 +261,9 @@ class _Probe:
         """Keep what a connection has told so far, beside what others did."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
-        self._closed_in_greeting = attempt.closed and peer.greeting is None and len(begin) >= SIGNATURE_SIZE
         self._begin = self._begin or begin
         self._facts = facts or self._facts
-        found.remote = attempt.remote
+        found.remote = attempt.remote or found.remote
         found.version = greeting.get("version_announced") or found.version or _version(begin)
         found.version_in_force = peer.version or found.version_in_force
         found.mechanism = greeting.get("mechanism") or found.mechanism
@@ -269,14 +278,14 @@ class _Probe:
 
     def _habits(self) -> Habits:
         found, begin = self.found, self._begin
-        has_signature = begin[:1] == b"\xff"
+        is_old = found.version == "1.0"
         nonce = self._facts.get("nonce")
         return Habits(
             version=found.version,
-            flags=None if has_signature else begin[1],
-            padding=int.from_bytes(begin[1:9]) if has_signature else None,
+            flags=begin[9 if begin[0] == LONG_1 else 1] if is_old else None,
+            padding=None if is_old else int.from_bytes(begin[1:9]),
             pieces=tuple(arrival.octets for arrival in found.arrivals),
-            ahead=min(found.unasked, GREETING_3_SIZE) if has_signature else None,
+            ahead=None if is_old else min(found.unasked, GREETING_3_SIZE),
             mechanism=found.mechanism,
             as_server=found.as_server,
             socket_type=found.socket_type,

@@ -86,13 +86,16 @@ def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
 
 
 def build_frame(
-    framing: Framing, body: bytes, *, more: bool = False, command: bool = False, long: bool | None = None
+    framing: Framing, body: bytes, *, more: bool = False, command: bool = False, long: bool = False
 ) -> bytes:
-    """One frame; `long` None takes the short form where it fits. `command` has no meaning in 1.0."""
+    """One frame; `long` takes the long form also where the short one would do. `command` has no meaning in 1.0."""
     if framing is Framing.V1:
         length = len(body) + 1
-        long = length > 254 if long is None else long
-        return (b"\xff" + length.to_bytes(8, "big") if long else bytes([length])) + bytes([more]) + body
-    long = len(body) > 255 if long is None else long
-    flags = MORE * more | LONG * long | COMMAND * command
-    return bytes([flags]) + len(body).to_bytes(8 if long else 1, "big") + body
+        if length < 255 and not long:
+            return bytes((length, more)) + body
+        return b"\xff" + length.to_bytes(8, "big") + bytes((more,)) + body
+    size = len(body)
+    flags = MORE * more | COMMAND * command
+    if size < 256 and not long:
+        return bytes((flags, size)) + body
+    return bytes((flags | LONG,)) + size.to_bytes(8, "big") + body

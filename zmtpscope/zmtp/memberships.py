@@ -38,6 +38,10 @@ class Memberships:
         """All topics ("topic") or groups ("group") that are open."""
         return {name for kind, name in self._counts if kind == what}
 
+    def is_open(self, what: str, name: str) -> bool:
+        """Whether this topic or group is open."""
+        return (what, name) in self._counts
+
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
         """One more SUBSCRIBE, CANCEL, JOIN or LEAVE of `name`; findings are about `length` octets at `start`."""
         what = ENTERING.get(command) or LEAVING[command]

@@ -14,7 +14,7 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
 LARGEST_VALUE = 2**31 - 1
 """Octets of a property value."""
 
-_NAME = re.compile(r"[A-Za-z0-9\-_.+]+")
+PROPERTY_NAME = re.compile(r"[A-Za-z0-9\-_.+]{1,255}")
 _RESOURCE_PART = r"[A-Za-z0-9$\-_@.&+]+"
 _RESOURCE = re.compile(_RESOURCE_PART + r"(?:/" + _RESOURCE_PART + r")*")
 
@@ -76,7 +76,7 @@ def _judge_name(reader: Reader, start: int, length: int, name: str, seen: Seen) 
         return
     folded = name.lower()
     defined = _DEFINED.get(folded)
-    if _NAME.fullmatch(name) is None:
+    if PROPERTY_NAME.fullmatch(name) is None:
         reader.finding("ZMTP3X-META-02", start, length)
     elif defined is None and not folded.startswith("x-"):
         reader.finding("ZMTP3X-META-14", start, length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE
+from zmtpscope.zmtp.greeting import SIGNATURE_SIZE
 from zmtpscope.zmtp.peer.errors import ClosedHalfWay, Mismatch, PeerError, Refused, UnfitSocketType
 from zmtpscope.zmtp.peer.settings import Settings
 
@@ -19,20 +19,26 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
 """By mechanism and what we said last (wire.md 7.2, 8.2, 14; curve.md 9)."""
 
 
-def why_closed(settings: Settings, received: int, awaited: str | None, said: str | None) -> PeerError:
-    """The error for a connection that the other side closed `received` octets into its stream.
+def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
+    """The error for a side that closed after so many octets of its greeting; `version` is the one that was settled."""
+    if not received:
+        return ClosedHalfWay("the other side closed without having sent an octet")
+    told = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
+    if received < SIGNATURE_SIZE or (version is not None and version < "3.0"):
+        return ClosedHalfWay(told)
+    mechanism = f", or another mechanism than {settings.security.mechanism}" if settings.version >= "3.0" else ""
+    return Mismatch(f"{told}: it probably wants another version of ZMTP than {settings.version}{mechanism}")
 
-    `awaited` is the command that was due and `said` the last one of ours; None before the handshake.
+
+def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
+    """The error for a side that closed where its command `awaited` was due, or inside of it where that is `cut`.
+
+    `said` is the last command of ours.
     """
-    if awaited is None:
-        if not received:
-            return ClosedHalfWay("the other side closed without having sent an octet")
-        if settings.version >= "3.0" and 10 <= received < GREETING_3_SIZE:
-            why = "it probably wants another mechanism or version"
-            return Mismatch(f"the other side closed inside its greeting, behind {received} octets: {why}")
-        return ClosedHalfWay(f"the other side closed inside its greeting, behind {received} octets")
-    mechanism = settings.security.mechanism
-    kind, meaning = _SILENTLY.get((mechanism, said or ""), (ClosedHalfWay, ""))
-    meaning = meaning.format(socket_type=settings.socket_type)
-    place = f"when it got our {said}" if said else "behind the greetings"
-    return kind(f"the other side closed {place}, where {awaited} was due" + (f": {meaning}" if meaning else ""))
+    if cut:
+        return ClosedHalfWay(f"the other side closed in the middle of a command, where its {awaited} was due")
+    if said is None:
+        return ClosedHalfWay(f"the other side closed behind the greetings, without its {awaited}")
+    kind, meaning = _SILENTLY.get((settings.security.mechanism, said), (ClosedHalfWay, ""))
+    told = f"the other side closed when it got our {said}, without its {awaited}"
+    return kind(f"{told}: {meaning.format(socket_type=settings.socket_type)}" if meaning else told)

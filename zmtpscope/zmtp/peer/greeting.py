@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import SIGNATURE_SIZE, build_greeting_1, build_greeting_2, build_greeting_3
-from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Class, Decision, classify, negotiate
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Class, Decision, Form, classify, negotiate
 from zmtpscope.zmtp.peer.errors import Mismatch, NotZmtp
 from zmtpscope.zmtp.peer.settings import Settings
 
 _OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
-_SHOWN = 16
+_OLD_BOTH = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
+"""Of two 1.0 sides an observer has to see more than their greetings; what we speak ourselves, we know."""
+
+_SHOWN = 32
 """Octets of what is not ZMTP that are shown."""
+
+_OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "TLS", b"SSH-": "SSH"}
+"""Protocols that meet on the same ports, by their first octets."""
 
 
 class GreetingSender:
@@ -39,7 +45,7 @@ class GreetingSender:
             self._whole = self._greeting_2(1, self._padding if oldest == "1.0" else 0)
         else:
             mechanism, server = settings.security.mechanism, settings.security.role == "server"
-            padding = self._padding if oldest < "3.0" else 0
+            padding = self._padding if oldest == "1.0" else 0
             self._whole = build_greeting_3(mechanism, version=settings.version, as_server=server, padding=padding)
         if settings.version == oldest or oldest >= "3.0":
             return self._send(len(self._whole))
@@ -52,18 +58,27 @@ class GreetingSender:
 
     def take(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
-        kind = classify(received)
-        octets = b"" if kind is Class.ALIEN else self._answer(kind)
-        over = kind in _OLD and self._settings.version == "1.0"  # what we speak, we know
-        self.decision = negotiate(self._sent, received[:PREFIX_LIMIT], over=over)
-        if kind is Class.ALIEN or (self.decision is None and len(received) > PREFIX_LIMIT):
+        prefix = received[:PREFIX_LIMIT]
+        kind = classify(prefix)
+        if kind is Class.ALIEN:
             raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
-        if self.decision is not None and self.decision.version is None:
-            raise Mismatch(f"the two sides have no version of ZMTP in common: {self.decision.text}")
+        octets = self._answer(kind, prefix)
+        old = kind in _OLD and self._settings.version == "1.0"
+        decision = self.decision = _OLD_BOTH if old else negotiate(self._sent, prefix)
+        if decision is None and len(received) > PREFIX_LIMIT:
+            raise NotZmtp(f"the other side does not end its greeting within {PREFIX_LIMIT} octets")
+        if decision is not None and decision.version is None:
+            if kind is Class.REVISION_3:  # and did not wait for ours
+                raise _too_new("3.0", self._settings.version)
+            raise Mismatch(f"the two sides have no version of ZMTP in common: {decision.text}")
+        if decision is not None and decision.version is not None:
+            self._accept(decision.version)
         return octets
 
-    def _answer(self, kind: Class) -> bytes:
+    def _answer(self, kind: Class, received: bytes) -> bytes:
         newest = self._settings.version
+        if newest == "1.0" and kind >= Class.SIGNATURE and not any(received[1:9]):
+            raise _too_new("2.0", newest)
         if kind in _OLD:
             self._accept("1.0")
             if newest == "1.0":
@@ -103,8 +118,16 @@ class GreetingSender:
         return octets
 
 
+def _too_new(theirs: str, ours: str) -> Mismatch:
+    return Mismatch(
+        f"the other side speaks nothing older than ZMTP {theirs}, and nothing newer than {ours} is spoken here"
+    )
+
+
 def shown(octets: bytes) -> str:
-    """The first octets, those of the first line where they are text."""
-    head = octets[:_SHOWN]
-    line = head.partition(b"\n")[0].rstrip(b"\r")
-    return repr(line.decode("ascii")) if line.isascii() and line.decode("ascii").isprintable() else head.hex(" ")
+    """The first line where it is one, else the first octets; and what begins like that."""
+    line = octets[:_SHOWN].partition(b"\r\n")[0]
+    readable = line.isascii() and line.decode("ascii").isprintable()
+    told = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")
+    known = next((name for start, name in _OTHERS.items() if octets.startswith(start)), None)
+    return f"{told}, which is {known}" if known else told

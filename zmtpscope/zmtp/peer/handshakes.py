@@ -26,7 +26,7 @@ from zmtpscope.zmtp.mechanisms.curve import (
 from zmtpscope.zmtp.mechanisms.null import STATUS
 from zmtpscope.zmtp.metadata import build_metadata
 from zmtpscope.zmtp.opened import OpenedReader
-from zmtpscope.zmtp.peer.errors import Mismatch, Refused, UnfitSocketType, Violation, check
+from zmtpscope.zmtp.peer.errors import Mismatch, PeerError, Refused, UnfitSocketType, Violation, check
 from zmtpscope.zmtp.peer.settings import CurveClient, CurveServer, PlainClient, PlainServer, Settings
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.socket_types import PEERS, may_meet
@@ -34,6 +34,9 @@ from zmtpscope.zmtp.socket_types import PEERS, may_meet
 OTHER_ROLE: dict[str | None, str | None] = {"client": "server", "server": "client", None: None}
 DENIED = "400"
 """The reason that libzmq gives to a client that may not come in (27/ZAP)."""
+
+INVALID_TYPE = "Invalid socket type"
+"""What an ERROR says about a READY or INITIATE whose type does not fit; libzmq closes without one."""
 
 SIGNATURE = bytes(64)
 """What the box of HELLO holds."""
@@ -140,13 +143,14 @@ class Part:
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
-            self._say_error("Invalid socket type")
+            self._say_error(INVALID_TYPE)
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
-    def _refused(self, reason: str) -> Refused:
+    def _refused(self, reason: str) -> PeerError:
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
-        return Refused(f"the other side answered {self.last_said or 'our greeting'} with {said}")
+        kind = UnfitSocketType if "socket type" in reason.lower() else Refused
+        return kind(f"the other side answered {self.last_said or 'our greeting'} with {said}")
 
     # -- traffic ------------------------------------------------------------------------------------------------------
 
@@ -235,7 +239,8 @@ class CurvePart(Part):
 
 def unfit(ours: str, theirs: str) -> str:
     """Say that two socket types may not be connected, and what would fit."""
-    fitting = " or ".join(sorted(PEERS.get(theirs, ())))
+    *others, last = sorted(PEERS.get(theirs, ())) or [""]
+    fitting = f"{', '.join(others)} or {last}" if others else last
     return f"the other side is {theirs}, which {ours} may not be connected to" + (f"; {fitting} may" if fitting else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import NamedTuple
 
@@ -58,8 +59,14 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
         raise ValueError(f"a {socket_type} socket sends no messages")
     if not parts:
         raise ValueError("a message has at least one part")
+    if pattern.form is Form.PLAIN and not envelope:
+        return parts
     if pattern.form is Form.SINGLE and len(parts) > 1:
         raise ValueError(f"a {socket_type} socket sends messages of one part, not of {len(parts)}")
+    if envelope and pattern.form is not Form.ENVELOPED:
+        raise ValueError(f"a {socket_type} socket puts no envelope in front of its messages")
+    if b"" in envelope:
+        raise ValueError("an envelope has no empty address: behind an empty frame the message begins")
     if pattern.form is Form.GROUPED:
         check_group(parts)
     if pattern.form is Form.DELIMITED:
@@ -105,9 +112,24 @@ class Filter:
     """
 
     def __init__(self, topics: set[str], *, whole: bool) -> None:
-        self._topics = {from_text(topic) for topic in topics}
-        self._sizes = sorted({len(topic) for topic in self._topics})
+        self._topics: set[bytes] = set()
+        self._sizes: Counter[int] = Counter()
         self._whole = whole
+        for topic in topics:
+            self.change(from_text(topic), wanted=True)
+
+    def change(self, topic: bytes, *, wanted: bool) -> None:
+        """From now on this topic or group is wanted, or is not."""
+        if wanted is (topic in self._topics):
+            return
+        if wanted:
+            self._topics.add(topic)
+            self._sizes[len(topic)] += 1
+            return
+        self._topics.remove(topic)
+        self._sizes[len(topic)] -= 1
+        if not self._sizes[len(topic)]:
+            del self._sizes[len(topic)]
 
     def passes(self, first: bytes) -> bool:
         """Whether a message that begins with this frame is wanted."""

@@ -16,7 +16,7 @@ from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC, build_subscription
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL, SUBSCRIBE, Command, Event, Fields, Greeting
 from zmtpscope.zmtp.framing import MORE, build_frame
 from zmtpscope.zmtp.mechanisms import curve
-from zmtpscope.zmtp.peer.closing import why_closed
+from zmtpscope.zmtp.peer.closing import why_greeting_ended, why_handshake_ended
 from zmtpscope.zmtp.peer.errors import (
     ClosedHalfWay,
     Mismatch,
@@ -138,12 +138,15 @@ class Peer:
 
     def end(self) -> None:
         """The other side closed its direction: between two messages it may, anywhere else this raises `PeerError`."""
-        if self.ready and self._reader is not None:
-            if self._held is not None or self._parts or self._reader.position < self._stop:
+        cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
+        if self.ready:
+            if cut or self._parts:
                 raise ClosedHalfWay("the other side closed in the middle of a message")
             return
-        said = None if self._part is None else self._part.last_said
-        raise why_closed(self.settings, self._stop, None if self._part is None else self._part.awaited, said)
+        part = self._part
+        if part is None:
+            raise why_greeting_ended(self.settings, self.version, self._stop)
+        raise why_handshake_ended(self.settings, part.awaited, part.last_said, cut=cut)
 
     @property
     def deadline(self) -> float | None:
@@ -163,7 +166,7 @@ class Peer:
         if not self.ready:
             limit = self.settings.limits.handshake
             if now >= self._started + limit:
-                raise TooSlow(f"no more than {self._progress()} within {limit:g} s")
+                raise TooSlow(f"{self._missing()} within {limit:g} s{self._suspicion()}")
             return
         if self._their_ttl and now >= self._heard + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
@@ -195,16 +198,19 @@ class Peer:
         """Send a message, on a REP socket behind the envelope of the request; False where the other side wants none of
         it: it has not subscribed. Raises `ValueError` for what the socket type cannot send.
         """
-        frames = outgoing(self.settings.socket_type, list(parts), list(envelope))
+        frames = outgoing(self.settings.socket_type, [*parts], [*envelope])
         self._must_be_ready()
         if self._publishes and not self._wants(frames[0]):
             return False
-        last = len(frames) - 1
+        last = frames.pop()
         if self._is_sealed:
-            for number, frame in enumerate(frames):
-                self._seal(curve.MORE if number < last else 0, frame)
+            for frame in frames:
+                self._seal(curve.MORE, frame)
+            self._seal(0, last)
         else:
-            self._out += [build_frame(self._framing, frame, more=number < last) for number, frame in enumerate(frames)]
+            for frame in frames:
+                self._out.append(build_frame(self._framing, frame, more=True))
+            self._out.append(build_frame(self._framing, last))
         return True
 
     def subscribe(self, topic: bytes) -> None:
@@ -273,11 +279,16 @@ class Peer:
         assert self.version is not None
         self._events.append(Ready(self.version, mechanism, facts.get("socket_type"), facts.get("identity"), metadata))
 
-    def _progress(self) -> str:
-        """How far the other side has come."""
+    def _missing(self) -> str:
+        """What the other side has not said."""
         if self._part is not None:
-            return f"the handshake up to {self._part.awaited}, which did not come,"
-        return "a part of its greeting came" if self._stop else "a connection: not one octet came"
+            return f"the other side did not send its {self._part.awaited}"
+        return f"the other side sent {'only a part of its greeting' if self._stop else 'not one octet'}"
+
+    def _suspicion(self) -> str:
+        """What may be wrong where nothing comes."""
+        waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
+        return ": it may be a server, as we are" if waits else ""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -344,7 +355,7 @@ class Peer:
         elif name in ("SUBSCRIBE", "CANCEL"):
             self._subscribed(from_text(fields["topic"]), name == "SUBSCRIBE")
         elif name in ("JOIN", "LEAVE"):
-            self._filter = None
+            self._remember("group", from_text(fields["group"]))
             self._events.append(Membership(fields["group"], name == "JOIN"))
         elif name == "ERROR":
             raise Refused(f"the other side ended the connection with ERROR {fields.get('reason')!r}")
@@ -357,7 +368,7 @@ class Peer:
             _, body, size, flags = row
             self._size += size + PART_COST
             if self._size > limit:
-                raise Violation(f"a message is larger than {limit} octets")
+                raise Violation(f"a message takes up more than {limit} octets")
             if body + size > stop:
                 self._held = row
                 self._size -= size + PART_COST
@@ -399,10 +410,16 @@ class Peer:
         self._walk(opened, base, frames.rows(), events)
 
     def _subscribed(self, topic: bytes, begins: bool) -> None:
-        self._filter = None
-        if not self._content_reader.memberships.complete or len(topic) > LARGEST_AWAITED_TOPIC:
-            raise Violation("the other side has more subscriptions than are remembered")
+        self._remember("topic", topic)
         self._events.append(Subscription(topic, begins))
+
+    def _remember(self, what: str, name: bytes) -> None:
+        """Take over what the reader knows of this topic or group."""
+        memberships = self._content_reader.memberships
+        if not memberships.complete or len(name) > LARGEST_AWAITED_TOPIC:
+            raise Violation(f"the other side asks for more {what}s than are remembered")
+        if self._filter is not None:
+            self._filter.change(name, wanted=memberships.is_open(what, to_text(name)))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
 from zmtpscope.records import from_text
+from zmtpscope.zmtp.mechanisms.curve import KEY_SIZE
+from zmtpscope.zmtp.metadata import PROPERTY_NAME
 from zmtpscope.zmtp.peer.patterns import PATTERNS
 from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, LARGEST_IDENTITY
 
@@ -73,6 +75,11 @@ class CurveClient:
     secret: bytes = field(repr=False)
     crypto: Crypto = field(repr=False)
 
+    def __post_init__(self) -> None:
+        _check_keys(self.server_key, self.secret)
+        if self.crypto.shared_key(self.server_key, self.secret) is None:
+            raise ValueError("the server key is of low order, which keeps nothing secret")
+
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
@@ -83,6 +90,14 @@ class CurveServer:
     secret: bytes = field(repr=False)
     crypto: Crypto = field(repr=False)
     allows: Callable[[bytes], bool] | None = None
+
+    def __post_init__(self) -> None:
+        _check_keys(self.secret)
+
+
+def _check_keys(*keys: bytes) -> None:
+    if any(len(key) != KEY_SIZE for key in keys):
+        raise ValueError(f"a CURVE key has {KEY_SIZE} octets")
 
 
 Security = Null | PlainClient | PlainServer | CurveClient | CurveServer
@@ -141,7 +156,16 @@ class Settings:
             raise ValueError(f"{needs} needs ZMTP 3.0, so nothing older can be accepted")
         if self.oldest is None:
             object.__setattr__(self, "oldest", "3.0" if self._needs_3() else "1.0")
-        if self.heartbeat is not None and not 0 <= self.heartbeat.ttl <= LONGEST_TTL:
+        for name, _ in self.properties:
+            if PROPERTY_NAME.fullmatch(name) is None or name.lower() in ("socket-type", "identity"):
+                raise ValueError(f"{name!r} is no name for a property of one's own")
+        if self.heartbeat is not None:
+            self._check_heartbeat(self.heartbeat)
+
+    def _check_heartbeat(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.interval <= 0 or heartbeat.timeout <= 0:
+            raise ValueError("the interval and the timeout of heartbeats are more than 0 s")
+        if not 0 <= heartbeat.ttl <= LONGEST_TTL:
             raise ValueError(f"the TTL of a PING is at most {LONGEST_TTL} s")
 
     def _needs_3(self) -> str | None:

@@ -1,0 +1,487 @@
+"""`zmtpscope probe` against real libzmq sockets, and servers that do everything wrong."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from tests.scripted import GREETING, Script, ready, served, take
+from zmtpscope.cli import run
+from zmtpscope.live.probe import HARMLESS, JOINING
+
+STABLE = ["PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB"]
+HOLD = 0.15
+"""Seconds for which scripts keep a connection open; longer than the probes wait that time counts for."""
+
+Run = Callable[..., tuple[int, str, str]]
+Open = Callable[[str], zmq.Socket[Any]]
+Bind = Callable[..., str]
+
+
+@pytest.fixture
+def probe(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: str | pathlib.Path) -> tuple[int, str, str]:
+        code = run(["probe", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[Any]]:
+    context = zmq.Context[Any]()
+    yield context
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def open_socket(context: zmq.Context[Any]) -> Iterator[Open]:
+    """A socket of this type."""
+    sockets = []
+
+    def make(socket_type: str) -> zmq.Socket[Any]:
+        sockets.append(context.socket(getattr(zmq, socket_type)))
+        return sockets[-1]
+
+    yield make
+    for each in sockets:
+        each.close(linger=0)
+
+
+@pytest.fixture
+def bind(open_socket: Open) -> Bind:
+    """Bind a socket of this type with these options: its endpoint."""
+
+    def make(socket_type: str, **options: Any) -> str:
+        bound = open_socket(socket_type)
+        for name, value in options.items():
+            setattr(bound, name, value)
+        return f"tcp://127.0.0.1:{bound.bind_to_random_port('tcp://127.0.0.1')}"
+
+    return make
+
+
+@pytest.fixture
+def authenticator(context: zmq.Context[Any], tmp_path: pathlib.Path) -> Iterator[ThreadAuthenticator]:
+    """Lets admin in with the password secret, and by CURVE the keys in `clients`."""
+    (tmp_path / "clients").mkdir()
+    handler = ThreadAuthenticator(context)
+    handler.start()
+    handler.configure_plain(domain="*", passwords={"admin": "secret"})
+    handler.configure_curve(domain="*", location=str(tmp_path / "clients"))
+    yield handler
+    handler.stop()
+
+
+def secret_file(path: pathlib.Path, content: str) -> pathlib.Path:
+    path.write_text(content)
+    path.chmod(0o600)
+    return path
+
+
+def told(output: str) -> dict[str, Any]:
+    """The object of `--json`."""
+    [line] = output.splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+# -- sockets of libzmq -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("socket_type", STABLE)
+def test_every_socket_type(probe: Run, bind: Bind, socket_type: str) -> None:
+    endpoint = bind(socket_type)
+    code, output, errors = probe(
+        endpoint, "--json", "--expect", f"socket-type={socket_type}", "--expect", "version=3.1"
+    )
+    assert (code, errors) == (0, "")
+    found = told(output)
+    assert (found["endpoint"], found["mechanism"], found["version_in_force"]) == (endpoint, "NULL", "3.1")
+    assert found["socket_type"] == socket_type
+    assert found["connections"] == 1
+    assert [piece["octets"] for piece in found["greeting"]] == [10, 1, 53]
+    assert [piece["sent"] for piece in found["greeting"]] == [0, 10, 11]
+    assert "libzmq" in found["implementation"]
+    assert found["answering_ms"] > 0
+    if socket_type in HARMLESS:
+        assert (found["handshake"], found["joined_as"]) == ("complete", HARMLESS[socket_type])
+        assert found["ping"]["answered"]
+        assert found["ping"]["context_returned"]
+    else:
+        assert (found["handshake"], found["joined_as"], found["ping"]) == ("withheld", None, None)
+
+
+@pytest.mark.parametrize("socket_type", [each for each in STABLE if each in JOINING])
+def test_joins_where_it_is_told_to(probe: Run, bind: Bind, socket_type: str) -> None:
+    code, output, _ = probe(bind(socket_type), "--join", "--expect", "handshake=complete", "--expect", "ping=yes")
+    assert code == 0
+    assert f"complete, with us as {JOINING[socket_type]}" in output
+
+
+def test_what_people_read(probe: Run, bind: Bind) -> None:
+    endpoint = bind("ROUTER", identity=b"broker", metadata=b"X-Service:prices")
+    code, output, errors = probe(endpoint, "--expect", "identity=broker", "--expect", "property:x-service=prices")
+    assert (code, errors) == (0, "")
+    lines = re.sub(r"[0-9.]+ ms", "N ms", output).splitlines()
+    assert lines == [
+        endpoint,
+        "  version             3.1",
+        "  mechanism           NULL",
+        "  socket type         ROUTER",
+        '  identity            "broker"',
+        '  property X-Service  "prices"',
+        "  handshake           complete, with us as REQ",
+        "  heartbeat           PING answered with its context in N ms",
+        "  greeting            10 octets unasked, 1 more behind 10 of ours, 53 more behind 11 of ours",
+        "  implementation      likely libzmq 4.3.3 or newer",
+        "  time                connected in N ms, greeted in N ms, READY in N ms",
+    ]
+
+
+def test_says_why_it_did_not_complete_the_handshake(probe: Run, bind: Bind) -> None:
+    _, push, _ = probe(bind("PUSH"))
+    assert "handshake       not completed\n" in push
+    assert "note a PUSH hands messages to whoever is connected, so the handshake was not completed -> --join" in push
+    _, pair, _ = probe(bind("PAIR"))
+    assert "note a PAIR has one partner, so its place was left free -> --join takes it" in pair
+
+
+@pytest.mark.parametrize(("sends", "takes"), [("PUSH", "PULL"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")])
+def test_takes_no_message_from_anybody(probe: Run, open_socket: Open, sends: str, takes: str) -> None:
+    sender, receiver = open_socket(sends), open_socket(takes)
+    sender.sndtimeo, receiver.rcvtimeo = 5000, 2000
+    endpoint = f"tcp://127.0.0.1:{sender.bind_to_random_port('tcp://127.0.0.1')}"
+    count = 5000
+
+    def send() -> None:
+        for number in range(count):
+            sender.send(str(number).encode())
+
+    def look() -> None:
+        code, output, _ = probe(endpoint)
+        assert code == 0
+        assert f"socket type     {sends}" in output
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        look()  # messages wait for anybody who comes
+        receiver.connect(endpoint)
+        got = [int(receiver.recv_multipart()[-1])]
+        look()  # messages are on their way
+        got += [int(receiver.recv_multipart()[-1]) for _ in range(count - 1)]
+    finally:
+        thread.join()
+    assert got == list(range(count))
+
+
+def test_a_publisher_sends_it_nothing(probe: Run, open_socket: Open) -> None:
+    publisher = open_socket("XPUB")
+    endpoint = f"tcp://127.0.0.1:{publisher.bind_to_random_port('tcp://127.0.0.1')}"
+    assert probe(endpoint)[0] == 0
+    assert not publisher.poll(50)  # no subscription came
+
+
+def test_ipc(probe: Run, open_socket: Open, tmp_path: pathlib.Path) -> None:
+    endpoint = f"ipc://{tmp_path}/socket"
+    open_socket("REP").bind(endpoint)
+    code, output, _ = probe(endpoint, "--expect", "socket-type=REP")
+    assert code == 0
+    assert output.startswith(f"{endpoint}\n  version         3.1\n")
+
+
+# -- security ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
+def test_a_mechanism_that_needs_credentials_is_found(probe: Run, bind: Bind, mechanism: str) -> None:
+    curve = {"curve_server": True, "curve_secretkey": zmq.curve_keypair()[1]}
+    endpoint = bind("PUB", **({"plain_server": True} if mechanism == "PLAIN" else curve))
+    code, output, errors = probe(endpoint, "--expect", f"mechanism={mechanism}")
+    assert (code, errors) == (0, "")
+    assert f"mechanism       {mechanism}\n  socket type     not told\n  handshake       needs credentials" in output
+    assert ("-> --server-key" if mechanism == "CURVE" else "-> --user") in output
+    code, output, errors = probe(endpoint, "--expect", "socket-type=PUB", "--json")
+    assert (code, told(output)["exit_code"]) == (4, 4)
+    assert errors == f'zmtpscope: {endpoint}: socket-type is not known, and "PUB" was expected\n'
+
+
+@pytest.mark.usefixtures("authenticator")
+def test_plain(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+    login = secret_file(tmp_path / "login", "admin:secret")
+    for socket_type in HARMLESS.keys() & {*STABLE}:
+        endpoint = bind(socket_type, plain_server=True)
+        code, output, _ = probe(endpoint, "--plain-file", login, "--json")
+        found = told(output)
+        assert (code, found["socket_type"], found["handshake"]) == (0, socket_type, "complete")
+        assert found["ping"]["context_returned"]
+    push = bind("PUSH", plain_server=True)
+    code, output, _ = probe(push, "--plain-file", login)
+    assert code == 0
+    assert "not told; it may be PAIR, REQ, DEALER, PUSH, CLIENT" in output
+    assert "-> --join tries the others" in output
+    code, output, _ = probe(push, "--plain-file", login, "--join", "--expect", "socket-type=PUSH")
+    assert code == 0
+    assert "secret" not in output
+
+
+@pytest.mark.usefixtures("authenticator")
+def test_a_refused_login(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+    wrong = secret_file(tmp_path / "login", "admin:not-this")
+    code, output, errors = probe(bind("PUB", plain_server=True), "--plain-file", wrong)
+    assert code == 14
+    assert "the other side answered HELLO with ERROR '400': credentials or key refused" in errors
+    assert "handshake       failed" in output
+    assert "not-this" not in output + errors
+
+
+def test_a_login_that_nobody_wants(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+    login = secret_file(tmp_path / "login", "admin:secret")
+    code, _, errors = probe(bind("PUB"), "--plain-file", login)
+    assert code == 13
+    assert "the other side wants the mechanism NULL, and here it is PLAIN" in errors
+
+
+def test_curve(probe: Run, bind: Bind) -> None:
+    public, secret = zmq.curve_keypair()
+    endpoint = bind("SUB", curve_server=True, curve_secretkey=secret)
+    code, output, _ = probe(endpoint, "--server-key", public.decode(), "--expect", "socket-type=SUB", "--json")
+    found = told(output)
+    assert (code, found["handshake"], found["joined_as"]) == (0, "complete", "PUB")
+    assert found["ping"]["context_returned"]
+    assert "libzmq" in found["implementation"]
+    code, _, errors = probe(endpoint, "--server-key", zmq.curve_keypair()[0].decode())
+    assert code == 14
+    assert "closed when it got our HELLO" in errors
+    assert "the server key is probably not that of this server" in errors
+
+
+@pytest.mark.usefixtures("authenticator")
+def test_a_client_key_that_is_not_known(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+    public, secret = zmq.curve_keypair()
+    endpoint = bind("PUB", curve_server=True, curve_secretkey=secret)
+    code, _, errors = probe(endpoint, "--server-key", public.decode())
+    assert code == 14
+    assert "answered INITIATE with ERROR '400'" in errors
+
+
+def test_a_client_key_that_is_known(probe: Run, bind: Bind, context: zmq.Context[Any], tmp_path: pathlib.Path) -> None:
+    public, secret = zmq.curve_keypair()
+    clients = tmp_path / "clients"
+    clients.mkdir()
+    _, certificate = zmq.auth.create_certificates(tmp_path, "client")
+    (tmp_path / "client.key").rename(clients / "client.key")
+    pathlib.Path(certificate).chmod(0o600)
+    handler = ThreadAuthenticator(context)
+    handler.start()
+    try:
+        handler.configure_curve(domain="*", location=str(clients))
+        endpoint = bind("PULL", curve_server=True, curve_secretkey=secret)
+        code, output, errors = probe(endpoint, "--server-key", public.decode(), "--curve-file", certificate)
+        assert (code, errors) == (0, "")
+        assert "complete, with us as PUSH" in output
+    finally:
+        handler.stop()
+
+
+# -- expectations ------------------------------------------------------------------------------------------------------
+
+
+def test_expectations_that_are_not_met(probe: Run, bind: Bind) -> None:
+    endpoint = bind("ROUTER")
+    expected = ["identity=me", "implementation=LIBZMQ", "property:X-No=1", "mechanism=CURVE"]
+    code, output, errors = probe(endpoint, "--json", *(word for each in expected for word in ("--expect", each)))
+    assert code == 4
+    results = {each["name"]: (each["found"], each["met"]) for each in told(output)["expectations"]}
+    assert results["identity"] == ("", False)
+    assert results["implementation"][1]
+    assert results["property:X-No"] == (None, False)
+    assert errors.splitlines() == [
+        f'zmtpscope: {endpoint}: identity is "", and "me" was expected',
+        f'zmtpscope: {endpoint}: property:X-No is not known, and "1" was expected',
+        f'zmtpscope: {endpoint}: mechanism is "NULL", and "CURVE" was expected',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tcp://127.0.0.1"], "has no port from 1 to 65535"),
+        (["127.0.0.1:5555"], "is no endpoint; tcp://host:port and ipc://path are"),
+        (["pgm://127.0.0.1:5555"], "pgm:// is not supported"),
+        (["tcp://127.0.0.1:1", "--expect", "socket-type=pub"], "socket-type is never 'pub'; did you mean PUB?"),
+        (
+            ["tcp://127.0.0.1:1", "--expect", "type=PUB"],
+            "there is no 'type'; there are version, mechanism, socket-type",
+        ),
+        (["tcp://127.0.0.1:1", "--expect", "ping"], "not of the form NAME=VALUE"),
+        (["tcp://127.0.0.1:1", "--wait", "0"], "give more than 0 and at most 600 seconds"),
+        (["tcp://127.0.0.1:1", "--wait", "nan"], "give more than 0 and at most 600 seconds"),
+        (["tcp://127.0.0.1:1", "--user", "a", "--server-key", "b"], "do not go together"),
+    ],
+)
+def test_usage(probe: Run, arguments: list[str], words: str) -> None:
+    code, output, errors = probe(*arguments)
+    assert (code, output) == (2, "")
+    assert words in errors
+
+
+# -- whatever goes wrong -----------------------------------------------------------------------------------------------
+
+
+def flood(connection: socket.socket) -> None:
+    connection.sendall(GREETING + ready(b"PUB"))
+    while True:
+        connection.sendall(1000 * (b"\x00\x40" + bytes(64)))
+
+
+def drip(connection: socket.socket) -> None:
+    for octet in GREETING:
+        connection.sendall(bytes([octet]))
+        time.sleep(HOLD)
+
+
+def says(*octets: bytes, hold: float = HOLD) -> Script:
+    def script(connection: socket.socket) -> None:
+        connection.sendall(b"".join(octets))
+        time.sleep(hold)
+
+    return script
+
+
+WRONG: dict[str, tuple[Script, int, str]] = {
+    "silent": (says(), 11, "not one octet"),
+    "drips": (drip, 11, "a part of its greeting"),
+    "stops behind the signature": (says(GREETING[:10]), 11, "a part of its greeting"),
+    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\n"), 12, "does not speak ZMTP: it began with 'HTTP/1.1 400 Bad"),
+    "SSH": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), 12, "does not speak ZMTP: it began with 'SSH-2.0-OpenSSH_"),
+    "MySQL": (says(bytes.fromhex("4a0000000a382e302e3300") + bytes(70)), 12, "probably does not speak ZMTP"),
+    "Telnet": (says(bytes.fromhex("fffd18fffd20fffd23fffd27")), 12, "does not speak ZMTP: it began with ff fd 18"),
+    "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which no version of ZMTP has"),
+    "unknown socket type": (says(GREETING, ready(b"\x1b[31mPUB")), 16, "The socket type is not one that ZMTP knows"),
+    "flood": (flood, 16, "more than 4 MiB came, more than a probe takes"),
+    "2^63": (says(GREETING, ready(b"PUB"), b"\x02\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
+    "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
+    "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "comes before the sender finished its handshake"),
+    "closes": (says(hold=0), 17, "the other side closed without having sent an octet"),
+    "closes in the signature": (says(b"\xff\x00", hold=0), 17, "2 octets"),
+    "closes in the greeting": (says(GREETING[:40], hold=0), 17, "behind 40 octets and before it was told our mech"),
+    "closes behind it": (says(GREETING, hold=0), 17, "the other side closed behind the greetings"),
+    "ERROR": (says(GREETING, b"\x04\x0a\x05ERROR\x03400"), 14, "ERROR '400': credentials or key refused"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_goes_wrong_is_said(probe: Run, name: str) -> None:
+    script, expected, words = WRONG[name]
+    wait = "0.12" if expected == 11 else "2"
+    with served(script) as endpoint:
+        start = time.monotonic()
+        code, output, errors = probe(endpoint, "--wait", wait)
+        assert time.monotonic() - start < 1.5
+    assert code == expected
+    assert errors.startswith(f"zmtpscope: {endpoint}: ")
+    assert words in errors
+    assert errors.count("\n") == 1
+    assert "\x1b" not in output + errors
+
+
+def test_refused(probe: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    code, output, errors = probe(f"tcp://127.0.0.1:{port}", "--expect", "socket-type=PUB")
+    assert (code, output) == (10, "")
+    assert errors == f"zmtpscope: tcp://127.0.0.1:{port}: the connection was refused: nobody listens there\n"
+    code, output, _ = probe(f"tcp://127.0.0.1:{port}", "--json")
+    found = told(output)
+    assert (code, found["exit_code"], found["version"]) == (10, 10, None)
+    assert found["error"] == "the connection was refused: nobody listens there"
+
+
+def test_no_such_path(probe: Run, tmp_path: pathlib.Path) -> None:
+    code, _, errors = probe(f"ipc://{tmp_path}/none")
+    assert code == 10
+    assert "no such file or directory" in errors
+
+
+def test_a_name_server_that_does_not_answer(probe: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: time.sleep(1) or [])
+    start = time.monotonic()
+    code, _, errors = probe("tcp://somewhere.example:5555", "--wait", "0.1")
+    assert time.monotonic() - start < 0.5
+    assert code == 10
+    assert "nobody answered within 0.1 s" in errors
+
+
+def test_text_of_the_network_is_escaped(probe: Run) -> None:
+    evil = b'\x1b]0;"\xe2\x80\xae\xff\n'
+    with served(says(GREETING, ready(b"PUSH", (b"Identity", evil), (b"X-Evil", evil)))) as endpoint:
+        code, output, _ = probe(endpoint)
+        _, as_json, _ = probe(endpoint, "--json")
+    assert code == 0
+    assert 'identity         "\\x1b]0;"\\u202e\\xff\\x0a"\n' in output
+    assert 'property X-Evil  "\\x1b]0;"' in output
+    assert told(as_json)["identity"] == '\x1b]0;"\u202e\\xff\n'
+
+
+def closes_unless(mechanism: bytes) -> Script:
+    """Sends its mechanism only when it has read ours, and it is the same."""
+
+    def script(connection: socket.socket) -> None:
+        connection.sendall(GREETING[:11])
+        if take(connection, 64)[12:32].rstrip(b"\0") == mechanism:
+            connection.sendall(GREETING[11:12] + mechanism.ljust(20, b"\0") + bytes(32))
+            time.sleep(HOLD)
+
+    return script
+
+
+@pytest.mark.parametrize("mechanism", [b"PLAIN", b"CURVE"])
+def test_searches_for_a_mechanism_that_is_not_told(probe: Run, mechanism: bytes) -> None:
+    with served(closes_unless(mechanism)) as endpoint:
+        code, output, _ = probe(endpoint, "--json")
+    found = told(output)
+    assert (code, found["mechanism"], found["handshake"]) == (0, mechanism.decode(), "needs credentials")
+    assert found["connections"] <= 3
+
+
+def test_a_mechanism_that_cannot_be_found(probe: Run, tmp_path: pathlib.Path) -> None:
+    login = secret_file(tmp_path / "login", "admin:secret")
+    with served(closes_unless(b"OTHER")) as endpoint:
+        for credentials in ([], ["--plain-file", login]):
+            code, _, errors = probe(endpoint, *credentials)
+            assert code == 13
+            assert "behind 11 octets, with each of the mechanisms NULL, PLAIN and CURVE" in errors
+    with served(closes_unless(b"CURVE")) as endpoint:
+        code, _, errors = probe(endpoint, "--plain-file", login)
+        assert code == 13
+        assert "the other side wants the mechanism CURVE, and here it is PLAIN" in errors
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(b"XPUB", b"SUB"), (b"PULL", b"PUSH")])
+def test_a_server_that_wants_to_hear_our_ready_first(probe: Run, theirs: bytes, ours: bytes) -> None:
+    def script(connection: socket.socket) -> None:
+        connection.sendall(GREETING)
+        take(connection, 64)
+        heard = take(connection, 2)
+        fits = ours in take(connection, heard[1]) if heard else False
+        connection.sendall(ready(theirs) if fits else b"\x04\x1a\x05ERROR\x13Invalid socket type")
+        time.sleep(HOLD if fits else 0)
+
+    with served(script) as endpoint:
+        code, output, _ = probe(endpoint, "--json")
+    found = told(output)
+    assert (code, found["socket_type"], found["joined_as"]) == (0, theirs.decode(), ours.decode())

@@ -1,0 +1,328 @@
+"""Two peers in memory: what they do, the octets between them in the pieces of a network, and what a capture shows."""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable
+from itertools import product
+from random import Random
+from typing import Any, NamedTuple, TypeVar
+
+from hypothesis import strategies as st
+
+from tests import curve_vector, strategies
+from tests.curve import secret
+from tests.traffic import Conversation
+from zmtpscope import curve_crypto
+from zmtpscope.zmtp.peer import (
+    CurveClient,
+    CurveServer,
+    Heartbeat,
+    Message,
+    Null,
+    Peer,
+    PeerEvent,
+    PlainClient,
+    PlainServer,
+    Ready,
+    Security,
+    Settings,
+)
+from zmtpscope.zmtp.socket_types import DRAFT, PEERS, PUBLISHERS, SUBSCRIBERS
+
+Drawn = TypeVar("Drawn")
+Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
+
+SERVER_SECRET, CLIENT_SECRET = secret("s"), secret("c")
+SERVER_KEY, CLIENT_KEY = map(curve_crypto.public_key, (SERVER_SECRET, CLIENT_SECRET))
+
+
+def allows(username: str, password: str) -> bool:
+    """The one login of the PLAIN servers of these tests."""
+    return (username, password) == ("admin", "secret")
+
+
+SECURITY: dict[str, tuple[Security, Security]] = {
+    "NULL": (Null(), Null()),
+    "PLAIN": (PlainClient("admin", "secret"), PlainServer(allows)),
+    "CURVE": (
+        CurveClient(SERVER_KEY, CLIENT_SECRET, curve_crypto),
+        CurveServer(SERVER_SECRET, curve_crypto, lambda key: key == CLIENT_KEY),
+    ),
+}
+"""Client and server of each mechanism, which let each other in."""
+
+
+class Act(NamedTuple):
+    """What an application asks of its peer: the name of a method and what it is called with."""
+
+    what: str
+    arguments: tuple[Any, ...]
+
+
+def send(*parts: bytes, envelope: tuple[bytes, ...] = ()) -> Act:
+    return Act("send", (parts, envelope))
+
+
+class Meeting:
+    """Two peers, side 0 and side 1, and the octets that are under way between them.
+
+    What arrives, in whatever pieces, is a packet of `capture`; what the peers tell is in `happened`, and what they were
+    asked to do and did in `done`, an answered PING as an act of the side that answers.
+    """
+
+    def __init__(self, first: Settings, second: Settings) -> None:
+        self.peers = Peer(first, 0.0), Peer(second, 0.0)
+        self.capture = Conversation()
+        self.streams = bytearray(), bytearray()
+        """All that each side has sent."""
+        self.arrived = [0, 0]
+        """How much of it the other side has."""
+        self.happened: tuple[list[PeerEvent], list[PeerEvent]] = ([], [])
+        self.done: tuple[list[Act], list[Act]] = ([], [])
+        self._pings: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]] = ([], [])
+        """Where in the stream of each side its PINGs end, and their contexts."""
+        for side in (0, 1):
+            self._collect(side)
+
+    @property
+    def ready(self) -> bool:
+        return self.peers[0].ready and self.peers[1].ready
+
+    def under_way(self, side: int) -> int:
+        """Octets that `side` has sent and the other has not got."""
+        return len(self.streams[side]) - self.arrived[side]
+
+    def arrive(self, side: int, count: int) -> None:
+        """The next `count` octets that `side` has sent reach the other."""
+        start = self.arrived[side]
+        octets = bytes(self.streams[side][start : start + count])
+        self.arrived[side] += len(octets)
+        self.capture.send(side, octets)
+        other = 1 - side
+        self.peers[other].receive(octets, 0.0)
+        while self._pings[side] and self._pings[side][0][0] <= self.arrived[side]:
+            self.done[other].append(Act("pong", (self._pings[side].pop(0)[1][:16],)))
+        self.happened[other].extend(self.peers[other].events())
+        self._collect(other)
+
+    def settle(self) -> None:
+        """Everything arrives, until nobody has anything to say."""
+        while any(self.under_way(side) for side in (0, 1)):
+            for side in (0, 1):
+                self.arrive(side, self.under_way(side))
+
+    def act(self, side: int, act: Act) -> None:
+        """`side` does what its application asks; a publisher keeps back what nobody wants."""
+        peer = self.peers[side]
+        arguments = (0.0, *act.arguments) if act.what == "ping" else act.arguments
+        if getattr(peer, act.what)(*arguments) is False:
+            return
+        self.done[side].append(act)
+        self._collect(side)
+        if act.what == "ping":
+            self._pings[side].append((len(self.streams[side]), act.arguments[0]))
+
+    def _collect(self, side: int) -> None:
+        self.streams[side].extend(self.peers[side].outgoing())
+
+    def messages(self, side: int) -> list[Message]:
+        """What `side` has received."""
+        return [event for event in self.happened[side] if isinstance(event, Message)]
+
+
+def met(first: Settings, second: Settings) -> Meeting:
+    """Two peers whose handshake is complete."""
+    meeting = Meeting(first, second)
+    meeting.settle()
+    assert meeting.ready
+    return meeting
+
+
+def secured(mechanism: str, client: str = "DEALER", server: str = "ROUTER") -> tuple[Settings, Settings]:
+    """Settings of a client and a server of this mechanism."""
+    ours, theirs = SECURITY[mechanism]
+    return Settings(client, ours), Settings(server, theirs)
+
+
+def crypto(*drawn: bytes) -> Any:
+    """The cryptography, whose random octets are these, in this order."""
+    left = list(drawn)
+    functions = ("public_key", "shared_key", "seal_box", "open_box")
+
+    def random_octets(count: int) -> bytes:
+        octets = left.pop(0)
+        assert len(octets) == count
+        return octets
+
+    return types.SimpleNamespace(
+        random_octets=random_octets, **{name: getattr(curve_crypto, name) for name in functions}
+    )
+
+
+def of_the_vector() -> tuple[Settings, Settings]:
+    """Client and server of curve.md 8; each serves for one peer."""
+    welcome, cookie, vouch = (bytes(range(first, first + 16)) for first in (0xA0, 0xB0, 0xC0))
+    client = crypto(curve_vector.CLIENT_TRANSIENT.secret, vouch)
+    server = crypto(curve_vector.SERVER_TRANSIENT.secret, welcome, cookie, curve_vector.COOKIE_KEY)
+    return (
+        Settings("DEALER", CurveClient(curve_vector.SERVER.public, curve_vector.CLIENT.secret, client)),
+        Settings("ROUTER", CurveServer(curve_vector.SERVER.secret, server)),
+    )
+
+
+# -- what hypothesis draws ---------------------------------------------------------------------------------------------
+
+PAIRS = sorted((one, other) for one in PEERS for other in PEERS[one])
+VERSIONS = ("1.0", "2.0", "3.0", "3.1")
+MATCHES = [
+    (versions, oldest)
+    for versions, oldest in product(product(VERSIONS, repeat=2), repeat=2)
+    if all(old <= min(versions) for old in oldest)
+]
+"""The newest and the oldest versions of two sides that can agree."""
+
+BODIES = strategies.BODIES | st.sampled_from([bytes(253), b"x" * 254, b"\xff" * 70_000, b"\x05READY", b"\x04PING\0\0"])
+TOPICS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff\0", b"t" * 300])
+GROUPS = st.sampled_from(["", "g", "news", "g" * 255])
+CONTEXTS = st.binary(max_size=16)
+IDENTITIES = st.sampled_from(["", "i", "GET", "\\xff\0", "i" * 70, "i" * 71, "i" * 253, "i" * 254, "i" * 255])
+PROPERTIES = st.dictionaries(st.sampled_from(["X-Trace", "X-a", "Resource"]), st.sampled_from(["a/b", "c"]), max_size=2)
+
+
+@st.composite
+def settings_pairs(draw: Draw, mechanism: str) -> tuple[Settings, Settings]:
+    """Two sockets that can talk; side 0 may be the client or the server of the mechanism."""
+    socket_types = draw(st.sampled_from(PAIRS))
+    properties = [draw(PROPERTIES) for _ in socket_types] if draw(st.booleans()) else [{}, {}]
+    modern = mechanism != "NULL" or any(properties) or not DRAFT.isdisjoint(socket_types)
+    least = "3.0" if modern else "1.0"
+    versions, oldest = draw(st.sampled_from([match for match in MATCHES if min(match[1]) >= least]))
+    security = list(SECURITY[mechanism])
+    if draw(st.booleans()):
+        security.reverse()
+    ttl = draw(st.sampled_from([0.0, 5.0]))
+    one, other = (
+        Settings(
+            socket_types[side],
+            security[side],
+            draw(IDENTITIES),
+            tuple(properties[side].items()),
+            versions[side],
+            oldest[side],
+            Heartbeat(1.0, 1.0, ttl),
+        )
+        for side in (0, 1)
+    )
+    return one, other
+
+
+def bodies(least: int = 1) -> st.SearchStrategy[list[bytes]]:
+    return st.lists(BODIES, min_size=least, max_size=3)
+
+
+@st.composite
+def scripts(draw: Draw, ours: Settings, theirs: Settings) -> list[Act]:
+    """What the application of one side does, without what it answers to messages of the other."""
+    socket_type, pair = ours.socket_type, {ours.socket_type, theirs.socket_type}
+    acts: list[Act] = []
+    size = draw(st.integers(0, 5))
+    if socket_type in SUBSCRIBERS:
+        acts = draw(memberships(TOPICS, "subscribe", "cancel", size))
+    elif socket_type == "DISH":
+        acts = draw(memberships(GROUPS, "join", "leave", size))
+    elif socket_type == "RADIO":
+        acts = [send(draw(GROUPS).encode(), draw(BODIES)) for _ in range(size)]
+    elif socket_type in PUBLISHERS:
+        acts = [send(draw(TOPICS) + draw(st.binary(max_size=2)), *draw(bodies(0))) for _ in range(size)]
+    elif pair == {"DEALER", "REP"} and socket_type == "DEALER":
+        acts = [
+            send(*draw(st.lists(st.sampled_from([b"A", b"\0" * 5]), max_size=2)), b"", *draw(bodies()))
+            for _ in range(size)
+        ]
+    elif socket_type == "REQ" or (socket_type not in ("REP", "PULL", "GATHER") and "REQ" not in pair):
+        single = socket_type in DRAFT
+        acts = [send(draw(BODIES)) if single else send(*draw(bodies())) for _ in range(size)]
+    if socket_type == "XSUB":
+        acts += [send(b"\2" + draw(BODIES), *draw(bodies(0))) for _ in range(size)]
+    if min(ours.version, theirs.version) >= "3.0":
+        for _ in range(draw(st.integers(0, 2))):
+            acts.insert(draw(st.integers(0, len(acts))), Act("ping", (draw(CONTEXTS),)))
+    return acts
+
+
+@st.composite
+def memberships(draw: Draw, names: st.SearchStrategy[Any], enter: str, leave: str, size: int) -> list[Act]:
+    """Subscriptions and cancels, or joins and leaves; none is taken back that was not made."""
+    acts, open_ = [], []
+    for _ in range(size):
+        if open_ and draw(st.booleans()):
+            acts.append(Act(leave, (open_.pop(draw(st.integers(0, len(open_) - 1))),)))
+        else:
+            open_.append(draw(names))
+            acts.append(Act(enter, (open_[-1],)))
+    return acts
+
+
+class Network(NamedTuple):
+    """How octets travel: sizes of pieces, and how often in ten it is those of side 0 that move."""
+
+    seed: int
+    sizes: tuple[int, ...]
+    favour: int
+
+
+NETWORKS = st.builds(
+    Network,
+    st.integers(0, 1 << 32),
+    st.sampled_from([(1,), (1, 2, 3, 10, 11, 53, 64), (1 << 20,), (1, 9, 70, 1 << 20)]),
+    st.sampled_from([0, 1, 5, 9, 10]),
+)
+FEW_PIECES = 10
+"""What is large travels in no more pieces than about so many, so that tests end."""
+
+
+def talk(settings: tuple[Settings, Settings], acts: tuple[list[Act], list[Act]], network: Network) -> Meeting:
+    """Two applications do what their scripts say, as soon as they may, while octets are under way in both directions.
+
+    A REP answers each request, and a ROUTER each of a REQ, with what it got; a REQ waits for that.
+    """
+    meeting = Meeting(*settings)
+    scripts = copy.deepcopy(acts)
+    random = Random(network.seed)
+    types = [each.socket_type for each in settings]
+    answered = [0, 0]
+    while True:
+        able = []
+        for side in (0, 1):
+            if types[side] == "REP" or (types[side] == "ROUTER" and types[1 - side] == "REQ"):
+                for message in meeting.messages(side)[answered[side] :]:
+                    scripts[side].append(send(*message.parts, envelope=message.envelope))
+                    answered[side] += 1
+            if meeting.under_way(side):
+                able.append((side, "arrive"))
+            if scripts[side] and meeting.peers[side].ready and not waits(meeting, side, scripts[side][0]):
+                able.append((side, "act"))
+        if not able:
+            assert scripts == ([], []), "somebody waits for ever"
+            return meeting
+        favoured = [each for each in able if each[0] == (random.randrange(10) >= network.favour)]
+        side, what = random.choice(favoured or able)
+        if what == "act":
+            meeting.act(side, scripts[side].pop(0))
+        else:
+            meeting.arrive(side, max(random.choice(network.sizes), meeting.under_way(side) // FEW_PIECES - 30))
+
+
+def waits(meeting: Meeting, side: int, act: Act) -> bool:
+    """Whether this is a second request in front of the reply to the first."""
+    if meeting.peers[side].settings.socket_type != "REQ" or act.what != "send":
+        return False
+    return sum(each.what == "send" for each in meeting.done[side]) > len(meeting.messages(side))
+
+
+def ready_of(meeting: Meeting, side: int) -> Ready:
+    """What `side` was told when its handshake was complete."""
+    (ready,) = [event for event in meeting.happened[side] if isinstance(event, Ready)]
+    return ready

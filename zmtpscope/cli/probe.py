@@ -1,0 +1,134 @@
+"""`zmtpscope probe`: who is there."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.credentials import client_options, given_security
+from zmtpscope.cli.expectations import Expectation, parse_expectations
+from zmtpscope.cli.messages import say
+
+if TYPE_CHECKING:
+    from zmtpscope.live.probe import Found
+
+UNMET = 4
+LONGEST_WAIT = 600.0
+STYLES = {"dim": "dim", "endpoint": "bold", "note": "bright_blue"}
+
+Results = list[tuple[Expectation, str | None]]
+"""What was expected, and what was found for it."""
+
+
+def parse_wait(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Seconds."""
+    if not 0 < value <= LONGEST_WAIT:
+        raise click.BadParameter(f"{value:g} is no time to wait; give more than 0 and at most {LONGEST_WAIT:g} seconds")
+    return value
+
+
+@click.command(
+    short_help="Say who is at an endpoint, and what it speaks.",
+    epilog="Exit codes: 0 found, and everything expected; 2 usage, 4 an expectation failed, 10 unreachable or refused, "
+    "11 silent or too slow, 12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 socket types do "
+    "not fit, 16 protocol violation or limit, 17 closed half way.",
+)
+@click.argument("endpoint", metavar="ENDPOINT")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--expect",
+    "expectations",
+    multiple=True,
+    callback=parse_expectations,
+    metavar="NAME=VALUE",
+    help="Fail with exit code 4 unless this was found: socket-type=PUB, mechanism=CURVE, version=3.1, identity=..., "
+    "handshake=complete, ping=yes, implementation=libzmq, property:NAME=...; may be given several times.",
+)
+@click.option(
+    "--wait",
+    type=float,
+    callback=parse_wait,
+    default=5.0,
+    metavar="SECONDS",
+    help="Time for all of it [5].",
+)
+@client_options
+@click.option(
+    "--join",
+    is_flag=True,
+    help="Complete the handshake also where messages may come to us, and be lost (PUSH, PAIR ...).",
+)
+@click.option(
+    "--ping", is_flag=True, help="Send a PING also where 3.0 is announced; old releases take it for a message."
+)
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
+def probe(**given: Any) -> int:
+    """Connect to ENDPOINT (tcp://host:port or ipc://path) and say who is there: version, mechanism, socket type,
+    identity, metadata, heartbeats, how it greets, and which implementation that is likely to be.
+
+    No message is sent, asked for or taken away from others: with a socket that hands its messages to whoever is
+    connected (PUSH, DEALER, REQ, PAIR ...) the handshake is not completed, unless you --join. Where CURVE or PLAIN
+    keep out who has no key or login, that is what was found (exit code 0), and --expect socket-type=... fails."""
+    # imported here, so that help and usage errors stay quick
+    import asyncio
+
+    from zmtpscope.cli.peer_errors import PeerFailed
+    from zmtpscope.live.endpoint import parse_endpoint
+    from zmtpscope.live.probe import probe as look
+
+    name = given["endpoint"]
+    try:
+        endpoint = parse_endpoint(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    security = given_security(given)
+    found = asyncio.run(look(endpoint, security, given["wait"], join=given["join"], ping=given["ping"]))
+    results: Results = [(each, each.found(found)) for each in given["expectations"]]
+    unmet = [result for result in results if not result[0].is_met(result[1])]
+    failed = None if found.error is None else PeerFailed(name, found.error)
+    code = failed.exit_code if failed is not None else UNMET if unmet else 0
+    if given["as_json"]:
+        _write_json(name, found, results, code)
+    else:
+        _write_text(name, found, given)
+    sys.stdout.flush()
+    for expectation, value in unmet:
+        if value is not None or failed is None:
+            say(f"zmtpscope: {name}: {expectation.told(value)}")
+    if failed is not None:
+        raise failed
+    return code
+
+
+def _write_text(endpoint: str, found: Found, given: dict[str, Any]) -> None:
+    from zmtpscope.cli.colour import painter, wants_colour
+    from zmtpscope.cli.probe_report import facts, notes
+    from zmtpscope.export.safe_text import safe_text
+    from zmtpscope.export.text import plain
+
+    if found.version is None:
+        return
+    paint = painter(STYLES) if wants_colour(given["color"]) else plain
+    rows = list(facts(endpoint, found))
+    width = max(len(name) for name, _ in rows)
+    lines = [paint("endpoint", safe_text(endpoint))]
+    lines += [f"  {paint('dim', f'{name:<{width}}')}  {value}" for name, value in rows]
+    lines += [f"{paint('note', 'note')} {note}" for note in notes(found, joins=given["join"])]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _write_json(endpoint: str, found: Found, results: Results, code: int) -> None:
+    import json
+
+    from zmtpscope.cli.probe_report import to_json
+
+    told = to_json(endpoint, found)
+    told["expectations"] = [
+        {"name": each.name, "expected": each.expected, "found": value, "met": each.is_met(value)}
+        for each, value in results
+    ]
+    told["error"] = None if found.error is None else str(found.error)
+    told["exit_code"] = code
+    sys.stdout.write(json.dumps(told) + "\n")
