@@ -215,6 +215,16 @@ class TestRunning:
                 assert subscribing.line() == text
             assert subscribing.end(interrupt=True) == (0, "", "")
 
+    def test_what_runs_in_the_background_is_terminated(self, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
+        socket, endpoint = libzmq.bound("PUSH")
+        capture = tmp_path / "out.pcapng"
+        with Cat("pull", endpoint, "-w", str(capture)) as pulling:
+            socket.send(b"one")
+            assert pulling.line() == "one"
+            pulling.process.terminate()
+            assert pulling.end() == (0, "", "")
+        assert b"\0\3one" in capture.read_bytes()
+
     def test_a_request_that_is_stopped_is_130(self, libzmq: Libzmq) -> None:
         socket, endpoint = libzmq.bound("REP")
         with Cat("req", endpoint, "hello") as asking:

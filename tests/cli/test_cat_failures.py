@@ -118,18 +118,21 @@ def dies_before_the_reply(connection: socket.socket) -> None:
 
 
 FAILURES: dict[Callable[[socket.socket], None], tuple[int, str]] = {
-    silent: (11, "no more than a connection: not one octet came within 0.5 s"),
+    silent: (11, "the other side sent not one octet within 0.5 s"),
     closes_at_once: (17, "the other side closed without having sent an octet"),
     web_server: (12, "does not speak ZMTP: it began with 'HTTP/1.1"),
-    secure_shell: (12, "does not speak ZMTP: it began with 'SSH-2.0-OpenSSH_'"),
+    secure_shell: (
+        12,
+        "does not speak ZMTP: it began with 53 53 48 2d 32 2e 30 2d 4f 70 65 6e 53 53 48 5f, which is SSH",
+    ),
     curve_server: (13, "the other side wants the mechanism CURVE, and here it is NULL"),
     wrong_type: (15, "the other side is PULL, which REQ may not be connected to; PUSH may"),
     error: (14, "ERROR '400'"),
-    stops_in_the_handshake: (11, "the handshake up to READY, which did not come, within 0.5 s"),
+    stops_in_the_handshake: (11, "the other side did not send its READY within 0.5 s"),
     flood_in_front_of_ready: (16, "A message comes before the sender finished its handshake"),
-    flood_of_parts: (16, "a message is larger than"),
+    flood_of_parts: (16, "a message takes up more than"),
     endless_frame: (16, "octet"),
-    large_frame: (16, "a message is larger than"),
+    large_frame: (16, "a message takes up more than"),
     no_reply: (11, "no reply came within 0.5 s"),
     dies_in_the_reply: (17, "the other side closed in the middle of a message"),
     dies_before_the_reply: (17, "the other side closed, and did not answer the request"),
@@ -291,7 +294,7 @@ def test_single_connections_do_not_end_who_listens() -> None:
             pusher.sendall(b"\0\5hello")
             code, out, err = pulling.end()
     assert (code, out) == (0, "hello\n")
-    assert "the other side does not speak ZMTP: it began with 'GET / HTTP/1.1" in err
+    assert "the other side does not speak ZMTP: it began with" in err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,7 @@ def _cat(given: dict[str, Any]) -> int:
     try:
         socket = _socket(given, settings, notes, dialogue)
         asyncio.run(_talk(socket, given, wishes, notes, source))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if _runs_until_stopped(given) else INTERRUPTED
     except PeerError as error:
         raise PeerFailed(given["endpoint"], error) from None
@@ -175,6 +176,10 @@ async def _talk(socket: Socket, given: dict[str, Any], wishes: Wishes, notes: No
     from zmtpscope.records import to_text
 
     topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
+    task = asyncio.current_task()
+    assert task is not None
+    # what shells start in the background does not get ctrl-C: those who stop it send this
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with socket:
         if given["listens"]:
             say(f"zmtpscope: listening on {socket.endpoint}")
