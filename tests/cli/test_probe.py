@@ -20,9 +20,6 @@ from zmtpscope.cli import run
 from zmtpscope.live.probe import HARMLESS, JOINING
 
 STABLE = ["PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB"]
-HOLD = 0.15
-"""Seconds for which scripts keep a connection open; longer than the probes wait that time counts for."""
-
 Run = Callable[..., tuple[int, str, str]]
 Open = Callable[[str], zmq.Socket[Any]]
 Bind = Callable[..., str]
@@ -112,8 +109,7 @@ def test_every_socket_type(probe: Run, bind: Bind, socket_type: str) -> None:
     assert (found["endpoint"], found["mechanism"], found["version_in_force"]) == (endpoint, "NULL", "3.1")
     assert found["socket_type"] == socket_type
     assert found["connections"] == 1
-    assert [piece["octets"] for piece in found["greeting"]] == [10, 1, 53]
-    assert [piece["sent"] for piece in found["greeting"]] == [0, 10, 11]
+    assert sum(piece["octets"] for piece in found["greeting"] if piece["sent"] <= 10) == 11
     assert "libzmq" in found["implementation"]
     assert found["answering_ms"] > 0
     if socket_type in HARMLESS:
@@ -136,6 +132,10 @@ def test_what_people_read(probe: Run, bind: Bind) -> None:
     code, output, errors = probe(endpoint, "--expect", "identity=broker", "--expect", "property:x-service=prices")
     assert (code, errors) == (0, "")
     lines = re.sub(r"[0-9.]+ ms", "N ms", output).splitlines()
+    assert lines.pop(-3) in (
+        "  greeting            10 octets unasked, 1 more behind 10 of ours, 53 more behind 11 of ours",
+        "  greeting            11 more behind 10 of ours, 53 more behind 11 of ours",  # it was slow
+    )
     assert lines == [
         endpoint,
         "  version             3.1",
@@ -145,7 +145,6 @@ def test_what_people_read(probe: Run, bind: Bind) -> None:
         '  property X-Service  "prices"',
         "  handshake           complete, with us as REQ",
         "  heartbeat           PING answered with its context in N ms",
-        "  greeting            10 octets unasked, 1 more behind 10 of ours, 53 more behind 11 of ours",
         "  implementation      likely libzmq 4.3.3 or newer",
         "  time                connected in N ms, greeted in N ms, READY in N ms",
     ]
@@ -351,13 +350,16 @@ def flood(connection: socket.socket) -> None:
 def drip(connection: socket.socket) -> None:
     for octet in GREETING:
         connection.sendall(bytes([octet]))
-        time.sleep(HOLD)
+        time.sleep(0.15)
 
 
-def says(*octets: bytes, hold: float = HOLD) -> Script:
+def says(*octets: bytes, closes: bool = False) -> Script:
+    """Sends this, and closes then, or when the other side does."""
+
     def script(connection: socket.socket) -> None:
         connection.sendall(b"".join(octets))
-        time.sleep(hold)
+        if not closes:
+            take(connection, 1 << 20)
 
     return script
 
@@ -376,10 +378,14 @@ WRONG: dict[str, tuple[Script, int, str]] = {
     "2^63": (says(GREETING, ready(b"PUB"), b"\x02\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "comes before the sender finished its handshake"),
-    "closes": (says(hold=0), 17, "the other side closed without having sent an octet"),
-    "closes in the signature": (says(b"\xff\x00", hold=0), 17, "2 octets"),
-    "closes in the greeting": (says(GREETING[:40], hold=0), 17, "behind 40 octets and before it was told our mech"),
-    "closes behind it": (says(GREETING, hold=0), 17, "the other side closed behind the greetings"),
+    "closes": (says(closes=True), 17, "the other side closed without having sent an octet"),
+    "closes in the signature": (says(b"\xff\x00", closes=True), 17, "2 octets"),
+    "closes in the greeting": (
+        says(GREETING[:40], closes=True),
+        17,
+        "behind 40 octets and before it was told our mech",
+    ),
+    "closes behind it": (says(GREETING, closes=True), 17, "the other side closed behind the greetings"),
     "ERROR": (says(GREETING, b"\x04\x0a\x05ERROR\x03400"), 14, "ERROR '400': credentials or key refused"),
 }
 
@@ -444,7 +450,7 @@ def closes_unless(mechanism: bytes) -> Script:
         connection.sendall(GREETING[:11])
         if take(connection, 64)[12:32].rstrip(b"\0") == mechanism:
             connection.sendall(GREETING[11:12] + mechanism.ljust(20, b"\0") + bytes(32))
-            time.sleep(HOLD)
+            take(connection, 1 << 20)
 
     return script
 
@@ -479,7 +485,8 @@ def test_a_server_that_wants_to_hear_our_ready_first(probe: Run, theirs: bytes, 
         heard = take(connection, 2)
         fits = ours in take(connection, heard[1]) if heard else False
         connection.sendall(ready(theirs) if fits else b"\x04\x1a\x05ERROR\x13Invalid socket type")
-        time.sleep(HOLD if fits else 0)
+        if fits:
+            take(connection, 1 << 20)
 
     with served(script) as endpoint:
         code, output, _ = probe(endpoint, "--json")

@@ -239,7 +239,9 @@ def test_every_pair(
                 await socket.subscribe(b"")
                 await (asyncio.to_thread(other.recv) if theirs == "XPUB" else settled(other))
             elif theirs == "XSUB":
+                await settled(other)
                 other.send(b"\1")
+                await settled(other)
                 if ours == "XPUB":
                     assert await socket.receive() == [b"\1"]
             elif (ours, theirs) == ("XPUB", "SUB"):

@@ -28,6 +28,8 @@ OPAQUE_FIELDS = {
     "curve.client_transient": "client_key",
     "curve.nonce.short": "nonce",
     "curve.nonce.long": "long_nonce",
+    "curve.cookie.nonce": "cookie",
+    "curve.cookie.box": "cookie",
     "curve.hello.box": "box",
     "curve.welcome.box": "box",
     "curve.initiate.box": "box",
@@ -43,7 +45,14 @@ def fields_of(event: Command | None, tree: FieldNode) -> dict[str, Any]:
     fields = dict(event.fields) if event is not None else {}
     for leaf in tree.leaves():
         name = OPAQUE_FIELDS.get(leaf.name)
-        if name is not None:
+        if (
+            name is not None
+            and isinstance(leaf.value, bytes)
+            and isinstance(fields.get(name), bytes)
+            and name == "cookie"
+        ):
+            fields[name] += leaf.value
+        elif name is not None:
             fields[name] = leaf.value
     return fields
 

@@ -351,6 +351,20 @@ def test_the_other_side_may_close_behind_any_octet(name: str) -> None:
     assert expected[-1] == (len(octets), ORDERLY)
 
 
+@pytest.mark.parametrize("mechanism", ["NULL", "PLAIN"])
+def test_an_error_may_come_behind_ready(mechanism: str) -> None:
+    """A side that says READY at once sees only then that it does not want us: its reason is told, not its order."""
+    peer = met(*secured(mechanism)).peers[0]
+    error = refusal(peer, command(mechanism, "ERROR", reason="Invalid socket type"))
+    last = "READY" if mechanism == "NULL" else "INITIATE"
+    assert said(error) == f"UnfitSocketType: the other side answered {last} with ERROR 'Invalid socket type'"
+
+
+def test_an_error_in_clear_means_nothing_where_all_else_is_sealed() -> None:
+    error = refusal(met(*secured("CURVE")).peers[0], command("CURVE", "ERROR", reason="400"))
+    assert isinstance(error, Violation)
+
+
 # -- two who cannot talk -----------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.peers import secured
+from tests.zmtp.sides import command
 from zmtpscope.zmtp.peer import Message, Peer, Ready, Settings, UnfitSocketType
 
 
@@ -73,4 +75,28 @@ def test_waits_with_the_greeting_of_2_0() -> None:
     one.introduce("ROUTER")
     meet(one, other)
     assert one.events() == [Ready("2.0", None, "DEALER", "me", ())]
+    assert [event.socket_type for event in other.events() if isinstance(event, Ready)] == ["ROUTER"]
+
+
+def test_nothing_is_said_in_front_of_ready() -> None:
+    """Not even to an impatient PING, which is no more than a sign of life until then."""
+    one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("DEALER"), 0.0)
+    meet(one, other)
+    one.receive(command("NULL", "PING", ttl_ms=0, context=b"early"), 0.0)
+    assert one.outgoing() == b""
+    one.introduce("ROUTER")
+    assert one.outgoing().startswith(command("NULL", "READY", socket_type="ROUTER", identity=""))
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
+@pytest.mark.parametrize("role", [0, 1], ids=["client", "server"])
+@pytest.mark.parametrize("greeted", [False, True])
+def test_waits_in_every_role(mechanism: str, role: int, greeted: bool) -> None:
+    """A server may have heard HELLO by the time it is introduced, and owes the answer."""
+    settings = secured(mechanism, "DEALER", "DEALER")
+    one, other = Peer(settings[role], 0.0, waits=True), Peer(settings[1 - role], 0.0)
+    if greeted:
+        meet(one, other)
+    one.introduce("ROUTER")
+    meet(one, other)
     assert [event.socket_type for event in other.events() if isinstance(event, Ready)] == ["ROUTER"]

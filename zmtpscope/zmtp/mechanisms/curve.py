@@ -106,18 +106,19 @@ def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 def _read_server_transient(reader: Reader, regime: Regime, fields: Fields) -> None:
     fields["server_key"] = reader.take("curve.server_transient", KEY_SIZE)
-    fields["cookie"] = _read_cookie(reader)
+    _read_cookie(reader)
 
 
-def _read_cookie(reader: Reader) -> bytes:
-    return reader.take("curve.cookie.nonce", 16) + reader.take("curve.cookie.box", 80)
+def _read_cookie(reader: Reader) -> None:
+    reader.take("curve.cookie.nonce", 16)
+    reader.take("curve.cookie.box", 80)
 
 
 def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
     """INITIATE: cookie, short nonce, box."""
     if _body_size(reader) < SMALLEST_INITIATE:
         return _refuse(reader, regime, fields, "CURVE-05")
-    fields["cookie"] = _read_cookie(reader)
+    _read_cookie(reader)
     fields["nonce"] = reader.u64("curve.nonce.short")
     if not regime.opened:
         _guess(fields, _body_size(reader) - SMALLEST_INITIATE)
@@ -128,7 +129,8 @@ def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
     """The client's long-term key, the vouch for its short-term key, metadata."""
     key = reader.take("curve.client_longterm", KEY_SIZE)
     fields["client_longterm_key"] = z85.encode(key)
-    fields["vouch"] = reader.take("curve.vouch.nonce", 16) + reader.take("curve.vouch.box", VOUCH_SIZE)
+    reader.take("curve.vouch.nonce", 16)
+    reader.take("curve.vouch.box", VOUCH_SIZE)
     read_metadata(reader, regime, fields)
 
 

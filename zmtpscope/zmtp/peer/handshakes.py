@@ -9,8 +9,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterator
 
-from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import Command, Fields
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.mechanisms import MECHANISMS
@@ -97,13 +97,14 @@ class Part:
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
-        yield from self.begin()
+        if self.role != "server" or self._heard:
+            yield self._step()
 
     def take(self, event: Command, octets: bytes) -> Iterator[bytes]:
         """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
-            raise self._refused(str(event.fields.get("reason") or ""))
+            raise self.refused(str(event.fields.get("reason") or ""))
         if name in self._mine and name not in self._theirs:
             raise Mismatch(f"both sides want to be the {self.role} of the {self.mechanism.name} handshake")
         if name != self.awaited or self.heard_all:
@@ -146,7 +147,8 @@ class Part:
             self._say_error(INVALID_TYPE)
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
-    def _refused(self, reason: str) -> PeerError:
+    def refused(self, reason: str) -> PeerError:
+        """What it means that the other side sent ERROR."""
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
         kind = UnfitSocketType if "socket type" in reason.lower() else Refused
@@ -211,8 +213,9 @@ class CurvePart(Part):
         octets = nonce.to_bytes(8, "big") if isinstance(nonce, int) else nonce
         return self.crypto.seal_box(content, BOXES[name].prefix + octets, key)
 
-    def _opened(self, event: Command, octets: bytes, key: bytes) -> Command:
-        """A command of the handshake with what its box holds. Raises `Refused` where it does not open."""
+    def _opened(self, event: Command, octets: bytes, key: bytes) -> tuple[Fields, dict[str, bytes]]:
+        """The fields of a command of the handshake with what its box holds, and octets of it by the names of its
+        field tree. Raises `Refused` where the box does not open."""
         name = str(event.fields["name"])
         box = BOXES[name]
         header = len(octets) - int(event.fields["size"])
@@ -222,9 +225,11 @@ class CurvePart(Part):
         if content is None:
             raise self._deny(f"the box of {name} does not open: {WHY_CLOSED[name]}")
         assert self.content is not None
-        opened = self.content.read_handshake(event, octets[: at + AUTHENTICATOR_SIZE] + content)
+        octets = octets[: at + AUTHENTICATOR_SIZE] + content
+        opened = self.content.read_handshake(event, octets)
         check(opened.findings)
-        return opened
+        tree = field_tree(opened.regime, octets, event.start)
+        return opened.fields, {leaf.name: leaf.value for leaf in tree.leaves() if isinstance(leaf.value, bytes)}
 
     def seal(self, flags: int, data: bytes) -> bytes:
         nonce = self._take_nonce()
@@ -276,11 +281,12 @@ class CurveClientPart(CurvePart):
 
     def _check(self, event: Command, octets: bytes) -> None:
         if event.fields["name"] == "WELCOME":
-            fields = self._opened(event, octets, self._server).fields
-            self._server_transient, self._cookie = fields["server_key"], fields["cookie"]
+            fields, leaves = self._opened(event, octets, self._server)
+            self._server_transient = fields["server_key"]
+            self._cookie = leaves["curve.cookie.nonce"] + leaves["curve.cookie.box"]
             self._key = self._shared(self._server_transient, self._transient)
         else:
-            self._learn(self._opened(event, octets, self._key).fields)
+            self._learn(self._opened(event, octets, self._key)[0])
 
 
 class CurveServerPart(CurvePart):
@@ -311,19 +317,19 @@ class CurveServerPart(CurvePart):
             self._key = self._shared(self._client_transient, self._transient)
             self.key_line = ("SERVER_TRANSIENT", self._client_transient.hex(), self._transient.hex())
             return
-        opened = self._opened(event, octets, self._key).fields
-        client = z85.decode(opened["client_longterm_key"].encode())
-        if not hmac.compare_digest(opened["cookie"], self._cookie):
+        fields, leaves = self._opened(event, octets, self._key)
+        client = leaves["curve.client_longterm"]
+        if not hmac.compare_digest(leaves["curve.cookie.nonce"] + leaves["curve.cookie.box"], self._cookie):
             raise self._deny("the INITIATE does not bring back the cookie of the WELCOME")
-        if not self._is_vouched_for(client, opened["vouch"]):
+        if not self._is_vouched_for(client, leaves["curve.vouch.nonce"], leaves["curve.vouch.box"]):
             raise self._deny("the vouch of the INITIATE does not name this client and server")
         if self.security.allows is not None and not self.security.allows(client):
-            raise self._deny(f"the client key {opened['client_longterm_key']} may not come in")
-        self._learn(opened)
+            raise self._deny(f"the client key {fields['client_longterm_key']} may not come in")
+        self._learn(fields)
 
-    def _is_vouched_for(self, client: bytes, vouch: bytes) -> bool:
+    def _is_vouched_for(self, client: bytes, nonce: bytes, vouch: bytes) -> bool:
         key = self._shared(client, self._transient)
-        named = self.crypto.open_box(vouch[16:], VOUCH_PREFIX + vouch[:16], key)
+        named = self.crypto.open_box(vouch, VOUCH_PREFIX + nonce, key)
         expected = self._client_transient + self.crypto.public_key(self.security.secret)
         return named is not None and hmac.compare_digest(named, expected)
 

@@ -21,7 +21,6 @@ from zmtpscope.zmtp.peer.errors import (
     ClosedHalfWay,
     Mismatch,
     PeerError,
-    Refused,
     TooSlow,
     UnfitSocketType,
     Violation,
@@ -325,7 +324,8 @@ class Peer:
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
             raise Violation(f"a command of {event.fields['size']} octets is larger than any that is taken")
         elif self.ready or (self._part is not None and self._part.heard_all):
-            check(event.findings)
+            if event.fields.get("name") != "ERROR" or self._is_sealed:  # in clear anybody could say so
+                check(event.findings)
             self._take_command(event.fields)
         else:
             self._take_step(event, bytes(data[event.start - base : event.stop - base]))
@@ -349,7 +349,8 @@ class Peer:
         name = fields.get("name")
         if name == "PING":
             self._their_ttl = fields["ttl_ms"] / 1000
-            self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
+            if self.ready:  # READY is the first that is said
+                self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
         elif name == "PONG":
             self._events.append(Pong(fields["context"]))
         elif name in ("SUBSCRIBE", "CANCEL"):
@@ -358,7 +359,8 @@ class Peer:
             self._remember("group", from_text(fields["group"]))
             self._events.append(Membership(fields["group"], name == "JOIN"))
         elif name == "ERROR":
-            raise Refused(f"the other side ended the connection with ERROR {fields.get('reason')!r}")
+            assert self._part is not None
+            raise self._part.refused(str(fields.get("reason") or ""))
 
     def _take_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
         """Message frames, the last of which may not be all there."""
