@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from zmtpscope import __version__
+from zmtpscope.cli.cat import cat
 from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
 from zmtpscope.cli.keys import keys
@@ -50,6 +51,7 @@ def zmtpscope() -> None:
 
 
 zmtpscope.add_command(read)
+zmtpscope.add_command(cat)
 zmtpscope.add_command(export)
 zmtpscope.add_command(fields)
 zmtpscope.add_command(keys)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from typing import TextIO
 
 
-def wants_colour(choice: str) -> bool:
-    """`--color` auto, always or never; auto is a terminal that is not dumb, and no NO_COLOR."""
+def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
+    """`--color` auto, always or never; auto is a terminal that is not dumb, and no NO_COLOR. `stream` None: stdout."""
     if choice != "auto":
         return choice == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def painter(styles: Mapping[str, str]) -> Callable[[str, str], str]:

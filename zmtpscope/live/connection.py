@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from zmtpscope.live.endpoint import Endpoint
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings
+
+if TYPE_CHECKING:
+    from zmtpscope.live.recording import RecordedConnection, Recording
 
 PIECE = 1 << 18
 """Octets that are read at once."""
@@ -86,15 +92,6 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-class Tap(Protocol):
-    """Who takes notes of one connection (`zmtpscope.live.recording`); times are nanoseconds since the epoch."""
-
-    def sent(self, octets: bytes, time: int) -> None: ...
-    def received(self, octets: bytes, time: int) -> None: ...
-    def closed(self, by_us: bool, reset: bool, time: int) -> None: ...
-    def key_line(self, line: tuple[str, ...]) -> None: ...
-
-
 class Connection:
     """Runs until either side closes; what the peer hears goes to `hear`, event by event."""
 
@@ -104,20 +101,33 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, PeerEvent], None],
-        tap: Tap | None = None,
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
         self._hear = hear
-        self._tap = tap
+        self._recording: Recording | None = None
+        self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
         self._waiting = 0
         self._keys_told = False
         self._closing = False
+        self._closed_by_us = True
+        self.lost = False
+        """Something of what was said has probably not arrived."""
         self.room = asyncio.Event()
         """Cleared while nobody takes what comes: then nothing more is read, and the other side has to wait."""
         self.room.set()
+        writer.transport.set_write_buffer_limits(0)  # so that waiting is over when the system has taken everything
+
+    def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
+        """Have everything recorded that is said from now on; `path` is that of ipc."""
+        self._recording = recording
+        if path is not None:
+            self._recorded = recording.opened_ipc(path, connected_by_us, time.time_ns())
+        else:
+            local, remote = map(self._writer.get_extra_info, ("sockname", "peername"))
+            self._recorded = recording.opened(local, remote, connected_by_us, time.time_ns())
 
     async def run(self) -> None:
         """Until the other side closes, or `close` was called. Raises `PeerError`."""
@@ -125,17 +135,23 @@ class Connection:
         try:
             self.flush()
             while octets := await self._read():
-                if self._tap is not None:
-                    self._tap.received(octets, time.time_ns())
+                if self._recorded is not None:
+                    self._recorded.received(octets, time.time_ns())
                 self._take(octets)
-            if not self._closing:
-                self.peer.end()
+            self._end()
         except ConnectionError:
-            reset = True
-            if not self._closing:
-                self.peer.end()
+            reset = self.lost = True
+            self._end()
         finally:
             self._let_go(reset)
+
+    def _end(self) -> None:
+        """The other side has closed. Raises `PeerError` where it should not have."""
+        if not self._closing:
+            self._closed_by_us = False
+            self.flush()
+            self.lost |= bool(_unsent(self._writer))
+            self.peer.end()
 
     async def _read(self) -> bytes:
         """What comes next; empty where the other side closes. Timers run meanwhile."""
@@ -164,14 +180,26 @@ class Connection:
             self._flushing = None
         self._waiting = 0
         octets = self.peer.outgoing()
-        if not octets or self._writer.is_closing():
+        if not octets:
             return
-        if self._tap is not None:
-            if not self._keys_told and self.peer.key_line:
-                self._keys_told = True
-                self._tap.key_line(self.peer.key_line)
-            self._tap.sent(octets, time.time_ns())
+        if self._writer.is_closing():
+            self.lost = True
+            return
+        if self._recorded is not None:
+            self._record_key()
+            self._recorded.sent(octets, time.time_ns())
         self._writer.write(octets)
+
+    def _record_key(self) -> None:
+        """Say what opens the connection, once, and in front of what it opens."""
+        line = self.peer.key_line
+        if line and not self._keys_told and self._recording is not None:
+            from zmtpscope.curve_keys import KeyLine  # loads libsodium, which only CURVE needs
+
+            self._keys_told = True
+            label, *keys = line
+            public, secret, server = map(bytes.fromhex, (*keys, "")[:3])
+            self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
         """Something of `size` octets was said: it is sent with what follows at once. True: too much is waiting, so
@@ -202,9 +230,18 @@ class Connection:
     def _let_go(self, reset: bool) -> None:
         if self._flushing is not None:
             self._flushing.cancel()
-        if self._tap is not None:
-            self._tap.closed(self._closing, reset, time.time_ns())
+        if self._recorded is not None:
+            self._recorded.closed(self._closed_by_us, reset, time.time_ns())
         self._writer.close()
+
+
+def _unsent(writer: asyncio.StreamWriter) -> int:
+    """Octets that were said, and that the system of the other side has not acknowledged."""
+    octets = writer.transport.get_write_buffer_size()
+    descriptor = writer.get_extra_info("socket").fileno()
+    if descriptor < 0:  # closed already
+        return octets
+    return octets + int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def remote_name(writer: asyncio.StreamWriter) -> str:

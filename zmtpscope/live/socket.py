@@ -17,13 +17,14 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from zmtpscope.live.connection import LINGER, Connection, Tap, Unreachable, reach, reason
+from zmtpscope.live.connection import LINGER, Connection, Unreachable, reach, reason
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
+    Dropped,
     Message,
     PeerError,
     PeerEvent,
@@ -33,12 +34,16 @@ from zmtpscope.zmtp.peer import (
     TooSlow,
 )
 from zmtpscope.zmtp.peer.patterns import PATTERNS
+from zmtpscope.zmtp.socket_types import SUBSCRIBERS
+
+if TYPE_CHECKING:
+    from zmtpscope.live.recording import Recording
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
 """Seconds between attempts to connect, which double from the first to the longest; each is drawn from half as many to
 half as many more, so that many clients of one server do not come back together."""
 CONNECT_LIMIT = 5.0
-"""Seconds for one attempt to reach the other side."""
+"""Seconds for one attempt to reach the other side, where a handshake has no less."""
 
 MOST_CONNECTIONS = 1024
 """Of a socket that listens; what comes beyond that is closed."""
@@ -64,10 +69,15 @@ ROUTES: dict[str, Route] = {
     "REP": Route.BACK,
 }
 
-Report = Callable[[str, PeerEvent | PeerError], None]
+
+class Ended(NamedTuple):
+    """The other side closed the connection between two messages, as it may; `lost`: before it had all of ours."""
+
+    lost: bool
+
+
+Report = Callable[[str, PeerEvent | PeerError | Ended], None]
 """Told whatever else happens: the other side, and what it did or why its connection ended."""
-OpenTap = Callable[[Any, Any, bool], Tap]
-"""(local, remote, connected by us) to who takes notes of a connection."""
 
 
 class Socket:
@@ -85,7 +95,7 @@ class Socket:
         *,
         listens: bool,
         report: Report | None = None,
-        open_tap: OpenTap | None = None,
+        recording: Recording | None = None,
         comes_back: bool = True,
     ) -> None:
         self.endpoint = endpoint
@@ -94,9 +104,10 @@ class Socket:
         """Why nothing more will come."""
         self._listens = listens
         self._report = report or (lambda remote, what: None)
-        self._open_tap = open_tap
+        self._recording = recording
         self._comes_back = comes_back
         self._route = ROUTES[settings.socket_type]
+        self._asks = settings.socket_type == "REQ"
         self._ready: list[Connection] = []
         self._names: dict[bytes, Connection] = {}
         self._inbox: deque[tuple[Connection, Message]] = deque()
@@ -185,12 +196,12 @@ class Socket:
                 raise ValueError("a REP socket answers: first receive a request")
             (connection, request), self._asker = self._asker, None
             return await self._send(connection, parts, request.envelope) if connection in self._ready else 0
-        if self.settings.socket_type == "REQ" and self._asked is not None:
+        if self._asks and self._asked is not None:
             raise ValueError("a REQ socket waits for the reply before it asks again")
         await self.wait_ready()
         connection = self._ready.pop(0)
         self._ready.append(connection)
-        if self.settings.socket_type == "REQ":
+        if self._asks:
             self._asked = connection
         return await self._send(connection, parts)
 
@@ -225,6 +236,16 @@ class Socket:
         for connection in self._ready:
             say(connection)
             connection.flush()
+
+    @property
+    def waiting(self) -> int:
+        """How many messages `receive` gives at once."""
+        return len(self._inbox)
+
+    @property
+    def connected(self) -> int:
+        """How many connections have completed their handshake."""
+        return len(self._ready)
 
     async def wait_ready(self, count: int = 1) -> None:
         """Until so many connections have completed their handshake. Raises `PeerError` where that will not happen."""
@@ -269,14 +290,14 @@ class Socket:
         except OSError as error:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
         if self._closed or len(self._tasks) >= MOST_CONNECTIONS:
             writer.close()
-            return
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            self._start(self._serve(reader, writer))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(PeerError):
             await self._run(reader, writer)
 
@@ -299,29 +320,36 @@ class Socket:
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
-            return await reach(self.endpoint, CONNECT_LIMIT)
+            return await reach(self.endpoint, min(CONNECT_LIMIT, self.settings.limits.handshake))
         except Unreachable as error:
             self._report(str(self.endpoint), error)
             raise
 
     async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One connection to its end; whether its handshake was completed. Raises `PeerError`."""
-        tap = None
-        if self._open_tap is not None:
-            ends = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
-            tap = self._open_tap(*ends, not self._listens)
-        connection = Connection(self.settings, reader, writer, self._hear, tap)
+        connection = Connection(self.settings, reader, writer, self._hear)
+        if self._recording is not None:
+            connection.record(self._recording, not self._listens, self.endpoint.path)
+        failure = None
         try:
             await connection.run()
         except PeerError as error:
+            failure = error
             self._report(connection.remote, error)
             raise
         finally:
-            self._forget(connection)
+            self._forget(connection, failure)
+        if not self._closed:
+            self._report(connection.remote, Ended(connection.lost))
         return connection.peer.ready
 
     def _hear(self, connection: Connection, event: PeerEvent) -> None:
         if isinstance(event, Message):
+            if self._asks and (connection is not self._asked or self._inbox):
+                self._report(connection.remote, Dropped(event.parts, "no request waits for this reply"))
+                return
+            if connection.peer.version == "1.0" and not self._is_asked_for(event.parts[0]):
+                return
             self._inbox.append((connection, event))
             self._waiting += sum(map(len, event.parts))
             if not self._has_room:
@@ -334,6 +362,10 @@ class Socket:
             self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
             self._changed.set()
         self._report(connection.remote, event)
+
+    def _is_asked_for(self, topic: bytes) -> bool:
+        """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""
+        return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     @property
     def _has_room(self) -> bool:
@@ -352,13 +384,13 @@ class Socket:
         self._ready.append(connection)
         self._changed.set()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Connection, failure: PeerError | None) -> None:
         if connection in self._ready:
             self._ready.remove(connection)
         self._names = {name: each for name, each in self._names.items() if each is not connection}
-        if self._asked is connection:
+        if self._asked is connection and not self._inbox:
             self._asked = None
-            self._lost = ClosedHalfWay("the other side closed, and did not answer the request")
+            self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
         self._changed.set()
 
     def _name_of(self, connection: Connection) -> bytes:
@@ -368,7 +400,7 @@ class Socket:
 def connect(endpoint: str, socket_type: str, **options: Any) -> Socket:
     """A socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
 
-    `options` are those of `Settings` (identity, security, version, heartbeat ...) and of `Socket` (report, open_tap,
+    `options` are those of `Settings` (identity, security, version, heartbeat ...) and of `Socket` (report, recording,
     comes_back). Raises `ValueError` where they do not fit together.
     """
     return _socket(parse_endpoint(endpoint), socket_type, False, options)
@@ -383,5 +415,5 @@ def bind(endpoint: str, socket_type: str, **options: Any) -> Socket:
 
 
 def _socket(endpoint: Endpoint, socket_type: str, listens: bool, options: dict[str, Any]) -> Socket:
-    of_socket = {name: options.pop(name) for name in ("report", "open_tap", "comes_back") if name in options}
+    of_socket = {name: options.pop(name) for name in ("report", "recording", "comes_back") if name in options}
     return Socket(endpoint, Settings(socket_type, **options), listens=listens, **of_socket)

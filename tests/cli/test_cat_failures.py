@@ -1,0 +1,347 @@
+"""What goes wrong for `zmtpscope cat`: a sentence and an exit code, within the time that is given."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.cli.ends import NULL_GREETING, Cat, Run, Script, cat_in_this_process, hold, ready, receive
+from zmtpscope.cli import run
+
+WAIT = 0.5
+LIMIT = WAIT + 2
+"""Seconds: what starting takes on a busy machine is in it."""
+
+
+@pytest.fixture
+def cat(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Run:
+    return cat_in_this_process(capfd, monkeypatch, tmp_path)
+
+
+def handshake(connection: socket.socket, socket_type: str) -> None:
+    """Up to the READY of both sides."""
+    connection.sendall(NULL_GREETING)
+    receive(connection, 64)
+    connection.sendall(ready(socket_type))
+    receive(connection, receive(connection, 2)[1])
+
+
+def silent(connection: socket.socket) -> None:
+    hold(connection)
+
+
+def closes_at_once(connection: socket.socket) -> None:
+    pass
+
+
+def web_server(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    hold(connection)
+
+
+def secure_shell(connection: socket.socket) -> None:
+    connection.sendall(b"SSH-2.0-OpenSSH_9.2p1\x1b[31m\r\n")
+    hold(connection)
+
+
+def curve_server(connection: socket.socket) -> None:
+    connection.sendall(NULL_GREETING.replace(b"NULL\0", b"CURVE"))
+    hold(connection)
+
+
+def wrong_type(connection: socket.socket) -> None:
+    connection.sendall(NULL_GREETING)
+    receive(connection, 64)
+    connection.sendall(ready("PULL"))
+    hold(connection)
+
+
+def error(connection: socket.socket) -> None:
+    connection.sendall(NULL_GREETING)
+    receive(connection, 64)
+    connection.sendall(b"\x04\x0a\x05ERROR\x03400")
+    hold(connection)
+
+
+def stops_in_the_handshake(connection: socket.socket) -> None:
+    connection.sendall(NULL_GREETING)
+    hold(connection)
+
+
+def flood_in_front_of_ready(connection: socket.socket) -> None:
+    connection.sendall(NULL_GREETING)
+    while True:
+        connection.sendall(b"\0\1x" * 10_000)
+
+
+def flood_of_parts(connection: socket.socket) -> None:
+    handshake(connection, "REP")
+    while True:
+        connection.sendall(b"\3" + (1 << 16).to_bytes(8) + bytes(1 << 16))
+
+
+def endless_frame(connection: socket.socket) -> None:
+    handshake(connection, "REP")
+    connection.sendall(b"\2" + (1 << 63).to_bytes(8) + b"x" * 100)
+    hold(connection)
+
+
+def large_frame(connection: socket.socket) -> None:
+    handshake(connection, "REP")
+    connection.sendall(b"\2" + (1 << 40).to_bytes(8) + b"x" * 100)
+    hold(connection)
+
+
+def takes(socket_type: str, connection: socket.socket) -> None:
+    handshake(connection, socket_type)
+    hold(connection)
+
+
+def no_reply(connection: socket.socket) -> None:
+    takes("REP", connection)
+
+
+def dies_in_the_reply(connection: socket.socket) -> None:
+    handshake(connection, "REP")
+    receive(connection, 2)
+    connection.sendall(b"\1\0\0\x64too short")
+
+
+def dies_before_the_reply(connection: socket.socket) -> None:
+    handshake(connection, "REP")
+    receive(connection, 2)
+
+
+FAILURES: dict[Callable[[socket.socket], None], tuple[int, str]] = {
+    silent: (11, "the other side sent not one octet within 0.5 s"),
+    closes_at_once: (17, "the other side closed without having sent an octet"),
+    web_server: (12, "does not speak ZMTP: it began with 'HTTP/1.1"),
+    secure_shell: (
+        12,
+        "does not speak ZMTP: it began with 53 53 48 2d 32 2e 30 2d 4f 70 65 6e 53 53 48 5f, which is SSH",
+    ),
+    curve_server: (13, "the other side wants the mechanism CURVE, and here it is NULL"),
+    wrong_type: (15, "the other side is PULL, which REQ may not be connected to; PUSH may"),
+    error: (14, "ERROR '400'"),
+    stops_in_the_handshake: (11, "the other side did not send its READY within 0.5 s"),
+    flood_in_front_of_ready: (16, "A message comes before the sender finished its handshake"),
+    flood_of_parts: (16, "a message takes up more than"),
+    endless_frame: (16, "octet"),
+    large_frame: (16, "a message takes up more than"),
+    no_reply: (11, "no reply came within 0.5 s"),
+    dies_in_the_reply: (17, "the other side closed in the middle of a message"),
+    dies_before_the_reply: (17, "the other side closed, and did not answer the request"),
+}
+
+
+@pytest.mark.parametrize("act", FAILURES)
+def test_requests(act: Callable[[socket.socket], None], cat: Run) -> None:
+    exit_code, sentence = FAILURES[act]
+    with Script(act) as script:
+        begin = time.monotonic()
+        code, out, err = cat("req", script.endpoint, "hello", "--wait", WAIT)
+        assert time.monotonic() - begin < LIMIT
+    assert (code, out) == (exit_code, "")
+    assert err.startswith(f"zmtpscope: {script.endpoint}: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+
+
+def test_refused(cat: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for arguments in (["req", "x"], ["push", "x"], ["pub", "x"], ["sub"], ["dealer"]):
+        code, out, err = cat(arguments[0], f"tcp://127.0.0.1:{port}", *arguments[1:], "--wait", 0.2)
+        assert (code, out) == (10, "")
+        assert err == f"zmtpscope: tcp://127.0.0.1:{port}: the connection was refused: nobody listens there\n"
+
+
+def test_no_such_host(cat: Run) -> None:
+    code, _, err = cat("req", "tcp://nowhere.invalid:5555", "x", "--wait", 0.2)
+    assert code == 10
+    assert "nowhere.invalid:5555: " in err
+
+
+def test_no_such_socket_file(cat: Run, tmp_path: pathlib.Path) -> None:
+    code, _, err = cat("req", f"ipc://{tmp_path}/none", "x", "--wait", 0.2)
+    assert code == 10
+    assert "no such file or directory" in err
+
+
+def test_an_endpoint_that_is_taken(cat: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = cat("pull", f"tcp://127.0.0.1:{taken.getsockname()[1]}", "--bind")
+    assert code == 10
+    assert "address already in use" in err
+
+
+def test_a_server_that_comes_up_late(cat: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Cat("req", f"tcp://127.0.0.1:{port}", "hello") as asking:
+        time.sleep(0.3)
+        code, out, err = cat("rep", f"tcp://127.0.0.1:{port}", "ok", "--bind", "-c", 1)
+        assert (code, out) == (0, "hello\n"), err
+        assert asking.end() == (0, "ok\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["pull"], "nobody has connected within 0.2 s"),
+        (["rep", "ok"], "nobody has connected within 0.2 s"),
+        (["pub", "x"], "nobody has connected within 0.2 s"),
+    ],
+)
+def test_nobody_comes(arguments: list[str], sentence: str, cat: Run) -> None:
+    code, out, err = cat(arguments[0], "tcp://:0", *arguments[1:], "--bind", "--wait", 0.2)
+    assert (code, out) == (11, "")
+    assert sentence in err
+
+
+def subscriber(*topics: bytes) -> Callable[[socket.socket], None]:
+    def act(connection: socket.socket) -> None:
+        handshake(connection, "SUB")
+        for topic in topics:
+            connection.sendall(bytes((4, 10 + len(topic))) + b"\x09SUBSCRIBE" + topic)
+        hold(connection)
+
+    return act
+
+
+def test_nobody_subscribes(cat: Run) -> None:
+    with Script(subscriber()) as script:
+        code, _, err = cat("pub", script.endpoint, "x", "--wait", 0.2)
+    assert code == 11
+    assert "nobody has subscribed within 0.2 s" in err
+
+
+def test_what_nobody_wants_is_said_ten_times_and_counted(cat: Run) -> None:
+    with Script(subscriber(b"news")) as script:
+        code, _, err = cat("pub", script.endpoint, stdin=b"sports\x1b[2J\n" * 50 + b"news\n")
+    assert code == 0
+    lines = err.splitlines()
+    assert lines[0] == 'zmtpscope: nobody has subscribed to "sports\\x1b[2J": not sent'
+    assert len(lines) == 11
+    assert lines[-1] == "zmtpscope: messages that nobody wants: 50 in all"
+
+
+def test_what_does_not_come_is_11(cat: Run) -> None:
+    def publish_one(connection: socket.socket) -> None:
+        handshake(connection, "PUB")
+        connection.sendall(b"\0\1x")
+        hold(connection)
+
+    with Script(publish_one) as script:
+        assert cat("sub", script.endpoint, "-c", 2, "--wait", 0.2)[:2] == (11, "x\n")
+        code, out, err = cat("sub", script.endpoint, "--wait", 0.2)
+        assert (code, out, err) == (0, "x\n", "")
+
+
+def test_a_publisher_that_dies_in_the_middle(cat: Run) -> None:
+    def publish_half(connection: socket.socket) -> None:
+        handshake(connection, "PUB")
+        connection.sendall(b"\0\1x\0\x64half")
+
+    with Script(publish_half, once=True) as script:
+        code, out, err = cat("sub", script.endpoint, "-c", 2, "--wait", 0.3)
+    assert (code, out) == (17, "x\n")
+    assert "the other side closed in the middle of a message" in err
+
+
+def test_a_pull_that_goes_away_is_17(cat: Run) -> None:
+    def take_a_little(connection: socket.socket) -> None:
+        handshake(connection, "PULL")
+        receive(connection, 1000)
+
+    with Script(take_a_little, once=True) as script:
+        code, _, err = cat("push", script.endpoint, "--wait", 0.3, stdin=b"x" * 100_000 + b"\n" + b"y\n" * 1_000_000)
+    assert code in (10, 17), err
+
+
+def test_expectations(cat: Run) -> None:
+    def reply(connection: socket.socket) -> None:
+        handshake(connection, "REP")
+        while True:
+            receive(connection, 2)
+            receive(connection, receive(connection, 2)[1])
+            connection.sendall(b"\1\0\1\4pong\0\3\x1b[m")
+
+    with Script(reply) as script:
+        assert cat("req", script.endpoint, "ping", "--expect", "pong")[0] == 0
+        assert cat("req", script.endpoint, "ping", "--expect", "1b5b6d", "--hex", "--part", "70")[0] == 2
+        assert cat("req", script.endpoint, "--hex", "70", "--expect", "1b5b6d")[0] == 0
+        code, out, err = cat("req", script.endpoint, "ping", "--expect", "po")
+    assert (code, out) == (4, "pong\t\x1b[m\n")
+    assert err == 'zmtpscope: a message of 2 parts, "pong" | "\\x1b[m" came, which has no part "po"\n'
+
+
+def test_single_connections_do_not_end_who_listens() -> None:
+    with Cat("pull", "tcp://:0", "--bind", "-c", "1") as pulling:
+        endpoint = pulling.endpoint()
+        port = int(endpoint.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            hold(stranger)
+        with socket.create_connection(("127.0.0.1", port)) as pusher:
+            handshake(pusher, "PUSH")
+            pusher.sendall(b"\0\5hello")
+            code, out, err = pulling.end()
+    assert (code, out) == (0, "hello\n")
+    assert "the other side does not speak ZMTP: it began with" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["pull", "tcp://:1", "hello"], "a PULL socket sends no messages"),
+        (["push", "tcp://h:1", "--expect", "x"], "a PUSH socket receives no messages to --expect"),
+        (["req", "tcp://h:1", "--echo"], "a REQ socket cannot --echo"),
+        (["rep", "tcp://h:1", "--echo", "ok"], "leave out the messages"),
+        (["push", "tcp://h:1", "--subscribe", "x"], "a PUSH socket cannot --subscribe"),
+        (["dish", "tcp://h:1"], "--join GROUP"),
+        (["req", "tcp://h:1", "a", "--part", "b"], "either made of --part or given as MESSAGE"),
+        (["client", "tcp://h:1", "--part", "a", "--part", "b"], "messages of one part, not of 2"),
+        (["radio", "tcp://h:1", "body"], "two parts, the group and the body, not 1"),
+        (["router", "tcp://h:1", "body"], "names the peer: --part NAME"),
+        (["req", "tcp://h:1", "--hex", "0g"], "'0g' is not hex"),
+        (["req", "tcp://h:1", "@/no/such"], "@/no/such: no such file or directory"),
+        (["req", "h:1", "x"], "'h:1' is no endpoint"),
+        (["req", "tcp://:1", "x"], "names no host"),
+        (["req", "udp://h:1", "x"], "udp:// is not supported"),
+        (["req", "tcp://h:1", "x", "--wait", "0"], "0 is not above 0"),
+        (["req", "tcp://h:1", "x", "--wait", "nan"], "nan is not above 0"),
+        (["req", "tcp://h:1", "x", "--rate", "inf"], "as fast as possible"),
+        (["req", "tcp://h:1", "x", "-c", "0"], "0"),
+        (["client", "tcp://h:1", "x", "--zmtp", "2.0"], "the socket type CLIENT needs ZMTP 3.0, not 2.0"),
+        (["req", "tcp://h:1", "x", "--identity", "x" * 256], "an identity has at most 255 octets"),
+        (["sub", "tcp://h:1", "--separator", ""], "nothing cannot stand between parts"),
+        (["sub", "tcp://h:1", "--force"], "--force belongs to -w FILE"),
+        (["sub", "tcp://h:1", "-w", "/no/such/folder/x"], "no such file or directory"),
+        (["what", "tcp://h:1"], "what"),
+        (["req"], "ENDPOINT"),
+    ],
+)
+def test_usage(arguments: list[str], sentence: str, cat: Run) -> None:
+    code, out, err = cat(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_lines_that_are_no_messages(cat: Run) -> None:
+    with Script(partial(takes, "PULL")) as script:
+        code, _, err = cat("push", script.endpoint, "--hex", stdin=b"00\n0g\x1b\n")
+    assert code == 2
+    assert err.startswith("zmtpscope: line 2 of standard input: '0g\\x1b' is not hex: ")
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cat", "--help"]) == 0
+    assert "Exit codes" in capsys.readouterr().out

@@ -1,0 +1,316 @@
+"""`zmtpscope cat`: a socket of any type on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.credentials import client_options, given_security, server_options
+from zmtpscope.cli.dialogue import Dialogue, dialogue_options
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.parameters import VERSIONS
+
+if TYPE_CHECKING:
+    from zmtpscope.export.message_lines import Render
+    from zmtpscope.live.conversation import Notes, Wishes
+    from zmtpscope.live.message_input import Notation
+    from zmtpscope.live.socket import Socket
+    from zmtpscope.live.standard_streams import Source
+    from zmtpscope.zmtp.peer import Settings
+
+RUN_TIME_ERROR, EXPECTATION_FAILED, INTERRUPTED = 1, 4, 130
+
+SENDING = ("PUSH", "PUB", "RADIO", "SCATTER")
+RECEIVING = ("PULL", "SUB", "DISH", "GATHER")
+BOTH = ("REQ", "REP", "DEALER", "ROUTER", "PAIR", "XPUB", "XSUB", "CLIENT", "SERVER", "PEER", "CHANNEL")
+ECHOING = ("REP", "DEALER", "ROUTER", "PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL")
+SUBSCRIBING = ("SUB", "XSUB", "DISH")
+NAMING = ("ROUTER", "SERVER", "PEER")
+"""Socket types by what can be asked of them; the last name the sender in the first part of a message."""
+
+
+class Ended(click.ClickException):
+    """Ends the command with a sentence and an exit code."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it of the instance
+
+
+def parse_seconds(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """A number above zero; `inf` is one."""
+    if value is not None and not value > 0:
+        raise click.BadParameter(f"{value:g} is not above 0")
+    return value
+
+
+def parse_rate(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """A number above zero that has an end."""
+    if value is not None and math.isinf(value):
+        raise click.BadParameter("leave it out to send as fast as possible")
+    return parse_seconds(context, parameter, value)
+
+
+@click.command(
+    short_help="Send and receive messages as a socket of any type.",
+    epilog="Exit codes: 0 done, 2 usage, 4 --expect failed, 10 unreachable or refused, 11 silent or too slow, "
+    "12 not ZMTP, 13 version or mechanism mismatch, 14 login or key refused, 15 socket types do not fit, 16 protocol "
+    "violation or limit, 17 closed half way, 130 interrupted; where it runs until stopped, ctrl-C is 0.",
+)
+@click.argument("socket_type", metavar="TYPE", type=click.Choice([*SENDING, *RECEIVING, *BOTH], case_sensitive=False))
+@click.argument("endpoint")
+@click.argument("messages", nargs=-1, metavar="[MESSAGE]...")
+@click.option("--bind", "listens", is_flag=True, help="Listen on ENDPOINT; on loopback where it names no host.")
+@click.option("--part", "parts", multiple=True, metavar="TEXT", help="A part of one message; given several times.")
+@click.option("--hex", "as_hex", is_flag=True, help="Messages are written in hex digits.")
+@click.option(
+    "-0", "--null", "null", is_flag=True, help="A NUL ends each message, on standard input and output; [a newline]."
+)
+@click.option(
+    "--separator", metavar="TEXT", help="What stands between the parts of a message that is a line; [output: a TAB]."
+)
+@click.option("--echo", is_flag=True, help="Send every message back.")
+@click.option(
+    "--subscribe",
+    "--join",
+    "topics",
+    multiple=True,
+    metavar="TEXT",
+    help="A topic (SUB, XSUB) or group (DISH); may be given several times. [all topics]",
+)
+@click.option("--identity", metavar="TEXT", default="", help="The name by which a ROUTER knows us.")
+@click.option(
+    "-c",
+    "count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N messages received, or sent where none are received; MESSAGEs are sent over and over.",
+)
+@click.option(
+    "--wait",
+    type=float,
+    callback=parse_seconds,
+    metavar="SECONDS",
+    help="Wait so long for a connection, and for each message; inf is for ever. [5 s, but for ever with --bind, and "
+    "where no message is owed]",
+)
+@click.option("--rate", type=float, callback=parse_rate, metavar="N", help="Send N messages a second.")
+@click.option("--expect", metavar="TEXT", help="Every message has to have this part; else the exit code is 4.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "raw", "hex", "json"]),
+    help="How messages are written [text on a terminal, else raw].",
+)
+@click.option("--json", "output", flag_value="json", help="The same as --output json: JSON lines.")
+@click.option(
+    "--zmtp",
+    "version",
+    type=click.Choice(VERSIONS),
+    default=VERSIONS[-1],
+    metavar="VERSION",
+    help="Speak as a peer of this version: 1.0, 2.0, 3.0 or 3.1 [3.1].",
+)
+@client_options
+@server_options
+@dialogue_options
+def cat(**given: Any) -> int:
+    """Be a socket of TYPE, connected to ENDPOINT: send each MESSAGE, or the lines of standard input, and write each
+    message that comes as a line.
+
+    \b
+    TYPE      req rep dealer router pub sub xpub xsub push pull pair
+              client server radio dish scatter gather peer channel
+    ENDPOINT  tcp://host:port or ipc://path; with --bind also tcp://:port, and port 0 for any
+    MESSAGE   text, or @FILE for what a file holds (@@ for a message that begins with @)
+
+    REQ writes the reply to each message. REP answers each request with the next MESSAGE, over and over. What ROUTER,
+    SERVER and PEER write begins with the name of the peer; what they send must. RADIO begins with the group.
+    """
+    return _cat(given)
+
+
+def _cat(given: dict[str, Any]) -> int:
+    socket_type = given["socket_type"] = given["socket_type"].upper()
+    _check_options(given)
+    # imported here, so that help and usage errors stay quick
+    from zmtpscope.cli.peer_errors import PeerFailed
+    from zmtpscope.live.conversation import Notes, Unexpected
+    from zmtpscope.live.message_input import BadMessage, Notation
+    from zmtpscope.zmtp.peer import PeerError
+
+    notation = Notation(given["as_hex"], _octets(given["separator"]), socket_type in (*NAMING, "RADIO"))
+    try:
+        source = _source(given, notation)
+        wishes = _wishes(given, notation)
+    except BadMessage as error:
+        raise click.UsageError(str(error)) from None
+    settings = _settings(given)
+    notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
+    dialogue = Dialogue(given)
+    try:
+        socket = _socket(given, settings, notes, dialogue)
+        asyncio.run(_talk(socket, given, wishes, notes, source))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 0 if _runs_until_stopped(given) else INTERRUPTED
+    except PeerError as error:
+        raise PeerFailed(given["endpoint"], error) from None
+    except BadMessage as error:
+        raise Ended(str(error), click.UsageError.exit_code) from None
+    except Unexpected as error:
+        raise Ended(str(error), EXPECTATION_FAILED) from None
+    finally:
+        dialogue.finish()
+    return RUN_TIME_ERROR if dialogue.failed else 0
+
+
+async def _talk(socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None) -> None:
+    from zmtpscope.live.conversation import Conversation
+    from zmtpscope.live.message_input import meant
+    from zmtpscope.live.standard_streams import Output
+    from zmtpscope.records import to_text
+
+    topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
+    task = asyncio.current_task()
+    assert task is not None
+    # what shells start in the background does not get ctrl-C: those who stop it send this
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with socket:
+        if given["listens"]:
+            say(f"zmtpscope: listening on {socket.endpoint}")
+        if given["socket_type"] == "DISH":
+            for group in topics:
+                await socket.join(to_text(group))
+        elif given["socket_type"] in SUBSCRIBING:
+            for topic in topics or [b""]:
+                await socket.subscribe(topic)
+        output = Output(sys.stdout.fileno())
+        conversation = Conversation(
+            socket, wishes, notes, source, output, _render(given), listens=given["listens"], echoes=given["echo"]
+        )
+        await conversation.run()
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Raise `click.UsageError` for what a socket of this type cannot do."""
+    socket_type = given["socket_type"]
+    says = bool(given["messages"] or given["parts"])
+    if given["messages"] and given["parts"]:
+        raise click.UsageError("the message is either made of --part or given as MESSAGE")
+    if says and given["echo"]:
+        raise click.UsageError("--echo sends back what comes: leave out the messages")
+    if socket_type in RECEIVING and (says or given["rate"] is not None):
+        raise click.UsageError(f"a {socket_type} socket sends no messages")
+    if socket_type in SENDING and given["expect"] is not None:
+        raise click.UsageError(f"a {socket_type} socket receives no messages to --expect anything of")
+    if socket_type not in ECHOING and given["echo"]:
+        raise click.UsageError(f"a {socket_type} socket cannot --echo; {', '.join(ECHOING)} can")
+    if socket_type not in SUBSCRIBING and given["topics"]:
+        raise click.UsageError(f"a {socket_type} socket cannot --subscribe; {', '.join(SUBSCRIBING)} can")
+    if socket_type == "DISH" and not given["topics"]:
+        raise click.UsageError("a DISH socket gets messages of the groups it joins: --join GROUP")
+    if given["separator"] == "":
+        raise click.UsageError("--separator: nothing cannot stand between parts")
+
+
+def _octets(text: str | None) -> bytes | None:
+    from zmtpscope.live.message_input import meant
+
+    return None if text is None else meant(os.fsencode(text))
+
+
+def _source(given: dict[str, Any], notation: Notation) -> Source | None:
+    """What is to be said; None: nothing, or what came."""
+    from zmtpscope.live.standard_streams import Given, Input
+
+    if given["socket_type"] in RECEIVING or given["echo"]:
+        return None
+    if not given["messages"] and not given["parts"]:
+        descriptor = None if sys.stdin is None else sys.stdin.fileno()
+        return Input(descriptor, notation, b"\0" if given["null"] else b"\n")
+    messages = [notation.given(given["parts"])] if given["parts"] else list(map(notation.argument, given["messages"]))
+    for parts in messages:
+        _check_message(given["socket_type"], parts)
+    again = given["socket_type"] == "REP" or (given["socket_type"] in (*SENDING, "REQ") and given["count"] is not None)
+    return Given(messages, again=again)
+
+
+def _check_message(socket_type: str, parts: list[bytes]) -> None:
+    """Raise `BadMessage` for what the socket type cannot send."""
+    from zmtpscope.live.message_input import BadMessage
+    from zmtpscope.zmtp.peer.patterns import outgoing
+
+    if socket_type in NAMING and len(parts) < 2:
+        raise BadMessage(
+            f"the first part of a message on a {socket_type} socket names the peer: --part NAME --part TEXT"
+        )
+    try:
+        outgoing(socket_type, parts[1:] if socket_type in NAMING else parts, [])
+    except ValueError as error:
+        raise BadMessage(str(error)) from None
+
+
+def _wishes(given: dict[str, Any], notation: Notation) -> Wishes:
+    from zmtpscope.live.conversation import Wishes
+
+    expect = given["expect"]
+    expected = None if expect is None else notation._replace(addressed=False).given([expect])[0]
+    return Wishes(given["count"], given["wait"], given["rate"], expected)
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    from zmtpscope.live.conversation import WAIT
+    from zmtpscope.live.message_input import meant
+    from zmtpscope.records import to_text
+    from zmtpscope.zmtp.peer import Limits, Settings
+
+    default = Limits()
+    handshake = min(given["wait"] or (default.handshake if given["listens"] else WAIT), default.handshake)
+    try:
+        return Settings(
+            given["socket_type"],
+            given_security(given),
+            identity=to_text(meant(os.fsencode(given["identity"]))),
+            version=given["version"],
+            limits=default._replace(handshake=handshake),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _socket(given: dict[str, Any], settings: Settings, notes: Notes, dialogue: Dialogue) -> Socket:
+    from zmtpscope.live.endpoint import parse_endpoint
+    from zmtpscope.live.socket import Socket
+
+    try:
+        endpoint = parse_endpoint(given["endpoint"], bind=given["listens"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return Socket(endpoint, settings, listens=given["listens"], report=notes, recording=dialogue.recording)
+
+
+def _render(given: dict[str, Any]) -> Render:
+    from zmtpscope.export.message_lines import TAB, renderer
+
+    terminal = sys.stdout.isatty()
+    render = renderer(
+        given["output"] or ("text" if terminal else "raw"),
+        separator=_octets(given["separator"]) or TAB,
+        end=b"\0" if given["null"] else b"\n",
+        addressed=given["socket_type"] in NAMING,
+    )
+    if given["output"] != "json" or not terminal:
+        return render
+    from zmtpscope.export.json_lines import escaped
+
+    return lambda parts, time: escaped(render(parts, time))
+
+
+def _runs_until_stopped(given: dict[str, Any]) -> bool:
+    """Whether ctrl-C is the way to end it."""
+    return given["count"] is None and given["socket_type"] not in (*SENDING, "REQ")

@@ -1,0 +1,171 @@
+"""The dialogue of our own connections: `--show` says it in the words of `read`, `-w` records it.
+
+Both get the same packets, which stand for what was said, and what is shown went through the dissector that reads any
+other capture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from zmtpscope.cli.messages import say
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import KeyLine
+    from zmtpscope.dissect import Batch
+    from zmtpscope.live.recording import Recording
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def dialogue_options(command: Command) -> Command:
+    """`--show`, `-w` and `--force`."""
+    for option in (
+        click.option("--force", is_flag=True, help="Write over the FILE of -w."),
+        click.option(
+            "-w",
+            "recorded",
+            metavar="FILE",
+            help="Record the dialogue as pcapng, for read and Wireshark; the keys of CURVE go beside it, to FILE.keys.",
+        ),
+        click.option(
+            "--show", is_flag=True, help="Show the dialogue on standard error, in the words of zmtpscope read."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Dialogue:
+    """What the options of `dialogue_options` ask for. `recording` takes notes of connections, None where nobody wants
+    them; `finish` is to be called when all have ended.
+
+    Raises `click.UsageError` where the file cannot be made. That it cannot be written any more is said, and kept in
+    `failed`: the dialogue goes on.
+    """
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.recording: Recording | None = None
+        self.failed = False
+        self._file: _File | None = None
+        self._shown: _Shown | None = None
+        if given["force"] and given["recorded"] is None:
+            raise click.UsageError("--force belongs to -w FILE")
+        if given["recorded"] is None and not given["show"]:
+            return
+        # imported here, so that help, usage errors and who records nothing stay quick
+        from zmtpscope.live.recording import Recording
+
+        takers: list[_File | _Shown] = []
+        if given["recorded"] is not None:
+            self._file = _File(Path(given["recorded"]), force=given["force"], failed=self._fail)
+            takers.append(self._file)
+        if given["show"]:
+            self._shown = _Shown()
+            takers.append(self._shown)
+        self.recording = Recording([each.take for each in takers], [each.take_key for each in takers])
+
+    def finish(self) -> None:
+        """Show and write what is left."""
+        if self._shown is not None:
+            self._shown.live.finish()
+        if self._file is not None:
+            self._file.close()
+
+    def _fail(self, problem: object) -> None:
+        self.failed = True
+        say(f"zmtpscope: {problem}; nothing more is recorded")
+
+
+class _File:
+    """The capture of `-w`, and the key log beside it, which is made when there is a key."""
+
+    def __init__(self, path: Path, *, force: bool, failed: Callable[[object], None]) -> None:
+        from zmtpscope.live.capture_file import CaptureFile
+        from zmtpscope.live.key_log import KeyLog, KeyLogError
+        from zmtpscope.live.recording import COMMENT
+
+        self._path = path
+        self._failed = failed
+        self._key_log = KeyLog
+        self._keys: KeyLog | None = None
+        self._problems = (OSError, KeyLogError)
+        try:
+            self._capture: CaptureFile | None = CaptureFile(path, COMMENT, force=force)
+        except FileExistsError:
+            raise click.UsageError(f"-w {path}: it is there already; --force writes over a plain file") from None
+        except OSError as error:
+            raise click.UsageError(f"-w {path}: {(error.strerror or str(error)).lower()}") from None
+
+    def take(self, time: int, packets: Sequence[bytes]) -> None:
+        if self._capture is not None:
+            try:
+                self._capture.write(time, packets)
+            except OSError as error:
+                self._give_up(f"{self._path}: {error.strerror}")
+
+    def take_key(self, line: KeyLine) -> None:
+        if self._capture is not None:
+            try:
+                if self._keys is None:
+                    self._keys = self._key_log.beside(self._path)
+                self._keys.add(line)
+            except self._problems as error:
+                self._give_up(error)
+
+    def close(self) -> None:
+        if self._keys is not None:
+            self._keys.close()
+        if self._capture is not None:
+            try:
+                self._capture.close()
+            except OSError as error:
+                self._give_up(f"{self._path}: {error.strerror}")
+
+    def _give_up(self, problem: object) -> None:
+        self._capture = None
+        self._failed(problem)
+
+
+class _Shown:
+    """The lines of `read` on standard error, as soon as they are decided."""
+
+    def __init__(self) -> None:
+        from zmtpscope.cli.colour import painter, wants_colour
+        from zmtpscope.curve_keys import HandedLines, Keys
+        from zmtpscope.dissect import Options
+        from zmtpscope.export.clock import Clock
+        from zmtpscope.export.text import STYLES, Look, TextLines, plain
+        from zmtpscope.live.dissection import LiveDissection
+        from zmtpscope.payloads.registry import Registry
+
+        handed = HandedLines()
+        options = Options(payloads=Registry(), keys=Keys([], handed))
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+        paint = painter(STYLES) if wants_colour("auto", sys.stderr) else plain
+        self.live = LiveDissection(options, self._tell)
+        self.take_key = handed.add
+        self._text = TextLines(Look(Clock("r", lambda: self.live.statistics.first_time), paint, width), options)
+        self._advancing = False
+
+    def take(self, time: int, packets: Sequence[bytes]) -> None:
+        """Packets are dissected together with those that come at once."""
+        self.live.take(time, packets)
+        if not self._advancing:
+            self._advancing = True
+            asyncio.get_running_loop().call_soon(self._advance)
+
+    def _advance(self) -> None:
+        self._advancing = False
+        self.live.advance()
+
+    def _tell(self, batch: Batch) -> None:
+        sys.stderr.write("".join(self._text.lines(batch)))
+        sys.stderr.flush()

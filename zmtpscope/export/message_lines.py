@@ -1,0 +1,73 @@
+"""Messages that were received, as people and programs want them: text, octets as they are, hex, JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import orjson
+from pybase64 import b64encode
+
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.records import to_text
+
+TAB = b"\t"
+SECOND = 1_000_000_000
+
+Render = Callable[[Sequence[bytes], int], bytes]
+"""(parts, nanoseconds since the epoch) to what is written for a message, its end included."""
+
+
+def typed(octets: bytes) -> str:
+    """Octets as a `text` (`zmtpscope.records`) that is safe to show; what cannot be shown is `\\xNN`, octet by octet.
+
+    So whoever types it means the same octets.
+    """
+    text = to_text(octets)
+    if safe_text(text) == text:
+        return text
+    return "".join(
+        each if safe_text(each) == each else "".join(f"\\x{octet:02x}" for octet in each.encode()) for each in text
+    )
+
+
+def renderer(form: str, *, separator: bytes = TAB, end: bytes = b"\n", addressed: bool = False) -> Render:
+    """How a message is written in a form: "text", "raw", "hex" or "json".
+
+    `separator` stands between parts and `end` behind the last one; JSON lines have no use for them. `addressed`
+    messages begin with the name of who sent them, which stands as a `text` in all forms but hex.
+    """
+    if form == "json":
+        return _json_of_addressed if addressed else _json
+    if form == "hex":
+        return lambda parts, time: separator.join([part.hex().encode() for part in parts]) + end
+    if form == "text":
+        return lambda parts, time: separator.join([typed(part).encode() for part in parts]) + end
+    if addressed:
+        return lambda parts, time: separator.join([typed(parts[0]).encode(), *parts[1:]]) + end
+    return lambda parts, time: separator.join(parts) + end
+
+
+def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
+    return _json(parts[1:], time, typed(parts[0]))
+
+
+def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
+    """One message; names and forms are those of `zmtpscope.records`."""
+    seconds, nanoseconds = divmod(time, SECOND)
+    values = {
+        "ts_ns": time,
+        "time": f"{_clock(seconds)}.{nanoseconds:09}Z",
+        "peer": peer,
+        "parts": len(parts),
+        "sizes": list(map(len, parts)),
+        "bodies": [b64encode(part).decode() for part in parts],
+        "texts": list(map(to_text, parts)),
+    }
+    return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
+
+
+@lru_cache(maxsize=2)
+def _clock(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

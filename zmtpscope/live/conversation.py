@@ -1,0 +1,369 @@
+"""What a socket does on the command line: send what there is, write what comes, and know when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import time_ns
+from typing import Any
+
+from zmtpscope.export.message_lines import Render, typed
+from zmtpscope.live.connection import Unreachable
+from zmtpscope.live.message_input import BadMessage
+from zmtpscope.live.socket import FIRST_DELAY, ROUTES, Ended, Route, Socket
+from zmtpscope.live.standard_streams import Output, Source
+from zmtpscope.zmtp.peer import (
+    ClosedHalfWay,
+    Dropped,
+    Membership,
+    PeerError,
+    PeerEvent,
+    Ready,
+    Subscription,
+    TooSlow,
+)
+from zmtpscope.zmtp.peer.patterns import PATTERNS
+from zmtpscope.zmtp.socket_types import PUBLISHERS
+
+WAIT = 5.0
+"""Seconds to wait for a connection, a subscription, a reply, where nothing else is asked for."""
+GRACE = 0.25
+"""Seconds more, in which whoever waits for the same says what it was."""
+MOST_SAID = 10
+"""Sentences of one kind; further ones are counted."""
+CATCH_UP = 0.1
+"""Seconds that a rate may be behind, and is made good."""
+
+
+class Unexpected(Exception):
+    """A message came that was not expected; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """When it is over. `count`: messages received, or sent where none are received; `wait`: seconds for a connection
+    and for each reply; `rate`: messages a second; `expected`: a part that every message must have."""
+
+    count: int | None = None
+    wait: float | None = None
+    rate: float | None = None
+    expected: bytes | None = None
+
+
+class Notes:
+    """What happens beside the messages: who comes and goes, and what is lost. `say` takes a line for people.
+
+    A socket that `asks` says itself when a reply cannot come any more, and asks somebody else next time.
+    """
+
+    def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
+        self.failure: PeerError | None = None
+        """Why there is no connection; what was reached counts more than that nobody is there any more."""
+        self.lost = False
+        """A connection that we made has ended before everything had arrived."""
+        self.welcomed = asyncio.Event()
+        """Set whenever somebody has come."""
+        self.wanted = asyncio.Event()
+        """Somebody has asked for messages of a publisher."""
+        self._say = say
+        self._listens = listens
+        self._asks = asks
+        self._was_ready = False
+        self._soon: asyncio.TimerHandle | None = None
+        """What is said when it is tried again, where it is not over by then."""
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, remote: str, what: PeerEvent | PeerError | Ended) -> None:
+        """The `Report` of a socket."""
+        if isinstance(what, Ready):
+            self._was_ready, self.failure = True, None
+            self.welcomed.set()
+            if what.version == "1.0":  # which cannot ask for anything
+                self.wanted.set()
+        elif isinstance(what, Subscription | Membership):
+            if what.begins:
+                self.wanted.set()
+        elif isinstance(what, Dropped):
+            self.say("dropped", f"{remote}: dropped {_described(what.parts)}: {what.reason}")
+        elif isinstance(what, PeerError):
+            self._failed(remote, what)
+        elif isinstance(what, Ended) and not self._listens:
+            self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
+
+    def _failed(self, remote: str, error: PeerError, *, lost: bool = True) -> None:
+        if self._listens:
+            self.say("connections", f"{remote}: {error}")
+        elif self._was_ready and isinstance(error, ClosedHalfWay | TooSlow):
+            self.lost |= lost
+            if not self._asks:
+                text = f"{remote}: {error}; connecting again"
+                self._soon = asyncio.get_running_loop().call_later(FIRST_DELAY, self.say, "connections", text)
+        if self.failure is None or not isinstance(error, Unreachable):
+            self.failure = error
+
+    def say(self, kind: str, text: str) -> None:
+        """Say it, unless as much of the kind was said before."""
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        if count <= MOST_SAID:
+            self._say(text + (f"; no more of that will be said of {kind}" if count == MOST_SAID else ""))
+
+    def finish(self) -> None:
+        """Say how often something happened that was no longer said."""
+        if self._soon is not None:
+            self._soon.cancel()
+        for kind, count in self._counts.items():
+            if count > MOST_SAID:
+                self._say(f"{kind}: {count} in all")
+
+
+class Conversation:
+    """One run of a socket, from `source` and to `output`. `source` None: what comes is sent back (`echoes`), or nothing
+    is said."""
+
+    def __init__(
+        self,
+        socket: Socket,
+        wishes: Wishes,
+        notes: Notes,
+        source: Source | None,
+        output: Output,
+        render: Render,
+        *,
+        listens: bool,
+        echoes: bool = False,
+    ) -> None:
+        self.socket = socket
+        self.wishes = wishes
+        self.notes = notes
+        self.source = source
+        self.output = output
+        self.render = render
+        self.sent = self.received = 0
+        self._listens = listens
+        self._echoes = echoes
+        self._socket_type = socket.settings.socket_type
+        self._pattern = PATTERNS[self._socket_type]
+        self._route = ROUTES[self._socket_type]
+        self._publishes = self._socket_type in PUBLISHERS or self._socket_type == "RADIO"
+        self._idle_since: float | None = None
+        """Since when it has been waiting for a message, where it does."""
+        self._due: float | None = None
+        """When the next message is to be sent, where there is a rate."""
+        self._undelivered: PeerError | None = None
+
+    async def run(self) -> None:
+        """Until it is over. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
+        try:
+            if not self._pattern.receives:
+                await self._send_all()
+            elif self._socket_type == "REQ":
+                await self._ask_all()
+            elif self._socket_type == "REP" and not self._echoes:
+                await self._answer_all()
+            else:
+                await self._talk()
+            if self._undelivered is not None:
+                raise self._undelivered
+        finally:
+            self.notes.finish()
+            self.output.close()
+            if self.source is not None:
+                self.source.close()
+
+    # -- the ways of socket types --------------------------------------------------------------------------------------
+
+    async def _send_all(self) -> None:
+        """Everything that there is to say, until the system has taken it."""
+        await self._connect()
+        if self.source is None:
+            return
+        if self._publishes:
+            await self._within(self.notes.wanted.wait(), "nobody has subscribed")
+        async for batch in self.source.batches():
+            for parts in batch:
+                if not self._pattern.receives and self.sent == self.wishes.count:
+                    break
+                await self._say(parts)
+            else:
+                continue
+            break
+        await self.socket.flush()
+        if self.notes.lost and self.sent:
+            raise ClosedHalfWay("the connection was lost meanwhile: what was on its way may not have arrived")
+
+    async def _ask_all(self) -> None:
+        """A request, its reply, and so on."""
+        await self._connect()
+        assert self.source is not None
+        async for batch in self.source.batches():
+            for parts in batch:
+                await self._say(parts)
+                limit = self.wishes.wait or WAIT
+                try:
+                    async with asyncio.timeout(limit):
+                        await self._receive()
+                except TimeoutError:
+                    raise TooSlow(f"no reply came within {limit:g} s") from None
+                await self.output.flush()
+                if self._has_enough:
+                    return
+
+    async def _answer_all(self) -> None:
+        """A request, its answer, and so on, until there are no answers left."""
+        await self._connect()
+        assert self.source is not None
+        while not self._has_enough:
+            async with running(self.source.next()) as answer, running(self._receive()) as request:
+                await self._until_silent(request, self.wishes.wait, answer)
+                if not request.done():
+                    return
+                await self.output.flush()
+                parts = await answer
+            if parts is None:
+                raise BadMessage("standard input has ended, and a request came: there is nothing to answer")
+            await self._say(parts)
+
+    async def _talk(self) -> None:
+        """Both ways at once. When all is said, silence is the end."""
+        async with running(self._send_all()) as sending, running(self._receive_all()) as receiving:
+            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+                limit = self.wishes.wait or (WAIT if self.sent else None)
+                await self._until_silent(receiving, limit)
+            else:
+                receiving.result()
+
+    async def _receive_all(self) -> None:
+        while not self._has_enough:
+            parts = await self._receive()
+            if self._echoes:
+                await self._send(parts)
+        await self.output.flush()
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _has_enough(self) -> bool:
+        return self.received == self.wishes.count
+
+    @property
+    def _patience(self) -> float | None:
+        """Seconds to wait for somebody; whoever listens has all the time."""
+        return self.wishes.wait or (None if self._listens else WAIT)
+
+    async def _connect(self) -> None:
+        """Until there is a connection."""
+        await self._within(self.socket.wait_ready(), "nobody has connected")
+
+    async def _within(self, waited: Coroutine[Any, Any, object], missing: str) -> None:
+        limit = self._patience
+        try:
+            async with asyncio.timeout(None if limit is None else limit + GRACE):
+                await waited
+        except TimeoutError:
+            raise self.notes.failure or TooSlow(f"{missing} within {limit:g} s") from None
+
+    async def _until_silent(
+        self, receiving: asyncio.Task[Any], limit: float | None, other: asyncio.Task[Any] | None = None
+    ) -> None:
+        """Until `receiving` is done or `other` has nothing more to give; or nothing has come for `limit` seconds, which
+        raises `TooSlow` where something should have."""
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        while not receiving.done():
+            if other is not None and other.done() and other.result() is None:
+                return
+            idle = self._idle_since
+            left = None if limit is None else limit if idle is None else max(idle, begin) + limit - loop.time()
+            if left is not None and left <= 0:
+                self._give_up(limit)
+                return
+            waited = {receiving} if other is None or other.done() else {receiving, other}
+            await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        receiving.result()
+
+    def _give_up(self, limit: float | None) -> None:
+        """Nothing more has come. Raises `PeerError` where that is not what was asked for."""
+        least = self.wishes.count or int(self.wishes.expected is not None or not self.sent)
+        if self.received < least:
+            failure = None if self.socket.connected else self.notes.failure
+            raise failure or TooSlow(f"no {'further ' if self.received else ''}message came within {limit:g} s")
+
+    async def _receive(self) -> list[bytes]:
+        """The next message; it is written at once, unless more are there already."""
+        if not self.socket.waiting:
+            await self.output.flush()
+            self._idle_since = asyncio.get_running_loop().time()
+        parts = await self.socket.receive()
+        self._idle_since = None
+        self.received += 1
+        full = self.output.add(self.render(parts, time_ns()))
+        expected = self.wishes.expected
+        if expected is not None and expected not in parts:
+            await self.output.flush()
+            raise Unexpected(f"{_described(parts)} came, which has no part {_shown(expected)}")
+        if full:
+            await self.output.flush()
+        return parts
+
+    async def _say(self, parts: list[bytes]) -> None:
+        """Send the next message, at the rate that is wanted."""
+        if self.wishes.rate is not None:
+            now = asyncio.get_running_loop().time()
+            due = now if self._due is None else max(self._due, now - CATCH_UP)
+            await asyncio.sleep(due - now)
+            self._due = due + 1 / self.wishes.rate
+        self.sent += 1
+        if await self._send(parts):
+            return
+        if self._route is Route.NAMED:
+            await self._send_when_there(parts)
+        elif self._publishes:
+            self.notes.say("messages that nobody wants", f"nobody has subscribed to {_shown(parts[0])}: not sent")
+
+    async def _send(self, parts: list[bytes]) -> int:
+        if self._route is Route.TURN and not self.socket.connected:
+            await self._connect()
+        try:
+            return await self.socket.send(parts)
+        except ValueError as error:
+            raise BadMessage(str(error)) from None
+
+    async def _send_when_there(self, parts: list[bytes]) -> None:
+        """Send to the peer that the first part names, who may still come."""
+        limit = self.wishes.wait or WAIT
+        try:
+            async with asyncio.timeout(limit):
+                while not await self._send(parts):
+                    self.notes.welcomed.clear()
+                    await self.notes.welcomed.wait()
+        except TimeoutError:
+            missing = f"no peer is named {_shown(parts[0])}, nor came within {limit:g} s"
+            self.notes.say("messages without a peer", f"{missing}: not sent")
+            self._undelivered = TooSlow(missing)
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[Any]]:
+    """A task that is over at the end, done or not."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _shown(octets: bytes) -> str:
+    """A part in a few characters."""
+    text = typed(octets[:40])
+    return f'"{text}"' if len(octets) <= 40 else f'"{text}…"'
+
+
+def _described(parts: list[bytes]) -> str:
+    """A message in a few words."""
+    count = len(parts)
+    return f"a message of {count} part{'' if count == 1 else 's'}, {' | '.join(map(_shown, parts[:4]))}"

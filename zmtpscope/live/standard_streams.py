@@ -1,0 +1,135 @@
+"""Messages to say, and where those that were heard are written: neither keeps an event loop from going on."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from itertools import cycle
+from typing import Protocol
+
+from zmtpscope.live.message_input import AT_ONCE, BadMessage, Notation, Splitter
+from zmtpscope.live.worker import Worker
+
+LARGEST_OUTPUT = 1 << 18
+"""Octets that are waiting to be written, and make whoever brings more wait."""
+
+
+class Source(Protocol):
+    """Messages to say, each a list of parts."""
+
+    def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
+        """Those that are there, and then those that follow. Raises `BadMessage`."""
+
+    async def next(self) -> list[bytes] | None:
+        """The next one; None behind the last. Raises `BadMessage`."""
+
+    def close(self) -> None:
+        """No more are wanted."""
+
+
+class Given:
+    """Messages that are known from the start; `again`: over and over."""
+
+    def __init__(self, messages: Sequence[list[bytes]], *, again: bool = False) -> None:
+        self._messages = messages
+        self._each = cycle(messages) if again else iter(messages)
+        self._again = again
+
+    async def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
+        while True:
+            yield self._messages
+            if not self._again:
+                return
+
+    async def next(self) -> list[bytes] | None:
+        return next(self._each, None)
+
+    def close(self) -> None:
+        pass
+
+
+class Input:
+    """Messages that are read from a file descriptor, as `notation` has them, with `end` behind each."""
+
+    def __init__(self, descriptor: int | None, notation: Notation, end: bytes) -> None:
+        self._descriptor = descriptor
+        self._notation = notation
+        self._splitter = Splitter(end)
+        self._worker: Worker | None = None
+        self._waiting: deque[list[bytes]] = deque()
+
+    async def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
+        if self._worker is None:
+            self._worker = Worker("input")
+        while self._descriptor is not None:
+            block = await self._worker.call(partial(os.read, self._descriptor, AT_ONCE))
+            if not block:
+                self._descriptor = None
+            yield self._messages(self._splitter.feed(block) if block else self._splitter.finish())
+
+    async def next(self) -> list[bytes] | None:
+        if not self._waiting:
+            async for batch in self.batches():
+                self._waiting.extend(batch)
+                if batch:
+                    break
+        return self._waiting.popleft() if self._waiting else None
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+
+    def _messages(self, pieces: list[bytes]) -> list[list[bytes]]:
+        if self._notation == Notation():
+            return [[piece] for piece in pieces]
+        messages = []
+        for number, piece in enumerate(pieces, self._splitter.count - len(pieces) + 1):
+            try:
+                messages.append(self._notation.parts(piece))
+            except BadMessage as error:
+                raise BadMessage(f"line {number} of standard input: {error}") from None
+        return messages
+
+
+class Output:
+    """Octets that are written to a file descriptor. Raises `OSError`, and `BrokenPipeError` where nobody reads them."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._worker: Worker | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, octets: bytes) -> bool:
+        """Have octets written; True: much is waiting, so call `flush`."""
+        self._pieces.append(octets)
+        self._size += len(octets)
+        return self._size >= LARGEST_OUTPUT
+
+    async def flush(self) -> None:
+        """Until everything is written."""
+        octets = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        if not octets:
+            return
+        # so many a pipe takes at once where it takes any
+        if len(octets) <= select.PIPE_BUF and select.select([], [self._descriptor], [], 0)[1]:
+            self._write(octets)
+            return
+        if self._worker is None:
+            self._worker = Worker("output")
+        await self._worker.call(partial(self._write, octets))
+
+    def close(self) -> None:
+        """Nothing more will be written."""
+        if self._worker is not None:
+            self._worker.close()
+
+    def _write(self, octets: bytes) -> None:
+        view = memoryview(octets)
+        while view:
+            view = view[os.write(self._descriptor, view) :]

@@ -1,0 +1,56 @@
+"""Calls that may block for ever, reading from a terminal or writing to a pager, beside an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """A thread that makes one call after the other.
+
+    One that still blocks at the end of the program is left behind; the threads of an executor would be waited for.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (work := self._calls.get()) is not None:
+            work()
+
+    def close(self) -> None:
+        """No more calls will come."""
+        self._calls.put(None)
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """What `function` returns or raises, which is called in the thread."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+
+        def settle(result: Result | None, error: BaseException | None) -> None:
+            if future.done():  # nobody waits any more
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)  # type: ignore[arg-type]  # where there is no error there is a result
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = function()
+            except BaseException as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, result, error)
+
+        self._calls.put(work)
+        return await future
