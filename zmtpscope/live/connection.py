@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -41,9 +42,14 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[asyncio.StreamReader,
             failure = OSError("the name has no address")
             for address in await _addresses(str(endpoint.host)):
                 try:
-                    return await asyncio.open_connection(address, endpoint.port)
+                    reader, writer = await asyncio.open_connection(address, endpoint.port)
                 except OSError as error:
                     failure = error
+                    continue
+                if writer.get_extra_info("peername") is not None:
+                    return reader, writer
+                writer.close()
+                failure = ConnectionResetError(errno.ECONNRESET, "reset before anything was said")
             raise failure
     except TimeoutError:
         raise Unreachable(f"nobody answered within {limit:g} s") from None
@@ -139,7 +145,7 @@ class Connection:
                     self._recorded.received(octets, time.time_ns())
                 self._take(octets)
             self._end()
-        except ConnectionError:
+        except OSError:  # reset, or a network that is no longer there
             reset = self.lost = True
             self._end()
         finally:
@@ -158,9 +164,11 @@ class Connection:
         await self.room.wait()
         while True:
             try:
-                async with asyncio.timeout_at(self.peer.deadline):
+                async with asyncio.timeout_at(self.peer.deadline) as timer:
                     return await self._reader.read(PIECE)
             except TimeoutError:
+                if not timer.expired():  # it is the system that has given up
+                    raise
                 self.peer.tick(asyncio.get_running_loop().time())
                 self.flush()
 
@@ -212,7 +220,7 @@ class Connection:
     async def drain(self) -> None:
         """Wait until the system takes more, and let everybody else have a turn."""
         self.flush()
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             await self._writer.drain()
         await asyncio.sleep(0)
 
