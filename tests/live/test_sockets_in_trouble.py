@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.scripted import served
-from zmtpscope.live import connect
+from tests.scripted import GREETING, ready, served
+from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.connection import Connection, Unreachable
 from zmtpscope.live.recording import Recording
 from zmtpscope.zmtp.peer import ClosedHalfWay, Settings
@@ -26,6 +27,19 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
             await work()
 
     asyncio.run(in_time())
+
+
+@contextlib.asynccontextmanager
+async def stranger(to: Socket, socket_type: bytes) -> AsyncIterator[socket.socket]:
+    """A connection to a socket that listens, on which the handshake is said, and nothing is read."""
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(made, ("127.0.0.1", to.endpoint.port))
+        await loop.sock_sendall(made, GREETING + ready(socket_type))
+        await to.wait_ready()
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -69,3 +83,15 @@ def test_a_server_that_resets_before_anything_is_said() -> None:
 
     with served(script) as endpoint:
         run(work)
+
+
+def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sender that waits for it goes on."""
+    monkeypatch.setattr("zmtpscope.live.connection.LINGER", 0.1)
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL") as other:
+            other.shutdown(socket.SHUT_WR)
+            assert await ours.send([bytes(16 << 20)]) == 1
+
+    run(work)

@@ -241,6 +241,8 @@ class Connection:
         if self._recorded is not None:
             self._recorded.closed(self._closed_by_us, reset, time.time_ns())
         self._writer.close()
+        # what is not taken by then never will be; nobody but us would end that
+        asyncio.get_running_loop().call_later(LINGER, self._writer.transport.abort)
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
