@@ -15,7 +15,7 @@ from tests.scripted import GREETING, ready, served
 from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.connection import Connection, Unreachable
 from zmtpscope.live.recording import Recording
-from zmtpscope.zmtp.peer import ClosedHalfWay, Settings
+from zmtpscope.zmtp.peer import ClosedHalfWay, PeerError, Settings, Violation
 
 PATIENCE = 10.0
 """Seconds after which a test has failed; none waits for it."""
@@ -93,5 +93,45 @@ def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) ->
         async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL") as other:
             other.shutdown(socket.SHUT_WR)
             assert await ours.send([bytes(16 << 20)]) == 1
+
+    run(work)
+
+
+def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
+    ping = b"\x04\x17\x04PING\0\0" + bytes(16)
+
+    async def work() -> None:
+        ends: asyncio.Queue[PeerError] = asyncio.Queue()
+
+        def report(remote: str, what: object) -> None:
+            if isinstance(what, PeerError):
+                ends.put_nowait(what)
+
+        async with bind("tcp://:0", "PULL", report=report) as ours, stranger(ours, b"PUSH") as other:
+            with contextlib.suppress(ConnectionError):
+                while ours.connected:  # the system keeps a few MiB of answers
+                    await asyncio.get_running_loop().sock_sendall(other, ping * 1000)
+            assert isinstance(error := await ends.get(), Violation)
+            assert str(error) == "the other side reads none of the answers to its PINGs: more than 1 MiB of them wait"
+
+    run(work)
+
+
+def test_pings_that_come_while_much_is_sent_are_answered() -> None:
+    """What waits then is what the application says."""
+    ping = b"\x04\x07\x04PING\0\0"
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL") as other:
+            loop = asyncio.get_running_loop()
+            sending = loop.create_task(ours.send([bytes(8 << 20)]))
+            for _ in range(20):
+                await loop.sock_sendall(other, ping * 1000)
+                await asyncio.sleep(0.001)
+            left = 8 << 20
+            while left > 0:
+                left -= len(await loop.sock_recv(other, 1 << 20))
+            assert await sending == 1
+            assert ours.connected == 1
 
     run(work)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zmtpscope.live.endpoint import Endpoint
-from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings
+from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
 if TYPE_CHECKING:
     from zmtpscope.live.recording import RecordedConnection, Recording
@@ -27,6 +27,8 @@ FULL = 1 << 16
 """Octets that are waiting to be sent, and make a sender wait until the system has taken them."""
 LINGER = 2.0
 """Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+LARGEST_UNREAD = 1 << 20
+"""Octets of answers to PINGs that wait because the other side does not read them."""
 
 
 class Unreachable(PeerError):
@@ -116,6 +118,8 @@ class Connection:
         self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
         self._waiting = 0
+        self._answered = self._answers_taken = 0
+        """Octets of answers to PINGs: those that were handed to the system or wait for it, and those it took."""
         self._keys_told = False
         self._closing = False
         self._closed_by_us = True
@@ -180,6 +184,10 @@ class Connection:
             for event in peer.events():
                 self._hear(self, event)
             self.flush()
+        unread = min(self._answered - self._answers_taken, self._writer.transport.get_write_buffer_size())
+        if unread > LARGEST_UNREAD:
+            told = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
+            raise Violation(f"the other side reads none of the answers to its PINGs: {told}")
 
     def flush(self) -> None:
         """Hand what the peer has to say to the system."""
@@ -187,6 +195,9 @@ class Connection:
             self._flushing.cancel()
             self._flushing = None
         self._waiting = 0
+        if not self._writer.transport.get_write_buffer_size():
+            self._answers_taken = self._answered
+        self._answered = self.peer.answered
         octets = self.peer.outgoing()
         if not octets:
             return

@@ -60,6 +60,8 @@ class Peer:
     """What the greeting of the other side says."""
     ready = False
     """The handshake is complete."""
+    answered = 0
+    """Octets that were said because of PINGs: whoever sends them makes us say as much, whether it reads that or not."""
 
     def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
         self._waits = waits
@@ -351,6 +353,7 @@ class Peer:
             self._their_ttl = fields["ttl_ms"] / 1000
             if self.ready:  # READY is the first that is said
                 self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
+                self.answered += len(self._out[-1])
         elif name == "PONG":
             self._events.append(Pong(fields["context"]))
         elif name in ("SUBSCRIBE", "CANCEL"):
