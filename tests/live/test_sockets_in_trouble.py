@@ -135,3 +135,16 @@ def test_pings_that_come_while_much_is_sent_are_answered() -> None:
             assert ours.connected == 1
 
     run(work)
+
+
+def test_subscriptions_that_nobody_takes_are_not_read() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "XPUB") as ours, connect(str(ours.endpoint), "SUB") as other:
+            topics = [b"%08d" % number for number in range(20_000)]
+            for topic in topics:
+                await other.subscribe(topic)
+            await asyncio.sleep(0.2)
+            assert ours.waiting < len(topics)
+            assert [await ours.receive() for _ in topics] == [[b"\1" + topic] for topic in topics]
+
+    run(work)

@@ -350,18 +350,21 @@ class Socket:
                 return
             if connection.peer.version == "1.0" and not self._is_asked_for(event.parts[0]):
                 return
-            self._inbox.append((connection, event))
-            self._waiting += sum(map(len, event.parts))
-            if not self._has_room:
-                connection.room.clear()
-            self._changed.set()
+            self._keep(connection, event)
             return
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
-            self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
-            self._changed.set()
+            self._keep(connection, Message([bytes([event.begins]) + event.topic]))
         self._report(connection.remote, event)
+
+    def _keep(self, connection: Connection, message: Message) -> None:
+        """Have a message wait for `receive`; whoever makes it too much is not read any more until there is room."""
+        self._inbox.append((connection, message))
+        self._waiting += sum(map(len, message.parts))
+        if not self._has_room:
+            connection.room.clear()
+        self._changed.set()
 
     def _is_asked_for(self, topic: bytes) -> bool:
         """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""
