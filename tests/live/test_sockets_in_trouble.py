@@ -148,3 +148,15 @@ def test_subscriptions_that_nobody_takes_are_not_read() -> None:
             assert [await ours.receive() for _ in topics] == [[b"\1" + topic] for topic in topics]
 
     run(work)
+
+
+def test_messages_keep_the_name_of_who_has_gone() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "ROUTER") as ours:
+            async with connect(str(ours.endpoint), "DEALER", identity="me") as other:
+                await other.send([b"bye"])
+            while ours.connected or not ours.waiting:
+                await asyncio.sleep(0.01)
+            assert await ours.receive() == [b"me", b"bye"]
+
+    run(work)

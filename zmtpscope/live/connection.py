@@ -125,6 +125,8 @@ class Connection:
         self._closed_by_us = True
         self.lost = False
         """Something of what was said has probably not arrived."""
+        self.name = b""
+        """What a socket calls the other side that names those it is connected to."""
         self.room = asyncio.Event()
         """Cleared while nobody takes what comes: then nothing more is read, and the other side has to wait."""
         self.room.set()

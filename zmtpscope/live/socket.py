@@ -168,7 +168,7 @@ class Socket:
         if self._route is Route.BACK:
             self._asker = connection, message
         if self._route is Route.NAMED:
-            return [self._name_of(connection), *message.parts]
+            return [connection.name, *message.parts]
         self._asked = None
         return message.parts
 
@@ -383,6 +383,7 @@ class Socket:
             name = from_text(event.identity or "")
             if not name or name in self._names:
                 name = b"\0" + os.urandom(4)
+            connection.name = name
             self._names[name] = connection
         self._ready.append(connection)
         self._changed.set()
@@ -390,14 +391,12 @@ class Socket:
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
         if connection in self._ready:
             self._ready.remove(connection)
-        self._names = {name: each for name, each in self._names.items() if each is not connection}
+        if connection.name:
+            del self._names[connection.name]
         if self._asked is connection and not self._inbox:
             self._asked = None
             self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
         self._changed.set()
-
-    def _name_of(self, connection: Connection) -> bytes:
-        return next((name for name, each in self._names.items() if each is connection), b"")
 
 
 def connect(endpoint: str, socket_type: str, **options: Any) -> Socket:
