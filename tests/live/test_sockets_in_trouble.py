@@ -160,3 +160,63 @@ def test_messages_keep_the_name_of_who_has_gone() -> None:
             assert await ours.receive() == [b"me", b"bye"]
 
     run(work)
+
+
+@pytest.mark.parametrize("topic", [None, b"wanted"], ids=["nobody", "nobody who wants it"])
+def test_who_says_what_nobody_wants_lets_others_go_on(topic: bytes | None) -> None:
+    """So that somebody can come who does."""
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PUB") as ours, connect(str(ours.endpoint), "SUB") as other:
+            if topic is not None:
+                await other.subscribe(topic)
+                await other.wait_ready()
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.01, loop.create_task, other.subscribe(b""))
+            for _ in range(1_000_000):
+                if await ours.send([b"news"]):
+                    return
+            raise AssertionError("nobody was let in")
+
+    run(work)
+
+
+def test_empty_messages_wait_for_those_who_take_them() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL"):
+            async with asyncio.timeout(0.5):
+                for _ in range(1_000_000):
+                    await ours.send([b""])
+
+    with pytest.raises(TimeoutError):
+        run(work)
+
+
+def test_what_could_not_be_sent_is_neither_asked_nor_answered() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "REP") as server, connect(str(server.endpoint), "REQ") as client:
+            for socket_, sent in ((client, [b"question"]), (server, [b"answer"])):
+                with pytest.raises(ValueError, match="at least one part"):
+                    await socket_.send([])
+                await socket_.send(sent)
+                other = server if socket_ is client else client
+                assert await other.receive() == sent
+
+    run(work)
+
+
+def test_a_new_request_does_not_fail_for_the_last_one() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "REP") as server, connect(str(server.endpoint), "REQ") as client:
+            await client.send([b"one"])
+            await server.receive()
+            for connection in server._ready:
+                await connection.close()
+            while client.connected:
+                await asyncio.sleep(0.01)
+            await client.send([b"two"])
+            assert await server.receive() == [b"two"]
+            await server.send([b"2"])
+            assert await client.receive() == [b"2"]
+
+    run(work)

@@ -51,6 +51,8 @@ MOST_WAITING = 1000
 """Messages that nobody has taken; from then on nothing more is read."""
 LARGEST_WAITING = 16 << 20
 """The same in octets."""
+LEAST_FRAME = 2
+"""Octets of a frame beyond its body."""
 
 
 class Route(Enum):
@@ -183,6 +185,12 @@ class Socket:
         Raises `ValueError` for what the socket type cannot send, and `PeerError` where there will be no connection any
         more.
         """
+        sent = await self._hand(parts)
+        if not sent:  # nothing has made it wait, and those it is for may be about to come
+            await asyncio.sleep(0)
+        return sent
+
+    async def _hand(self, parts: Sequence[bytes]) -> int:
         if self._route is Route.ALL:
             self._give_up_if_failed()
             return sum([await self._send(connection, parts) for connection in list(self._ready)])
@@ -194,21 +202,25 @@ class Socket:
         if self._route is Route.BACK:
             if self._asker is None:
                 raise ValueError("a REP socket answers: first receive a request")
-            (connection, request), self._asker = self._asker, None
-            return await self._send(connection, parts, request.envelope) if connection in self._ready else 0
+            connection, request = self._asker
+            if connection in self._ready:
+                return await self._send(connection, parts, request.envelope)
+            self._asker = None
+            return 0
         if self._asks and self._asked is not None:
             raise ValueError("a REQ socket waits for the reply before it asks again")
         await self.wait_ready()
         connection = self._ready.pop(0)
         self._ready.append(connection)
-        if self._asks:
-            self._asked = connection
         return await self._send(connection, parts)
 
     async def _send(self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> int:
         if not connection.peer.send(parts, envelope):
             return 0
-        if connection.flush_soon(sum(map(len, parts))):
+        self._asker = None
+        if self._asks:
+            self._asked, self._lost = connection, None
+        if connection.flush_soon(sum(map(len, parts), len(parts) * LEAST_FRAME)):
             await connection.drain()
         return 1
 
