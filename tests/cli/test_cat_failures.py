@@ -306,6 +306,7 @@ def test_single_connections_do_not_end_who_listens() -> None:
         (["rep", "tcp://h:1", "--echo", "ok"], "leave out the messages"),
         (["push", "tcp://h:1", "--subscribe", "x"], "a PUSH socket cannot --subscribe"),
         (["dish", "tcp://h:1"], "--join GROUP"),
+        (["dish", "tcp://h:1", "--join", "x" * 256], "'xxxxxxxxxxxxxxxxxxxx' is no group: at most 255 octets"),
         (["req", "tcp://h:1", "a", "--part", "b"], "either made of --part or given as MESSAGE"),
         (["client", "tcp://h:1", "--part", "a", "--part", "b"], "messages of one part, not of 2"),
         (["radio", "tcp://h:1", "body"], "two parts, the group and the body, not 1"),

@@ -220,3 +220,17 @@ def test_a_new_request_does_not_fail_for_the_last_one() -> None:
             assert await client.receive() == [b"2"]
 
     run(work)
+
+
+def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
+    """Not when somebody has connected, where nobody hears it."""
+
+    async def work() -> None:
+        with pytest.raises(ValueError, match="a REQ socket has no subscriptions"):
+            await connect("tcp://127.0.0.1:1", "REQ").subscribe(b"news")
+        with pytest.raises(ValueError, match="a SUB socket is in no groups"):
+            await connect("tcp://127.0.0.1:1", "SUB").join("news")
+        with pytest.raises(ValueError, match="is no group: at most 255 octets"):
+            await connect("tcp://127.0.0.1:1", "DISH").join("a" * 256)
+
+    run(work)

@@ -148,14 +148,15 @@ def _cat(given: dict[str, Any]) -> int:
     try:
         source = _source(given, notation)
         wishes = _wishes(given, notation)
-    except BadMessage as error:
+        topics = _topics(given)
+    except ValueError as error:
         raise click.UsageError(str(error)) from None
     settings = _settings(given)
     notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
     dialogue = Dialogue(given)
     try:
         socket = _socket(given, settings, notes, dialogue)
-        asyncio.run(_talk(socket, given, wishes, notes, source))
+        asyncio.run(_talk(socket, given, wishes, notes, source, topics))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if _runs_until_stopped(given) else INTERRUPTED
     except PeerError as error:
@@ -169,13 +170,13 @@ def _cat(given: dict[str, Any]) -> int:
     return RUN_TIME_ERROR if dialogue.failed else 0
 
 
-async def _talk(socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None) -> None:
+async def _talk(
+    socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None, topics: list[bytes]
+) -> None:
     from zmtpscope.live.conversation import Conversation
-    from zmtpscope.live.message_input import meant
     from zmtpscope.live.standard_streams import Output
     from zmtpscope.records import to_text
 
-    topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
     task = asyncio.current_task()
     assert task is not None
     # what shells start in the background does not get ctrl-C: those who stop it send this
@@ -261,6 +262,18 @@ def _wishes(given: dict[str, Any], notation: Notation) -> Wishes:
     expect = given["expect"]
     expected = None if expect is None else notation._replace(addressed=False).given([expect])[0]
     return Wishes(given["count"], given["wait"], given["rate"], expected)
+
+
+def _topics(given: dict[str, Any]) -> list[bytes]:
+    """What is subscribed to, or joined. Raises `ValueError` for what is no group."""
+    from zmtpscope.live.message_input import meant
+    from zmtpscope.zmtp.peer.patterns import check_group
+
+    topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
+    if given["socket_type"] == "DISH":
+        for topic in topics:
+            check_group(topic)
+    return topics
 
 
 def _settings(given: dict[str, Any]) -> Settings:

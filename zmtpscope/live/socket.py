@@ -33,7 +33,7 @@ from zmtpscope.zmtp.peer import (
     Subscription,
     TooSlow,
 )
-from zmtpscope.zmtp.peer.patterns import PATTERNS
+from zmtpscope.zmtp.peer.patterns import PATTERNS, check_member, check_subscriber
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 if TYPE_CHECKING:
@@ -225,7 +225,11 @@ class Socket:
         return 1
 
     async def subscribe(self, topic: bytes) -> None:
-        """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB)."""
+        """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB).
+
+        Raises `ValueError` on sockets of other types.
+        """
+        check_subscriber(self.settings.socket_type)
         self._topics.append(topic)
         self._tell_all(lambda connection: connection.peer.subscribe(topic))
 
@@ -235,7 +239,8 @@ class Socket:
         self._tell_all(lambda connection: connection.peer.cancel(topic))
 
     async def join(self, group: str) -> None:
-        """Ask for the messages of `group`, a `text` (DISH)."""
+        """Ask for the messages of `group`, a `text` (DISH). Raises `ValueError` for what is no group."""
+        check_member(self.settings.socket_type, from_text(group))
         self._groups.append(group)
         self._tell_all(lambda connection: connection.peer.join(group))
 
