@@ -205,6 +205,14 @@ def test_nobody_comes(arguments: list[str], sentence: str, cat: Run) -> None:
     assert sentence in err
 
 
+@pytest.mark.parametrize("host", ["a" * 64, "\udcff"], ids=["long", "no text"])
+def test_no_host_has_this_name(host: str, cat: Run) -> None:
+    for listens in ([], ["--bind"]):
+        code, out, err = cat("pull", f"tcp://{host}:5555", *listens, "--wait", 0.2)
+        assert (code, out) == (10, "")
+        assert err.endswith("no host can have this name\n")
+
+
 def subscriber(*topics: bytes) -> Callable[[socket.socket], None]:
     def act(connection: socket.socket) -> None:
         handshake(connection, "SUB")

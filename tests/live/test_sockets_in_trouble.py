@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import resource
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -232,5 +233,21 @@ def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
             await connect("tcp://127.0.0.1:1", "SUB").join("news")
         with pytest.raises(ValueError, match="is no group: at most 255 octets"):
             await connect("tcp://127.0.0.1:1", "DISH").join("a" * 256)
+
+    run(work)
+
+
+def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is left, nobody can even be turned away."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (3, resource.RLIM_INFINITY))
+
+    async def work() -> None:
+        async with (
+            bind("tcp://:0", "PULL") as ours,
+            stranger(ours, b"PUSH"),
+            connect(str(ours.endpoint), "PUSH", comes_back=False) as other,
+        ):
+            with pytest.raises(ClosedHalfWay):
+                await other.wait_ready()
 
     run(work)

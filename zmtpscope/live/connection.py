@@ -55,12 +55,12 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[asyncio.StreamReader,
             raise failure
     except TimeoutError:
         raise Unreachable(f"nobody answered within {limit:g} s") from None
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise Unreachable(reason(error)) from None
 
 
 async def _addresses(host: str) -> list[str]:
-    """The addresses of a name. Raises `OSError`.
+    """The addresses of a name. Raises `OSError`, and `UnicodeError` for what is no name.
 
     A thread of our own asks for them: a program does not end before those of asyncio do, and nothing stops one that
     waits for a name server.
@@ -69,20 +69,18 @@ async def _addresses(host: str) -> list[str]:
     answer: asyncio.Future[list[str]] = loop.create_future()
 
     def ask() -> None:
-        found: list[str] | OSError
+        found: list[str] | OSError | UnicodeError
         try:
             found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             found = error
-        except UnicodeError:
-            found = OSError("no host can have this name")
         with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
             loop.call_soon_threadsafe(tell, found)
 
-    def tell(found: list[str] | OSError) -> None:
+    def tell(found: list[str] | OSError | UnicodeError) -> None:
         if answer.done():
             return
-        if isinstance(found, OSError):
+        if isinstance(found, OSError | UnicodeError):
             answer.set_exception(found)
         else:
             answer.set_result(found)
@@ -91,8 +89,10 @@ async def _addresses(host: str) -> list[str]:
     return await answer
 
 
-def reason(error: OSError) -> str:
+def reason(error: OSError | UnicodeError) -> str:
     """What went wrong, in words."""
+    if isinstance(error, UnicodeError):
+        return "no host can have this name"
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused: nobody listens there"
     if error.errno is not None and error.errno > 0:

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import random
+import resource
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
@@ -46,7 +47,8 @@ CONNECT_LIMIT = 5.0
 """Seconds for one attempt to reach the other side, where a handshake has no less."""
 
 MOST_CONNECTIONS = 1024
-"""Of a socket that listens; what comes beyond that is closed."""
+"""Of a socket that listens; what comes beyond that is closed. At most half of the files that the process may open: some
+hundred connections are accepted before any of them can be closed, and where no file is left none can."""
 MOST_WAITING = 1000
 """Messages that nobody has taken; from then on nothing more is read."""
 LARGEST_WAITING = 16 << 20
@@ -125,6 +127,9 @@ class Socket:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closed = False
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        unlimited = files == resource.RLIM_INFINITY
+        self._most_connections = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
 
     async def __aenter__(self) -> Self:
         if self._listens:
@@ -304,12 +309,12 @@ class Socket:
             else:
                 self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port)
                 self.endpoint = endpoint._replace(port=self._server.sockets[0].getsockname()[1])
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
-        if self._closed or len(self._tasks) >= MOST_CONNECTIONS:
+        if self._closed or len(self._tasks) >= self._most_connections:
             writer.close()
         else:
             self._start(self._serve(reader, writer))
