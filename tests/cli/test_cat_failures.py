@@ -344,6 +344,14 @@ def test_usage(arguments: list[str], sentence: str, cat: Run) -> None:
     assert err.count("\n") == 1
 
 
+def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run) -> None:
+    recorded = tmp_path / "out.pcapng"
+    recorded.write_bytes(b"the last one")
+    code, _, _ = cat("req", "h:1", "x", "-w", recorded, "--force")
+    assert code == 2
+    assert recorded.read_bytes() == b"the last one"
+
+
 def test_lines_that_are_no_messages(cat: Run) -> None:
     with Script(partial(takes, "PULL")) as script:
         code, _, err = cat("push", script.endpoint, "--hex", stdin=b"00\n0g\x1b\n")

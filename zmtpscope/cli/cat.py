@@ -19,6 +19,7 @@ from zmtpscope.cli.parameters import VERSIONS
 if TYPE_CHECKING:
     from zmtpscope.export.message_lines import Render
     from zmtpscope.live.conversation import Notes, Wishes
+    from zmtpscope.live.endpoint import Endpoint
     from zmtpscope.live.message_input import Notation
     from zmtpscope.live.socket import Socket
     from zmtpscope.live.standard_streams import Source
@@ -142,6 +143,7 @@ def _cat(given: dict[str, Any]) -> int:
     from zmtpscope.cli.peer_errors import PeerFailed
     from zmtpscope.live.conversation import Notes, Unexpected
     from zmtpscope.live.message_input import BadMessage, Notation
+    from zmtpscope.live.socket import Socket
     from zmtpscope.zmtp.peer import PeerError
 
     notation = Notation(given["as_hex"], _octets(given["separator"]), socket_type in (*NAMING, "RADIO"))
@@ -153,9 +155,10 @@ def _cat(given: dict[str, Any]) -> int:
         raise click.UsageError(str(error)) from None
     settings = _settings(given)
     notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
-    dialogue = Dialogue(given)
+    endpoint = _endpoint(given)
+    dialogue = Dialogue(given)  # last, since it makes the file of -w
     try:
-        socket = _socket(given, settings, notes, dialogue)
+        socket = Socket(endpoint, settings, listens=given["listens"], report=notes, recording=dialogue.recording)
         asyncio.run(_talk(socket, given, wishes, notes, source, topics))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if _runs_until_stopped(given) else INTERRUPTED
@@ -296,15 +299,13 @@ def _settings(given: dict[str, Any]) -> Settings:
         raise click.UsageError(str(error)) from None
 
 
-def _socket(given: dict[str, Any], settings: Settings, notes: Notes, dialogue: Dialogue) -> Socket:
+def _endpoint(given: dict[str, Any]) -> Endpoint:
     from zmtpscope.live.endpoint import parse_endpoint
-    from zmtpscope.live.socket import Socket
 
     try:
-        endpoint = parse_endpoint(given["endpoint"], bind=given["listens"])
+        return parse_endpoint(given["endpoint"], bind=given["listens"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    return Socket(endpoint, settings, listens=given["listens"], report=notes, recording=dialogue.recording)
 
 
 def _render(given: dict[str, Any]) -> Render:
