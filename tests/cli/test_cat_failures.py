@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
@@ -350,6 +352,29 @@ def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run)
     code, _, _ = cat("req", "h:1", "x", "-w", recorded, "--force")
     assert code == 2
     assert recorded.read_bytes() == b"the last one"
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["full", "closed"])
+def test_a_dialogue_that_nobody_can_read_goes_on(closed: bool, tmp_path: pathlib.Path) -> None:
+    """So much is said at once that it is shown while it is sent."""
+    message = tmp_path / "message"
+    message.write_bytes(bytes(3 << 20))
+    taken = []
+
+    def take(connection: socket.socket) -> None:
+        handshake(connection, "PULL")
+        while octets := connection.recv(1 << 20):
+            taken.append(len(octets))
+
+    with Script(take) as script, open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            Cat.command("push", script.endpoint, f"@{message}", "--show"),
+            env=Cat.environment(),
+            stderr=full,
+            preexec_fn=partial(os.close, 2) if closed else None,
+        )
+    assert done.returncode == 0
+    assert sum(taken) == 9 + (3 << 20)
 
 
 def test_lines_that_are_no_messages(cat: Run) -> None:
