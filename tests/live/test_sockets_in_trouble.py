@@ -15,6 +15,7 @@ import pytest
 from tests.scripted import GREETING, ready, served
 from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.connection import Connection, Unreachable
+from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.recording import Recording
 from zmtpscope.zmtp.peer import ClosedHalfWay, PeerError, Settings, Violation
 
@@ -251,3 +252,31 @@ def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest
                 await other.wait_ready()
 
     run(work)
+
+
+def test_whoever_was_connected_comes_back_without_delay() -> None:
+    """However the connection ended: half a message comes."""
+    count = 0
+
+    def script(connection: socket.socket) -> None:
+        nonlocal count
+        count += 1
+        connection.sendall(GREETING + ready(b"PUSH") + b"\x00\x05half")
+
+    async def work() -> None:
+        async with connect(endpoint, "PULL"), asyncio.timeout(3):
+            while count < 8:  # with delays that double it would take 6 s at least
+                await asyncio.sleep(0.05)
+
+    with served(script) as endpoint:
+        run(work)
+
+
+@pytest.mark.parametrize("text", ["ipc:///tmp/socket", "ipc://@name", "tcp://[::1]:5555", "tcp://host:1"])
+def test_an_endpoint_is_told_as_it_is_written(text: str) -> None:
+    assert str(parse_endpoint(text)) == text
+
+
+def test_an_address_in_brackets_without_a_port() -> None:
+    with pytest.raises(ValueError, match="no port behind the address"):
+        parse_endpoint("tcp://[::1")

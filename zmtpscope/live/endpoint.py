@@ -10,7 +10,10 @@ ANYWHERE = "*"
 
 
 class Endpoint(NamedTuple):
-    """Where to connect or listen; `path` of ipc, else `host` and `port`. `host` None: all interfaces."""
+    """Where to connect or listen; `path` of ipc, else `host` and `port`. `host` None: all interfaces.
+
+    A path that begins with a NUL is a name of Linux and no file; it is written with an @.
+    """
 
     host: str | None
     port: int
@@ -18,7 +21,7 @@ class Endpoint(NamedTuple):
 
     def __str__(self) -> str:
         if self.path is not None:
-            return f"ipc://{self.path}"
+            return "ipc://" + ("@" + self.path[1:] if self.path.startswith("\0") else self.path)
         host = ANYWHERE if self.host is None else f"[{self.host}]" if ":" in self.host else self.host
         return f"tcp://{host}:{self.port}"
 
@@ -43,7 +46,9 @@ def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
             port = "0"
         else:
             raise ValueError(f"{text!r} has no port from 1 to {LAST_PORT}, as in tcp://127.0.0.1:5555")
-    if host.startswith("[") and host.endswith("]"):
+    if host.startswith("["):
+        if not host.endswith("]"):
+            raise ValueError(f"{text!r} has no port behind the address, as in tcp://[::1]:5555")
         host = host[1:-1]
     if host == ANYWHERE and bind:
         return Endpoint(None, int(port))

@@ -127,6 +127,8 @@ class Socket:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closed = False
+        self._delay = FIRST_DELAY
+        """Seconds before the next attempt to connect, on the average."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
         self._most_connections = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
@@ -324,21 +326,19 @@ class Socket:
             await self._run(reader, writer)
 
     async def _keep_connected(self) -> None:
-        delay = FIRST_DELAY
         while not self._closed:
             failure: PeerError = ClosedHalfWay("the other side closed the connection")
             try:
                 reader, writer = await self._reach()
-                if await self._run(reader, writer):
-                    delay = FIRST_DELAY
+                await self._run(reader, writer)
             except PeerError as error:
                 failure = error
             if not self._comes_back or not isinstance(failure, Unreachable | ClosedHalfWay | TooSlow):
                 self.failure = failure
                 self._changed.set()
                 return
-            await asyncio.sleep(delay * random.uniform(0.5, 1.5))
-            delay = min(2 * delay, LONGEST_DELAY)
+            await asyncio.sleep(self._delay * random.uniform(0.5, 1.5))
+            self._delay = min(2 * self._delay, LONGEST_DELAY)
 
     async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
@@ -347,8 +347,8 @@ class Socket:
             self._report(str(self.endpoint), error)
             raise
 
-    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One connection to its end; whether its handshake was completed. Raises `PeerError`."""
+    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection to its end. Raises `PeerError`."""
         connection = Connection(self.settings, reader, writer, self._hear)
         if self._recording is not None:
             connection.record(self._recording, not self._listens, self.endpoint.path)
@@ -363,7 +363,6 @@ class Socket:
             self._forget(connection, failure)
         if not self._closed:
             self._report(connection.remote, Ended(connection.lost))
-        return connection.peer.ready
 
     def _hear(self, connection: Connection, event: PeerEvent) -> None:
         if isinstance(event, Message):
@@ -408,6 +407,7 @@ class Socket:
             connection.name = name
             self._names[name] = connection
         self._ready.append(connection)
+        self._delay = FIRST_DELAY
         self._changed.set()
 
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
