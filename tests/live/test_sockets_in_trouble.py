@@ -14,7 +14,7 @@ import pytest
 
 from tests.scripted import GREETING, ready, served
 from zmtpscope.live import Socket, bind, connect
-from zmtpscope.live.connection import Connection, Unreachable
+from zmtpscope.live.connection import LINGER, PIECE, Connection, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.recording import Recording
 from zmtpscope.zmtp.peer import ClosedHalfWay, PeerError, Settings, Violation
@@ -59,7 +59,9 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
         with theirs:
             reader, writer = await asyncio.open_connection(sock=ours)
             reader.set_exception(error)
-            connection = Connection(Settings("PULL"), reader, writer, lambda connection, event: None)
+            room = asyncio.Event()
+            room.set()
+            connection = Connection(Settings("PULL"), reader, writer, lambda connection, event: None, room)
             with pytest.raises(ClosedHalfWay):
                 await connection.run()
             assert connection.lost
@@ -280,3 +282,36 @@ def test_an_endpoint_is_told_as_it_is_written(text: str) -> None:
 def test_an_address_in_brackets_without_a_port() -> None:
     with pytest.raises(ValueError, match="no port behind the address"):
         parse_endpoint("tcp://[::1")
+
+
+def test_many_who_send_much_wait_for_each_other() -> None:
+    """What is kept is not a piece of each of them: the octets of a piece are ten times as many as messages."""
+    count, messages = 20, 20_000
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PULL") as ours, contextlib.AsyncExitStack() as stack:
+            others = [await stack.enter_async_context(stranger(ours, b"PUSH")) for _ in range(count)]
+            loop = asyncio.get_running_loop()
+            sending = [loop.create_task(loop.sock_sendall(other, bytes(2 * messages))) for other in others]
+            await asyncio.sleep(0.5)
+            assert ours.waiting <= PIECE // 2
+            for _ in range(count * messages):
+                assert await ours.receive() == [b""]
+            await asyncio.gather(*sending)
+            assert not ours.waiting
+
+    run(work)
+
+
+def test_closing_does_not_wait_for_what_nobody_takes() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "PULL") as ours:
+            async with connect(str(ours.endpoint), "PUSH") as other:
+                for _ in range(20_000):
+                    await other.send([b"x"])
+                await asyncio.sleep(0.1)
+                begin = asyncio.get_running_loop().time()
+                await ours.close()
+            assert asyncio.get_running_loop().time() - begin < LINGER
+
+    run(work)

@@ -101,7 +101,10 @@ def reason(error: OSError | UnicodeError) -> str:
 
 
 class Connection:
-    """Runs until either side closes; what the peer hears goes to `hear`, event by event."""
+    """Runs until either side closes; what the peer hears goes to `hear`, event by event.
+
+    `room` is cleared while nobody takes that: then what comes is not looked at, and the other side has to wait.
+    """
 
     def __init__(
         self,
@@ -109,6 +112,7 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, PeerEvent], None],
+        room: asyncio.Event,
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
         self.remote = remote_name(writer)
@@ -127,9 +131,7 @@ class Connection:
         """Something of what was said has probably not arrived."""
         self.name = b""
         """What a socket calls the other side that names those it is connected to."""
-        self.room = asyncio.Event()
-        """Cleared while nobody takes what comes: then nothing more is read, and the other side has to wait."""
-        self.room.set()
+        self._room = room
         writer.transport.set_write_buffer_limits(0)  # so that waiting is over when the system has taken everything
 
     def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
@@ -149,7 +151,10 @@ class Connection:
             while octets := await self._read():
                 if self._recorded is not None:
                     self._recorded.received(octets, time.time_ns())
-                self._take(octets)
+                while not (self._closing or self._room.is_set()):
+                    await self._room.wait()  # another connection that has waited for longer may use it up
+                if not self._closing:
+                    self._take(octets)
             self._end()
         except OSError:  # reset, or a network that is no longer there
             reset = self.lost = True
@@ -167,7 +172,6 @@ class Connection:
 
     async def _read(self) -> bytes:
         """What comes next; empty where the other side closes. Timers run meanwhile."""
-        await self.room.wait()
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
@@ -241,7 +245,7 @@ class Connection:
         """Say what is left to say, and close; the other side has `LINGER` seconds to take it."""
         self.flush()
         self._closing = True
-        self.room.set()
+        self._room.set()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(LINGER):
                 if self._writer.can_write_eof():

@@ -116,6 +116,8 @@ class Socket:
         self._names: dict[bytes, Connection] = {}
         self._inbox: deque[tuple[Connection, Message]] = deque()
         self._waiting = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._changed = asyncio.Event()
         """Set whenever somebody who waits should look again."""
         self._asker: tuple[Connection, Message] | None = None
@@ -170,10 +172,8 @@ class Socket:
             await self._wait()
         connection, message = self._inbox.popleft()
         self._waiting -= sum(map(len, message.parts))
-        if not connection.room.is_set() and self._has_room:
-            for each in self._ready:
-                each.room.set()
-            connection.room.set()
+        if 2 * len(self._inbox) <= MOST_WAITING and 2 * self._waiting <= LARGEST_WAITING:
+            self._room.set()
         if self._route is Route.BACK:
             self._asker = connection, message
         if self._route is Route.NAMED:
@@ -349,7 +349,7 @@ class Socket:
 
     async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection to its end. Raises `PeerError`."""
-        connection = Connection(self.settings, reader, writer, self._hear)
+        connection = Connection(self.settings, reader, writer, self._hear, self._room)
         if self._recording is not None:
             connection.record(self._recording, not self._listens, self.endpoint.path)
         failure = None
@@ -380,20 +380,16 @@ class Socket:
         self._report(connection.remote, event)
 
     def _keep(self, connection: Connection, message: Message) -> None:
-        """Have a message wait for `receive`; whoever makes it too much is not read any more until there is room."""
+        """Have a message wait for `receive`. When there are too many, nobody is read until half of them are taken."""
         self._inbox.append((connection, message))
         self._waiting += sum(map(len, message.parts))
-        if not self._has_room:
-            connection.room.clear()
+        if len(self._inbox) >= MOST_WAITING or self._waiting >= LARGEST_WAITING:
+            self._room.clear()
         self._changed.set()
 
     def _is_asked_for(self, topic: bytes) -> bool:
         """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
-
-    @property
-    def _has_room(self) -> bool:
-        return len(self._inbox) < MOST_WAITING and self._waiting < LARGEST_WAITING
 
     def _welcome(self, connection: Connection, event: Ready) -> None:
         for topic in self._topics:
