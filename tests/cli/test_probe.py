@@ -344,7 +344,7 @@ def test_usage(probe: Run, arguments: list[str], words: str) -> None:
 def flood(connection: socket.socket) -> None:
     connection.sendall(GREETING + ready(b"PUB"))
     while True:
-        connection.sendall(1000 * (b"\x00\x40" + bytes(64)))
+        connection.sendall(b"\x02" + (1 << 16).to_bytes(8) + bytes(1 << 16))
 
 
 def drip(connection: socket.socket) -> None:
