@@ -93,14 +93,14 @@ def reason(error: OSError) -> str:
 
 
 class Connection:
-    """Runs until either side closes; what the peer hears goes to `hear`, event by event."""
+    """Runs until either side closes; what the peer hears goes to `hear`, with the octets that it came in."""
 
     def __init__(
         self,
         settings: Settings,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        hear: Callable[[Connection, PeerEvent], None],
+        hear: Callable[[Connection, list[PeerEvent], int], None],
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
         self.remote = remote_name(writer)
@@ -169,8 +169,7 @@ class Connection:
         try:
             peer.receive(octets, asyncio.get_running_loop().time())
         finally:
-            for event in peer.events():
-                self._hear(self, event)
+            self._hear(self, peer.events(), len(octets))
             self.flush()
 
     def flush(self) -> None:

@@ -48,9 +48,9 @@ CONNECT_LIMIT = 5.0
 MOST_CONNECTIONS = 1024
 """Of a socket that listens; what comes beyond that is closed."""
 MOST_WAITING = 1000
-"""Messages that nobody has taken; from then on nothing more is read."""
+"""Messages that nobody has taken: what brings more is not read on until all were taken."""
 LARGEST_WAITING = 16 << 20
-"""The same in octets."""
+"""The same in octets that came for them."""
 
 
 class Route(Enum):
@@ -112,6 +112,8 @@ class Socket:
         self._names: dict[bytes, Connection] = {}
         self._inbox: deque[tuple[Connection, Message]] = deque()
         self._waiting = 0
+        self._crowded: set[Connection] = set()
+        """Connections that are not read until the inbox is empty."""
         self._changed = asyncio.Event()
         """Set whenever somebody who waits should look again."""
         self._asker: tuple[Connection, Message] | None = None
@@ -153,24 +155,36 @@ class Socket:
 
     async def receive(self) -> list[bytes]:
         """The next message. Raises `PeerError` where none will come any more."""
+        (message,) = await self.receive_all(1)
+        return message
+
+    async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
+        """The messages that are there, at most `most`, and one where an answer is due to each; waits for the first.
+        Raises `PeerError` where none will come any more."""
         while not self._inbox:
             self._give_up_if_failed()
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 raise lost
             await self._wait()
-        connection, message = self._inbox.popleft()
-        self._waiting -= sum(map(len, message.parts))
-        if not connection.room.is_set() and self._has_room:
-            for each in self._ready:
-                each.room.set()
-            connection.room.set()
-        if self._route is Route.BACK:
-            self._asker = connection, message
+        inbox = self._inbox
+        count = 1 if self._route is Route.BACK or self._asks else min(len(inbox), most or len(inbox))
+        taken = [inbox.popleft() for _ in range(count)]
+        if not inbox:
+            self._make_room()
         if self._route is Route.NAMED:
-            return [self._name_of(connection), *message.parts]
+            return [[self._name_of(connection), *message.parts] for connection, message in taken]
+        if self._route is Route.BACK:
+            (self._asker,) = taken
         self._asked = None
-        return message.parts
+        return [message.parts for _, message in taken]
+
+    def _make_room(self) -> None:
+        """Everything has been taken: those that had to wait may go on."""
+        self._waiting = 0
+        for connection in self._crowded:
+            connection.room.set()
+        self._crowded.clear()
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
         while True:
@@ -343,33 +357,39 @@ class Socket:
             self._report(connection.remote, Ended(connection.lost))
         return connection.peer.ready
 
-    def _hear(self, connection: Connection, event: PeerEvent) -> None:
-        if isinstance(event, Message):
-            if self._asks and (connection is not self._asked or self._inbox):
-                self._report(connection.remote, Dropped(event.parts, "no request waits for this reply"))
-                return
-            if connection.peer.version == "1.0" and not self._is_asked_for(event.parts[0]):
-                return
-            self._inbox.append((connection, event))
-            self._waiting += sum(map(len, event.parts))
-            if not self._has_room:
-                connection.room.clear()
+    def _hear(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
+        """What `size` octets have brought."""
+        inbox = self._inbox
+        chooses = self._asks or connection.peer.version == "1.0"
+        for event in events:
+            if not isinstance(event, Message):
+                self._note(connection, event)
+            elif not chooses or self._is_wanted(connection, event):
+                inbox.append((connection, event))
+        if inbox:
             self._changed.set()
-            return
+            self._waiting += size
+            if len(inbox) >= MOST_WAITING or self._waiting >= LARGEST_WAITING:
+                connection.room.clear()
+                self._crowded.add(connection)
+
+    def _is_wanted(self, connection: Connection, message: Message) -> bool:
+        if self._asks and (connection is not self._asked or self._inbox):
+            self._report(connection.remote, Dropped(message.parts, "no request waits for this reply"))
+            return False
+        return connection.peer.version != "1.0" or self._is_asked_for(message.parts[0])
+
+    def _note(self, connection: Connection, event: PeerEvent) -> None:
+        """Anything but a message."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
             self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
-            self._changed.set()
         self._report(connection.remote, event)
 
     def _is_asked_for(self, topic: bytes) -> bool:
         """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
-
-    @property
-    def _has_room(self) -> bool:
-        return len(self._inbox) < MOST_WAITING and self._waiting < LARGEST_WAITING
 
     def _welcome(self, connection: Connection, event: Ready) -> None:
         for topic in self._topics:
@@ -387,6 +407,7 @@ class Socket:
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
         if connection in self._ready:
             self._ready.remove(connection)
+        self._crowded.discard(connection)
         self._names = {name: each for name, each in self._names.items() if each is not connection}
         if self._asked is connection and not self._inbox:
             self._asked = None
