@@ -182,7 +182,7 @@ class TestPlain:
     def test_a_server_with_security_is_13_for_who_has_none(self, server: tuple[Any, str], cat: Run) -> None:
         code, out, err = cat("req", server[1], "hello")
         assert (code, out) == (13, "")
-        assert "another mechanism than NULL" in err
+        assert "mechanism" in err  # libzmq closes before or behind telling which
 
     def test_we_are_the_server(
         self, libzmq: Libzmq, cat: Run, secret: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
