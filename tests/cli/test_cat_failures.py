@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import socket
+import subprocess
 import time
 from functools import partial
 
@@ -175,6 +177,14 @@ def test_nobody_comes(arguments: list[str], sentence: str, cat: Run) -> None:
     assert sentence in err
 
 
+@pytest.mark.parametrize("host", ["a" * 64, "\udcff"], ids=["long", "no text"])
+def test_no_host_has_this_name(host: str, cat: Run) -> None:
+    for listens in ([], ["--bind"]):
+        code, out, err = cat("pull", f"tcp://{host}:5555", *listens, "--wait", 0.2)
+        assert (code, out) == (10, "")
+        assert err.endswith("no host can have this name\n")
+
+
 def test_nobody_subscribes(cat: Run) -> None:
     with served(behind_handshake("SUB")) as endpoint:
         code, _, err = cat("pub", endpoint, "x", "--wait", 0.2)
@@ -257,6 +267,7 @@ def test_single_connections_do_not_end_who_listens() -> None:
         (["rep", "tcp://h:1", "--echo", "ok"], "leave out the messages"),
         (["push", "tcp://h:1", "--subscribe", "x"], "a PUSH socket cannot --subscribe"),
         (["dish", "tcp://h:1"], "--join GROUP"),
+        (["dish", "tcp://h:1", "--join", "x" * 256], "'xxxxxxxxxxxxxxxxxxxx' is no group: at most 255 octets"),
         (["req", "tcp://h:1", "a", "--part", "b"], "either made of --part or given as MESSAGE"),
         (["client", "tcp://h:1", "--part", "a", "--part", "b"], "messages of one part, not of 2"),
         (["radio", "tcp://h:1", "body"], "two parts, the group and the body, not 1"),
@@ -284,6 +295,37 @@ def test_usage(arguments: list[str], sentence: str, cat: Run) -> None:
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run) -> None:
+    recorded = tmp_path / "out.pcapng"
+    recorded.write_bytes(b"the last one")
+    code, _, _ = cat("req", "h:1", "x", "-w", recorded, "--force")
+    assert code == 2
+    assert recorded.read_bytes() == b"the last one"
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["full", "closed"])
+def test_a_dialogue_that_nobody_can_read_goes_on(closed: bool, tmp_path: pathlib.Path) -> None:
+    """So much is said at once that it is shown while it is sent."""
+    message = tmp_path / "message"
+    message.write_bytes(bytes(3 << 20))
+    taken = []
+
+    def take(connection: socket.socket) -> None:
+        handshake(connection, "PULL")
+        while octets := connection.recv(1 << 20):
+            taken.append(len(octets))
+
+    with served(take) as endpoint, open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            Cat.command("push", endpoint, f"@{message}", "--show"),
+            env=Cat.environment(),
+            stderr=full,
+            preexec_fn=partial(os.close, 2) if closed else None,
+        )
+    assert done.returncode == 0
+    assert sum(taken) == 9 + (3 << 20)
 
 
 def test_lines_that_are_no_messages(cat: Run) -> None:

@@ -19,6 +19,7 @@ from zmtpscope.cli.parameters import VERSIONS
 if TYPE_CHECKING:
     from zmtpscope.export.message_lines import Render
     from zmtpscope.live.conversation import Notes, Wishes
+    from zmtpscope.live.endpoint import Endpoint
     from zmtpscope.live.message_input import Notation
     from zmtpscope.live.socket import Socket
     from zmtpscope.live.standard_streams import Source
@@ -142,20 +143,23 @@ def _cat(given: dict[str, Any]) -> int:
     from zmtpscope.cli.peer_errors import PeerFailed
     from zmtpscope.live.conversation import Notes, Unexpected
     from zmtpscope.live.message_input import BadMessage, Notation
+    from zmtpscope.live.socket import Socket
     from zmtpscope.zmtp.peer import PeerError
 
     notation = Notation(given["as_hex"], _octets(given["separator"]), socket_type in (*NAMING, "RADIO"))
     try:
         source = _source(given, notation)
         wishes = _wishes(given, notation)
-    except BadMessage as error:
+        topics = _topics(given)
+    except ValueError as error:
         raise click.UsageError(str(error)) from None
     settings = _settings(given)
     notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
-    dialogue = Dialogue(given)
+    endpoint = _endpoint(given)
+    dialogue = Dialogue(given)  # last, since it makes the file of -w
     try:
-        socket = _socket(given, settings, notes, dialogue)
-        asyncio.run(_talk(socket, given, wishes, notes, source))
+        socket = Socket(endpoint, settings, listens=given["listens"], report=notes, recording=dialogue.recording)
+        asyncio.run(_talk(socket, given, wishes, notes, source, topics))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if _runs_until_stopped(given) else INTERRUPTED
     except PeerError as error:
@@ -169,13 +173,13 @@ def _cat(given: dict[str, Any]) -> int:
     return RUN_TIME_ERROR if dialogue.failed else 0
 
 
-async def _talk(socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None) -> None:
+async def _talk(
+    socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None, topics: list[bytes]
+) -> None:
     from zmtpscope.live.conversation import Conversation
-    from zmtpscope.live.message_input import meant
     from zmtpscope.live.standard_streams import Output
     from zmtpscope.records import to_text
 
-    topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
     task = asyncio.current_task()
     assert task is not None
     # what shells start in the background does not get ctrl-C: those who stop it send this
@@ -263,6 +267,18 @@ def _wishes(given: dict[str, Any], notation: Notation) -> Wishes:
     return Wishes(given["count"], given["wait"], given["rate"], expected)
 
 
+def _topics(given: dict[str, Any]) -> list[bytes]:
+    """What is subscribed to, or joined. Raises `ValueError` for what is no group."""
+    from zmtpscope.live.message_input import meant
+    from zmtpscope.zmtp.peer.patterns import check_group
+
+    topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
+    if given["socket_type"] == "DISH":
+        for topic in topics:
+            check_group(topic)
+    return topics
+
+
 def _settings(given: dict[str, Any]) -> Settings:
     from zmtpscope.live.conversation import WAIT
     from zmtpscope.live.message_input import meant
@@ -283,15 +299,13 @@ def _settings(given: dict[str, Any]) -> Settings:
         raise click.UsageError(str(error)) from None
 
 
-def _socket(given: dict[str, Any], settings: Settings, notes: Notes, dialogue: Dialogue) -> Socket:
+def _endpoint(given: dict[str, Any]) -> Endpoint:
     from zmtpscope.live.endpoint import parse_endpoint
-    from zmtpscope.live.socket import Socket
 
     try:
-        endpoint = parse_endpoint(given["endpoint"], bind=given["listens"])
+        return parse_endpoint(given["endpoint"], bind=given["listens"])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    return Socket(endpoint, settings, listens=given["listens"], report=notes, recording=dialogue.recording)
 
 
 def _render(given: dict[str, Any]) -> Render:

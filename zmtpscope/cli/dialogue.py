@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,7 +59,8 @@ class Dialogue:
         self._shown: _Shown | None = None
         if given["force"] and given["recorded"] is None:
             raise click.UsageError("--force belongs to -w FILE")
-        if given["recorded"] is None and not given["show"]:
+        shows = given["show"] and sys.stderr is not None
+        if given["recorded"] is None and not shows:
             return
         # imported here, so that help, usage errors and who records nothing stay quick
         from zmtpscope.live.recording import Recording
@@ -67,7 +69,7 @@ class Dialogue:
         if given["recorded"] is not None:
             self._file = _File(Path(given["recorded"]), force=given["force"], failed=self._fail)
             takers.append(self._file)
-        if given["show"]:
+        if shows:
             self._shown = _Shown()
             takers.append(self._shown)
         self.recording = Recording([each.take for each in takers], [each.take_key for each in takers])
@@ -169,5 +171,6 @@ class _Shown:
         self.live.advance()
 
     def _tell(self, batch: Batch) -> None:
-        sys.stderr.write("".join(self._text.lines(batch)))
-        sys.stderr.flush()
+        with suppress(OSError):  # that nobody reads it changes nothing, as with `say`
+            sys.stderr.write("".join(self._text.lines(batch)))
+            sys.stderr.flush()

@@ -192,15 +192,15 @@ class Attempt:
             if self.closed:
                 return False
             try:
-                async with asyncio.timeout_at(limit):
+                async with asyncio.timeout_at(limit) as timer:
                     octets = await self._reader.read(PIECE)
-            except TimeoutError:
-                self._paused += limit - start
-                if limit == deadline:
-                    self.peer.tick(deadline)
-                return False
-            except ConnectionError:
-                octets = b""
+            except OSError:
+                if timer.expired():
+                    self._paused += limit - start
+                    if limit == deadline:
+                        self.peer.tick(deadline)
+                    return False
+                octets = b""  # reset, or a network that is no longer there
             if octets:
                 self._take(octets)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zmtpscope.live.endpoint import Endpoint
-from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings
+from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
 if TYPE_CHECKING:
     from zmtpscope.live.recording import RecordedConnection, Recording
@@ -26,6 +27,8 @@ FULL = 1 << 16
 """Octets that are waiting to be sent, and make a sender wait until the system has taken them."""
 LINGER = 2.0
 """Seconds for the other side to take what was sent, before a connection that is closed is cut."""
+LARGEST_UNREAD = 1 << 20
+"""Octets of answers to PINGs that wait because the other side does not read them."""
 
 
 class Unreachable(PeerError):
@@ -41,18 +44,23 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[asyncio.StreamReader,
             failure = OSError("the name has no address")
             for address in await _addresses(str(endpoint.host)):
                 try:
-                    return await asyncio.open_connection(address, endpoint.port)
+                    reader, writer = await asyncio.open_connection(address, endpoint.port)
                 except OSError as error:
                     failure = error
+                    continue
+                if writer.get_extra_info("peername") is not None:
+                    return reader, writer
+                writer.close()
+                failure = ConnectionResetError(errno.ECONNRESET, "reset before anything was said")
             raise failure
     except TimeoutError:
         raise Unreachable(f"nobody answered within {limit:g} s") from None
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise Unreachable(reason(error)) from None
 
 
 async def _addresses(host: str) -> list[str]:
-    """The addresses of a name. Raises `OSError`.
+    """The addresses of a name. Raises `OSError`, and `UnicodeError` for what is no name.
 
     A thread of our own asks for them: a program does not end before those of asyncio do, and nothing stops one that
     waits for a name server.
@@ -61,20 +69,18 @@ async def _addresses(host: str) -> list[str]:
     answer: asyncio.Future[list[str]] = loop.create_future()
 
     def ask() -> None:
-        found: list[str] | OSError
+        found: list[str] | OSError | UnicodeError
         try:
             found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             found = error
-        except UnicodeError:
-            found = OSError("no host can have this name")
         with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
             loop.call_soon_threadsafe(tell, found)
 
-    def tell(found: list[str] | OSError) -> None:
+    def tell(found: list[str] | OSError | UnicodeError) -> None:
         if answer.done():
             return
-        if isinstance(found, OSError):
+        if isinstance(found, OSError | UnicodeError):
             answer.set_exception(found)
         else:
             answer.set_result(found)
@@ -83,8 +89,10 @@ async def _addresses(host: str) -> list[str]:
     return await answer
 
 
-def reason(error: OSError) -> str:
+def reason(error: OSError | UnicodeError) -> str:
     """What went wrong, in words."""
+    if isinstance(error, UnicodeError):
+        return "no host can have this name"
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused: nobody listens there"
     if error.errno is not None and error.errno > 0:
@@ -110,11 +118,15 @@ class Connection:
         self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
         self._waiting = 0
+        self._answered = self._answers_taken = 0
+        """Octets of answers to PINGs: those that were handed to the system or wait for it, and those it took."""
         self._keys_told = False
         self._closing = False
         self._closed_by_us = True
         self.lost = False
         """Something of what was said has probably not arrived."""
+        self.name = b""
+        """What a socket calls the other side that names those it is connected to."""
         self.room = asyncio.Event()
         """Cleared while nobody takes what comes: then nothing more is read, and the other side has to wait."""
         self.room.set()
@@ -139,7 +151,7 @@ class Connection:
                     self._recorded.received(octets, time.time_ns())
                 self._take(octets)
             self._end()
-        except ConnectionError:
+        except OSError:  # reset, or a network that is no longer there
             reset = self.lost = True
             self._end()
         finally:
@@ -158,9 +170,11 @@ class Connection:
         await self.room.wait()
         while True:
             try:
-                async with asyncio.timeout_at(self.peer.deadline):
+                async with asyncio.timeout_at(self.peer.deadline) as timer:
                     return await self._reader.read(PIECE)
             except TimeoutError:
+                if not timer.expired():  # it is the system that has given up
+                    raise
                 self.peer.tick(asyncio.get_running_loop().time())
                 self.flush()
 
@@ -171,6 +185,10 @@ class Connection:
         finally:
             self._hear(self, peer.events(), len(octets))
             self.flush()
+        unread = min(self._answered - self._answers_taken, self._writer.transport.get_write_buffer_size())
+        if unread > LARGEST_UNREAD:
+            told = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
+            raise Violation(f"the other side reads none of the answers to its PINGs: {told}")
 
     def flush(self) -> None:
         """Hand what the peer has to say to the system."""
@@ -178,6 +196,9 @@ class Connection:
             self._flushing.cancel()
             self._flushing = None
         self._waiting = 0
+        if not self._writer.transport.get_write_buffer_size():
+            self._answers_taken = self._answered
+        self._answered = self.peer.answered
         octets = self.peer.outgoing()
         if not octets:
             return
@@ -211,7 +232,7 @@ class Connection:
     async def drain(self) -> None:
         """Wait until the system takes more, and let everybody else have a turn."""
         self.flush()
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             await self._writer.drain()
         await asyncio.sleep(0)
 
@@ -232,6 +253,8 @@ class Connection:
         if self._recorded is not None:
             self._recorded.closed(self._closed_by_us, reset, time.time_ns())
         self._writer.close()
+        # what is not taken by then never will be; nobody but us would end that
+        asyncio.get_running_loop().call_later(LINGER, self._writer.transport.abort)
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import random
+import resource
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
@@ -33,7 +34,7 @@ from zmtpscope.zmtp.peer import (
     Subscription,
     TooSlow,
 )
-from zmtpscope.zmtp.peer.patterns import PATTERNS
+from zmtpscope.zmtp.peer.patterns import PATTERNS, check_member, check_subscriber
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ CONNECT_LIMIT = 5.0
 """Seconds for one attempt to reach the other side, where a handshake has no less."""
 
 MOST_CONNECTIONS = 1024
-"""Of a socket that listens; what comes beyond that is closed."""
+"""Of a socket that listens; what comes beyond that is closed. At most half of the files that the process may open: some
+hundred connections are accepted before any of them can be closed, and where no file is left none can."""
 MOST_WAITING = 1000
 """Messages that nobody has taken: what brings more is not read on until all were taken."""
 LARGEST_WAITING = 16 << 20
 """The same in octets that came for them."""
+LEAST_FRAME = 2
+"""Octets of a frame beyond its body."""
 
 
 class Route(Enum):
@@ -125,6 +129,9 @@ class Socket:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closed = False
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        unlimited = files == resource.RLIM_INFINITY
+        self._most_connections = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
 
     async def __aenter__(self) -> Self:
         if self._listens:
@@ -173,7 +180,7 @@ class Socket:
         if not inbox:
             self._make_room()
         if self._route is Route.NAMED:
-            return [[self._name_of(connection), *message.parts] for connection, message in taken]
+            return [[connection.name, *message.parts] for connection, message in taken]
         if self._route is Route.BACK:
             (self._asker,) = taken
         self._asked = None
@@ -197,6 +204,12 @@ class Socket:
         Raises `ValueError` for what the socket type cannot send, and `PeerError` where there will be no connection any
         more.
         """
+        sent = await self._hand(parts)
+        if not sent:  # nothing has made it wait, and those it is for may be about to come
+            await asyncio.sleep(0)
+        return sent
+
+    async def _hand(self, parts: Sequence[bytes]) -> int:
         if self._route is Route.ALL:
             self._give_up_if_failed()
             return sum([await self._send(connection, parts) for connection in list(self._ready)])
@@ -208,26 +221,34 @@ class Socket:
         if self._route is Route.BACK:
             if self._asker is None:
                 raise ValueError("a REP socket answers: first receive a request")
-            (connection, request), self._asker = self._asker, None
-            return await self._send(connection, parts, request.envelope) if connection in self._ready else 0
+            connection, request = self._asker
+            if connection in self._ready:
+                return await self._send(connection, parts, request.envelope)
+            self._asker = None
+            return 0
         if self._asks and self._asked is not None:
             raise ValueError("a REQ socket waits for the reply before it asks again")
         await self.wait_ready()
         connection = self._ready.pop(0)
         self._ready.append(connection)
-        if self._asks:
-            self._asked = connection
         return await self._send(connection, parts)
 
     async def _send(self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> int:
         if not connection.peer.send(parts, envelope):
             return 0
-        if connection.flush_soon(sum(map(len, parts))):
+        self._asker = None
+        if self._asks:
+            self._asked, self._lost = connection, None
+        if connection.flush_soon(sum(map(len, parts), len(parts) * LEAST_FRAME)):
             await connection.drain()
         return 1
 
     async def subscribe(self, topic: bytes) -> None:
-        """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB)."""
+        """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB).
+
+        Raises `ValueError` on sockets of other types.
+        """
+        check_subscriber(self.settings.socket_type)
         self._topics.append(topic)
         self._tell_all(lambda connection: connection.peer.subscribe(topic))
 
@@ -237,7 +258,8 @@ class Socket:
         self._tell_all(lambda connection: connection.peer.cancel(topic))
 
     async def join(self, group: str) -> None:
-        """Ask for the messages of `group`, a `text` (DISH)."""
+        """Ask for the messages of `group`, a `text` (DISH). Raises `ValueError` for what is no group."""
+        check_member(self.settings.socket_type, from_text(group))
         self._groups.append(group)
         self._tell_all(lambda connection: connection.peer.join(group))
 
@@ -301,12 +323,12 @@ class Socket:
             else:
                 self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port)
                 self.endpoint = endpoint._replace(port=self._server.sockets[0].getsockname()[1])
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
-        if self._closed or len(self._tasks) >= MOST_CONNECTIONS:
+        if self._closed or len(self._tasks) >= self._most_connections:
             writer.close()
         else:
             self._start(self._serve(reader, writer))
@@ -400,6 +422,7 @@ class Socket:
             name = from_text(event.identity or "")
             if not name or name in self._names:
                 name = b"\0" + os.urandom(4)
+            connection.name = name
             self._names[name] = connection
         self._ready.append(connection)
         self._changed.set()
@@ -408,14 +431,12 @@ class Socket:
         if connection in self._ready:
             self._ready.remove(connection)
         self._crowded.discard(connection)
-        self._names = {name: each for name, each in self._names.items() if each is not connection}
+        if connection.name:
+            del self._names[connection.name]
         if self._asked is connection and not self._inbox:
             self._asked = None
             self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
         self._changed.set()
-
-    def _name_of(self, connection: Connection) -> bytes:
-        return next((name for name, each in self._names.items() if each is connection), b"")
 
 
 def connect(endpoint: str, socket_type: str, **options: Any) -> Socket:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.peer.events import Dropped, Message
+from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 from zmtpscope.zmtp.traffic import LARGEST_GROUP
 
 
@@ -68,7 +69,9 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
     if b"" in envelope:
         raise ValueError("an envelope has no empty address: behind an empty frame the message begins")
     if pattern.form is Form.GROUPED:
-        check_group(parts)
+        if len(parts) != 2:
+            raise ValueError(f"a RADIO socket sends two parts, the group and the body, not {len(parts)}")
+        check_group(parts[0])
     if pattern.form is Form.DELIMITED:
         return [b"", *parts]
     if pattern.form is Form.ENVELOPED:
@@ -76,12 +79,23 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
     return parts
 
 
-def check_group(parts: list[bytes]) -> None:
-    """Raise `ValueError` for what is not the group and the body of a RADIO message."""
-    if len(parts) != 2:
-        raise ValueError(f"a RADIO socket sends two parts, the group and the body, not {len(parts)}")
-    if len(parts[0]) > LARGEST_GROUP or b"\0" in parts[0]:
-        raise ValueError(f"{to_text(parts[0][:20])!r} is no group: at most {LARGEST_GROUP} octets, none of them zero")
+def check_group(group: bytes) -> None:
+    """Raise `ValueError` for what no group can be named."""
+    if len(group) > LARGEST_GROUP or b"\0" in group:
+        raise ValueError(f"{to_text(group[:20])!r} is no group: at most {LARGEST_GROUP} octets, none of them zero")
+
+
+def check_subscriber(socket_type: str) -> None:
+    """Raise `ValueError` for a socket type that has no subscriptions."""
+    if socket_type not in SUBSCRIBERS:
+        raise ValueError(f"a {socket_type} socket has no subscriptions")
+
+
+def check_member(socket_type: str, group: bytes) -> None:
+    """Raise `ValueError` where a socket of this type cannot join this group."""
+    if socket_type != "DISH":
+        raise ValueError(f"a {socket_type} socket is in no groups")
+    check_group(group)
 
 
 def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:

@@ -29,11 +29,11 @@ from zmtpscope.zmtp.peer.errors import (
 from zmtpscope.zmtp.peer.events import Membership, Message, PeerEvent, Pong, Ready, Subscription
 from zmtpscope.zmtp.peer.greeting import GreetingSender
 from zmtpscope.zmtp.peer.handshakes import CurvePart, Part, part_for, unfit
-from zmtpscope.zmtp.peer.patterns import PATTERNS, Filter, Form, incoming, outgoing
+from zmtpscope.zmtp.peer.patterns import PATTERNS, Filter, Form, check_member, check_subscriber, incoming, outgoing
 from zmtpscope.zmtp.peer.settings import PART_COST, Heartbeat, Settings
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
-from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS, may_meet
+from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 from zmtpscope.zmtp.units import UnitReader
 
@@ -60,6 +60,8 @@ class Peer:
     """What the greeting of the other side says."""
     ready = False
     """The handshake is complete."""
+    answered = 0
+    """Octets that were said because of PINGs: whoever sends them makes us say as much, whether it reads that or not."""
 
     def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
         self._waits = waits
@@ -351,6 +353,7 @@ class Peer:
             self._their_ttl = fields["ttl_ms"] / 1000
             if self.ready:  # READY is the first that is said
                 self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
+                self.answered += len(self._out[-1])
         elif name == "PONG":
             self._events.append(Pong(fields["context"]))
         elif name in ("SUBSCRIBE", "CANCEL"):
@@ -456,8 +459,7 @@ class Peer:
         return self._filter.passes(first)
 
     def _subscribe(self, name: str, topic: bytes) -> None:
-        if self.settings.socket_type not in SUBSCRIBERS:
-            raise ValueError(f"a {self.settings.socket_type} socket has no subscriptions")
+        check_subscriber(self.settings.socket_type)
         self._must_be_ready()
         text = to_text(topic)
         if self.version == "3.1":
@@ -470,8 +472,7 @@ class Peer:
             self._out.append(build_frame(self._framing, body))
 
     def _member(self, name: str, group: str) -> None:
-        if self.settings.socket_type != "DISH":
-            raise ValueError(f"a {self.settings.socket_type} socket is in no groups")
+        check_member(self.settings.socket_type, from_text(group))
         self._must_be_ready()
         self._command(name, {"group": group})
 

@@ -1,0 +1,253 @@
+"""Our sockets where the network or the other side fails them, and where whoever uses them asks for too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from tests.scripted import GREETING, ready, served
+from zmtpscope.live import Socket, bind, connect
+from zmtpscope.live.connection import Connection, Unreachable
+from zmtpscope.live.recording import Recording
+from zmtpscope.zmtp.peer import ClosedHalfWay, PeerError, Settings, Violation
+
+PATIENCE = 10.0
+"""Seconds after which a test has failed; none waits for it."""
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await work()
+
+    asyncio.run(in_time())
+
+
+@contextlib.asynccontextmanager
+async def stranger(to: Socket, socket_type: str) -> AsyncIterator[socket.socket]:
+    """A connection to a socket that listens, on which the handshake is said, and nothing is read."""
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(made, ("127.0.0.1", to.endpoint.port))
+        await loop.sock_sendall(made, GREETING + ready(socket_type))
+        await to.wait_ready()
+        yield made
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+        OSError(errno.EHOSTUNREACH, "No route to host"),
+        TimeoutError(errno.ETIMEDOUT, "Connection timed out"),
+    ],
+    ids=lambda error: errno.errorcode[error.errno],
+)
+def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
+    async def work() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reader, writer = await asyncio.open_connection(sock=ours)
+            reader.set_exception(error)
+            connection = Connection(Settings("PULL"), reader, writer, lambda connection, event: None)
+            with pytest.raises(ClosedHalfWay):
+                await connection.run()
+            assert connection.lost
+
+    run(work)
+
+
+def test_a_server_that_resets_before_anything_is_said() -> None:
+    """Whose address the system does not know any more, by the time that it is looked at."""
+
+    async def reset(endpoint: str) -> None:
+        recording = Recording([lambda time, packets: None])
+        async with connect(endpoint, "PULL", recording=recording, comes_back=False) as ours:
+            with pytest.raises((Unreachable, ClosedHalfWay)):
+                await ours.receive()
+
+    def script(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    async def work() -> None:
+        for _ in range(6):  # a few in a hundred meet it
+            await asyncio.gather(*(reset(endpoint) for _ in range(50)))
+
+    with served(script) as endpoint:
+        run(work)
+
+
+def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sender that waits for it goes on."""
+    monkeypatch.setattr("zmtpscope.live.connection.LINGER", 0.1)
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL") as other:
+            other.shutdown(socket.SHUT_WR)
+            assert await ours.send([bytes(16 << 20)]) == 1
+
+    run(work)
+
+
+def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
+    ping = b"\x04\x17\x04PING\0\0" + bytes(16)
+
+    async def work() -> None:
+        ends: asyncio.Queue[PeerError] = asyncio.Queue()
+
+        def report(remote: str, what: object) -> None:
+            if isinstance(what, PeerError):
+                ends.put_nowait(what)
+
+        async with bind("tcp://:0", "PULL", report=report) as ours, stranger(ours, "PUSH") as other:
+            with contextlib.suppress(ConnectionError):
+                while ours.connected:  # the system keeps a few MiB of answers
+                    await asyncio.get_running_loop().sock_sendall(other, ping * 1000)
+            assert isinstance(error := await ends.get(), Violation)
+            assert str(error) == "the other side reads none of the answers to its PINGs: more than 1 MiB of them wait"
+
+    run(work)
+
+
+def test_pings_that_come_while_much_is_sent_are_answered() -> None:
+    """What waits then is what the application says."""
+    ping = b"\x04\x07\x04PING\0\0"
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL") as other:
+            loop = asyncio.get_running_loop()
+            sending = loop.create_task(ours.send([bytes(8 << 20)]))
+            for _ in range(20):
+                await loop.sock_sendall(other, ping * 1000)
+                await asyncio.sleep(0.001)
+            left = 8 << 20
+            while left > 0:
+                left -= len(await loop.sock_recv(other, 1 << 20))
+            assert await sending == 1
+            assert ours.connected == 1
+
+    run(work)
+
+
+def test_subscriptions_that_nobody_takes_are_not_read() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "XPUB") as ours, connect(str(ours.endpoint), "SUB") as other:
+            topics = [b"%08d" % number for number in range(20_000)]
+            for topic in topics:
+                await other.subscribe(topic)
+            await asyncio.sleep(0.2)
+            assert ours.waiting < len(topics)
+            assert [await ours.receive() for _ in topics] == [[b"\1" + topic] for topic in topics]
+
+    run(work)
+
+
+def test_messages_keep_the_name_of_who_has_gone() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "ROUTER") as ours:
+            async with connect(str(ours.endpoint), "DEALER", identity="me") as other:
+                await other.send([b"bye"])
+            while ours.connected or not ours.waiting:
+                await asyncio.sleep(0.01)
+            assert await ours.receive() == [b"me", b"bye"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("topic", [None, b"wanted"], ids=["nobody", "nobody who wants it"])
+def test_who_says_what_nobody_wants_lets_others_go_on(topic: bytes | None) -> None:
+    """So that somebody can come who does."""
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PUB") as ours, connect(str(ours.endpoint), "SUB") as other:
+            if topic is not None:
+                await other.subscribe(topic)
+                await other.wait_ready()
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.01, loop.create_task, other.subscribe(b""))
+            for _ in range(1_000_000):
+                if await ours.send([b"news"]):
+                    return
+            raise AssertionError("nobody was let in")
+
+    run(work)
+
+
+def test_empty_messages_wait_for_those_who_take_them() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL"):
+            async with asyncio.timeout(0.5):
+                for _ in range(1_000_000):
+                    await ours.send([b""])
+
+    with pytest.raises(TimeoutError):
+        run(work)
+
+
+def test_what_could_not_be_sent_is_neither_asked_nor_answered() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "REP") as server, connect(str(server.endpoint), "REQ") as client:
+            for socket_, sent in ((client, [b"question"]), (server, [b"answer"])):
+                with pytest.raises(ValueError, match="at least one part"):
+                    await socket_.send([])
+                await socket_.send(sent)
+                other = server if socket_ is client else client
+                assert await other.receive() == sent
+
+    run(work)
+
+
+def test_a_new_request_does_not_fail_for_the_last_one() -> None:
+    async def work() -> None:
+        async with bind("tcp://:0", "REP") as server, connect(str(server.endpoint), "REQ") as client:
+            await client.send([b"one"])
+            await server.receive()
+            for connection in server._ready:
+                await connection.close()
+            while client.connected:
+                await asyncio.sleep(0.01)
+            await client.send([b"two"])
+            assert await server.receive() == [b"two"]
+            await server.send([b"2"])
+            assert await client.receive() == [b"2"]
+
+    run(work)
+
+
+def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
+    """Not when somebody has connected, where nobody hears it."""
+
+    async def work() -> None:
+        with pytest.raises(ValueError, match="a REQ socket has no subscriptions"):
+            await connect("tcp://127.0.0.1:1", "REQ").subscribe(b"news")
+        with pytest.raises(ValueError, match="a SUB socket is in no groups"):
+            await connect("tcp://127.0.0.1:1", "SUB").join("news")
+        with pytest.raises(ValueError, match="is no group: at most 255 octets"):
+            await connect("tcp://127.0.0.1:1", "DISH").join("a" * 256)
+
+    run(work)
+
+
+def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is left, nobody can even be turned away."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (3, resource.RLIM_INFINITY))
+
+    async def work() -> None:
+        async with (
+            bind("tcp://:0", "PULL") as ours,
+            stranger(ours, "PUSH"),
+            connect(str(ours.endpoint), "PUSH", comes_back=False) as other,
+        ):
+            with pytest.raises(ClosedHalfWay):
+                await other.wait_ready()
+
+    run(work)
