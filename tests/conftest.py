@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, Phase, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.libzmq import Libzmq, Logins
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 # The same examples on every run, so that a red test is red for everybody; `--hypothesis-profile=search` looks further.
@@ -42,3 +44,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     with session(tmp_path_factory.mktemp("spark")) as spark:
         yield spark
+
+
+@pytest.fixture
+def libzmq() -> Iterator[Libzmq]:
+    """Makes sockets of libzmq."""
+    from tests.libzmq import Libzmq
+
+    made = Libzmq()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def logins(libzmq: Libzmq) -> Iterator[Logins]:
+    """Who checks logins and keys for the servers of libzmq."""
+    from tests.libzmq import Logins
+
+    made = Logins(libzmq.context)
+    yield made
+    made.close()

@@ -38,14 +38,17 @@ SERVER_SECRET, CLIENT_SECRET = secret("s"), secret("c")
 SERVER_KEY, CLIENT_KEY = map(curve_crypto.public_key, (SERVER_SECRET, CLIENT_SECRET))
 
 
+LOGIN = ("admin", "secret")
+"""Whom the PLAIN servers of these tests let in."""
+
+
 def allows(username: str, password: str) -> bool:
-    """The one login of the PLAIN servers of these tests."""
-    return (username, password) == ("admin", "secret")
+    return (username, password) == LOGIN
 
 
 SECURITY: dict[str, tuple[Security, Security]] = {
     "NULL": (Null(), Null()),
-    "PLAIN": (PlainClient("admin", "secret"), PlainServer(allows)),
+    "PLAIN": (PlainClient(*LOGIN), PlainServer(allows)),
     "CURVE": (
         CurveClient(SERVER_KEY, CLIENT_SECRET, curve_crypto),
         CurveServer(SERVER_SECRET, curve_crypto, lambda key: key == CLIENT_KEY),

@@ -2,52 +2,94 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
-GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01NULL" + bytes(48)
-"""Of 3.1."""
+from tests.waiting import PATIENCE
+from tests.zmtp.sides import command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+GREETING = build_greeting_3()
+"""Of 3.1, with NULL."""
+
+REFUSAL = command("NULL", "ERROR", reason="400")
 
 Script = Callable[[socket.socket], object]
 
 
-def ready(socket_type: bytes, *properties: tuple[bytes, bytes]) -> bytes:
-    """The frame of a READY."""
-    body = b"\x05READY"
-    for name, value in ((b"Socket-Type", socket_type), *properties):
-        body += bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value
-    return bytes([4, len(body)]) + body
+def ready(socket_type: str, *others: tuple[str, str]) -> bytes:
+    """A READY of NULL, with other properties."""
+    properties = (("Socket-Type", socket_type), *others)
+    return command("NULL", "READY", metadata=[{"name": name, "value": value} for name, value in properties])
 
 
-def take(connection: socket.socket, count: int) -> bytes:
-    """The next `count` octets; fewer where the other side closes."""
+def message(*parts: bytes) -> bytes:
+    """A message of 3.x."""
+    last = len(parts) - 1
+    return b"".join(build_frame(Framing.V2, part, more=index < last) for index, part in enumerate(parts))
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    """So many octets; ends the script where the other side closes."""
     octets = b""
-    while len(octets) < count and (more := connection.recv(count - len(octets))):
-        octets += more
+    while len(octets) < size:
+        piece = connection.recv(size - len(octets))
+        if not piece:
+            raise ConnectionError
+        octets += piece
     return octets
 
 
-@contextlib.contextmanager
-def served(script: Script) -> Iterator[str]:
-    """The endpoint of a server that runs `script` for each connection, and closes it then."""
+def hold(connection: socket.socket) -> None:
+    """Take all that comes until the other side closes."""
+    while connection.recv(1 << 16):
+        pass
+
+
+def handshake(connection: socket.socket, socket_type: str, greeting: bytes = GREETING) -> None:
+    """Up to the READY of both sides."""
+    connection.sendall(greeting)
+    receive(connection, 64)
+    connection.sendall(ready(socket_type))
+    receive(connection, receive(connection, 2)[1])
+
+
+def says(*octets: bytes, closes: bool = False) -> Script:
+    """Sends this, and closes then, or when the other side does."""
+
+    def script(connection: socket.socket) -> None:
+        connection.sendall(b"".join(octets))
+        if not closes:
+            hold(connection)
+
+    return script
+
+
+@contextmanager
+def served(script: Script, *, once: bool = False) -> Iterator[str]:
+    """The endpoint of a server that runs `script` for each connection, or the first alone, and closes it then."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             while True:
                 connection, _ = listener.accept()
-                with connection, contextlib.suppress(OSError):
-                    connection.settimeout(5)
+                if once:
+                    listener.close()
+                with connection, suppress(OSError):
+                    connection.settimeout(PATIENCE)
                     script(connection)
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
         yield f"tcp://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join()
+        thread.join(PATIENCE)

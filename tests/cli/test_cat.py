@@ -10,23 +10,12 @@ import pty
 import select
 import subprocess
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.ends import PATIENCE, Cat, Libzmq, Run, cat_in_this_process, in_thread
-
-
-@pytest.fixture
-def libzmq() -> Iterator[Libzmq]:
-    made = Libzmq()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def cat(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Run:
-    return cat_in_this_process(capfd, monkeypatch, tmp_path)
+from tests.cli.running import Cat, Run
+from tests.libzmq import Libzmq
+from tests.waiting import PATIENCE, in_thread
 
 
 class TestDraftTypes:
@@ -125,13 +114,13 @@ class TestMessages:
         assert self.sent(libzmq, cat, 1, stdin=large) == [[large]]
 
     def test_a_line_that_is_too_long(self, libzmq: Libzmq, cat: Run) -> None:
-        _, endpoint = libzmq.bound("PULL")
+        endpoint = libzmq.endpoint("PULL")
         code, _, err = cat("push", endpoint, stdin=b"short\n" + b"x" * (64 << 20) + b"x\n")
         assert code == 2
         assert err == "zmtpscope: line 2 of standard input is longer than 64 MiB\n"
 
     def test_standard_input_that_is_closed(self, libzmq: Libzmq) -> None:
-        _, endpoint = libzmq.bound("PULL")
+        endpoint = libzmq.endpoint("PULL")
         command = f"exec 0<&-; exec {' '.join(map(repr, Cat.command('push', endpoint)))}"
         done = subprocess.run(command, shell=True, env=Cat.environment(), capture_output=True, timeout=PATIENCE)
         assert (done.returncode, done.stderr) == (0, b"")

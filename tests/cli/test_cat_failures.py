@@ -7,105 +7,58 @@ import pathlib
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from tests.cli.ends import NULL_GREETING, Cat, Run, Script, cat_in_this_process, hold, ready, receive
-from zmtpscope.cli import run
+from tests import scripted
+from tests.cli.running import Cat, Run
+from tests.scripted import REFUSAL, Script, hold, message, ready, receive, says, served
+from tests.zmtp.sides import command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
 
 WAIT = 0.5
 LIMIT = WAIT + 2
 """Seconds: what starting takes on a busy machine is in it."""
 
-
-@pytest.fixture
-def cat(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Run:
-    return cat_in_this_process(capfd, monkeypatch, tmp_path)
+GREETING = build_greeting_3(version="3.0")
+handshake = partial(scripted.handshake, greeting=GREETING)
 
 
-def handshake(connection: socket.socket, socket_type: str) -> None:
-    """Up to the READY of both sides."""
-    connection.sendall(NULL_GREETING)
-    receive(connection, 64)
-    connection.sendall(ready(socket_type))
-    receive(connection, receive(connection, 2)[1])
+def behind_greetings(*octets: bytes) -> Script:
+    """Sends this behind the greetings of both sides."""
+
+    def script(connection: socket.socket) -> None:
+        connection.sendall(GREETING)
+        receive(connection, 64)
+        says(*octets)(connection)
+
+    return script
 
 
-def silent(connection: socket.socket) -> None:
-    hold(connection)
+def behind_handshake(socket_type: str, *octets: bytes, closes: bool = False) -> Script:
+    """Sends this behind the READY of both sides."""
 
+    def script(connection: socket.socket) -> None:
+        handshake(connection, socket_type)
+        says(*octets, closes=closes)(connection)
 
-def closes_at_once(connection: socket.socket) -> None:
-    pass
-
-
-def web_server(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    hold(connection)
-
-
-def secure_shell(connection: socket.socket) -> None:
-    connection.sendall(b"SSH-2.0-OpenSSH_9.2p1\x1b[31m\r\n")
-    hold(connection)
-
-
-def curve_server(connection: socket.socket) -> None:
-    connection.sendall(NULL_GREETING.replace(b"NULL\0", b"CURVE"))
-    hold(connection)
-
-
-def wrong_type(connection: socket.socket) -> None:
-    connection.sendall(NULL_GREETING)
-    receive(connection, 64)
-    connection.sendall(ready("PULL"))
-    hold(connection)
-
-
-def error(connection: socket.socket) -> None:
-    connection.sendall(NULL_GREETING)
-    receive(connection, 64)
-    connection.sendall(b"\x04\x0a\x05ERROR\x03400")
-    hold(connection)
-
-
-def stops_in_the_handshake(connection: socket.socket) -> None:
-    connection.sendall(NULL_GREETING)
-    hold(connection)
+    return script
 
 
 def flood_in_front_of_ready(connection: socket.socket) -> None:
-    connection.sendall(NULL_GREETING)
+    connection.sendall(GREETING)
     while True:
-        connection.sendall(b"\0\1x" * 10_000)
+        connection.sendall(message(b"x") * 10_000)
 
 
 def flood_of_parts(connection: socket.socket) -> None:
     handshake(connection, "REP")
+    part = build_frame(Framing.V2, bytes(1 << 16), more=True)
     while True:
-        connection.sendall(b"\3" + (1 << 16).to_bytes(8) + bytes(1 << 16))
-
-
-def endless_frame(connection: socket.socket) -> None:
-    handshake(connection, "REP")
-    connection.sendall(b"\2" + (1 << 63).to_bytes(8) + b"x" * 100)
-    hold(connection)
-
-
-def large_frame(connection: socket.socket) -> None:
-    handshake(connection, "REP")
-    connection.sendall(b"\2" + (1 << 40).to_bytes(8) + b"x" * 100)
-    hold(connection)
-
-
-def takes(socket_type: str, connection: socket.socket) -> None:
-    handshake(connection, socket_type)
-    hold(connection)
-
-
-def no_reply(connection: socket.socket) -> None:
-    takes("REP", connection)
+        connection.sendall(part)
 
 
 def dies_in_the_reply(connection: socket.socket) -> None:
@@ -119,37 +72,54 @@ def dies_before_the_reply(connection: socket.socket) -> None:
     receive(connection, 2)
 
 
-FAILURES: dict[Callable[[socket.socket], None], tuple[int, str]] = {
-    silent: (11, "the other side sent not one octet within 0.5 s"),
-    closes_at_once: (17, "the other side closed without having sent an octet"),
-    web_server: (12, "does not speak ZMTP: it began with 'HTTP/1.1"),
-    secure_shell: (
+FAILURES: dict[str, tuple[Script, int, str]] = {
+    "silent": (says(), 11, "the other side sent not one octet within 0.5 s"),
+    "closes_at_once": (says(closes=True), 17, "the other side closed without having sent an octet"),
+    "web_server": (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), 12, "does not speak ZMTP: it began with 'HTTP/1.1"),
+    "secure_shell": (
+        says(b"SSH-2.0-OpenSSH_9.2p1\x1b[31m\r\n"),
         12,
         "does not speak ZMTP: it began with 53 53 48 2d 32 2e 30 2d 4f 70 65 6e 53 53 48 5f, which is SSH",
     ),
-    curve_server: (13, "the other side wants the mechanism CURVE, and here it is NULL"),
-    wrong_type: (15, "the other side is PULL, which REQ may not be connected to; PUSH may"),
-    error: (14, "ERROR '400'"),
-    stops_in_the_handshake: (11, "the other side did not send its READY within 0.5 s"),
-    flood_in_front_of_ready: (16, "A message comes before the sender finished its handshake"),
-    flood_of_parts: (16, "a message takes up more than"),
-    endless_frame: (16, "octet"),
-    large_frame: (16, "a message takes up more than"),
-    no_reply: (11, "no reply came within 0.5 s"),
-    dies_in_the_reply: (17, "the other side closed in the middle of a message"),
-    dies_before_the_reply: (17, "the other side closed, and did not answer the request"),
+    "curve_server": (
+        says(build_greeting_3("CURVE", version="3.0")),
+        13,
+        "the other side wants the mechanism CURVE, and here it is NULL",
+    ),
+    "wrong_type": (
+        behind_greetings(ready("PULL")),
+        15,
+        "the other side is PULL, which REQ may not be connected to; PUSH may",
+    ),
+    "error": (behind_greetings(REFUSAL), 14, "ERROR '400'"),
+    "stops_in_the_handshake": (says(GREETING), 11, "the other side did not send its READY within 0.5 s"),
+    "flood_in_front_of_ready": (
+        flood_in_front_of_ready,
+        16,
+        "A message comes before the sender finished its handshake",
+    ),
+    "flood_of_parts": (flood_of_parts, 16, "a message takes up more than"),
+    "endless_frame": (behind_handshake("REP", b"\2" + (1 << 63).to_bytes(8) + b"x" * 100), 16, "octet"),
+    "large_frame": (
+        behind_handshake("REP", b"\2" + (1 << 40).to_bytes(8) + b"x" * 100),
+        16,
+        "a message takes up more than",
+    ),
+    "no_reply": (behind_handshake("REP"), 11, "no reply came within 0.5 s"),
+    "dies_in_the_reply": (dies_in_the_reply, 17, "the other side closed in the middle of a message"),
+    "dies_before_the_reply": (dies_before_the_reply, 17, "the other side closed, and did not answer the request"),
 }
 
 
-@pytest.mark.parametrize("act", FAILURES)
-def test_requests(act: Callable[[socket.socket], None], cat: Run) -> None:
-    exit_code, sentence = FAILURES[act]
-    with Script(act) as script:
+@pytest.mark.parametrize("name", FAILURES)
+def test_requests(name: str, cat: Run) -> None:
+    script, exit_code, sentence = FAILURES[name]
+    with served(script) as endpoint:
         begin = time.monotonic()
-        code, out, err = cat("req", script.endpoint, "hello", "--wait", WAIT)
+        code, out, err = cat("req", endpoint, "hello", "--wait", WAIT)
         assert time.monotonic() - begin < LIMIT
     assert (code, out) == (exit_code, "")
-    assert err.startswith(f"zmtpscope: {script.endpoint}: ")
+    assert err.startswith(f"zmtpscope: {endpoint}: ")
     assert sentence in err
     assert err.count("\n") == 1
     assert "\x1b" not in err
@@ -215,26 +185,16 @@ def test_no_host_has_this_name(host: str, cat: Run) -> None:
         assert err.endswith("no host can have this name\n")
 
 
-def subscriber(*topics: bytes) -> Callable[[socket.socket], None]:
-    def act(connection: socket.socket) -> None:
-        handshake(connection, "SUB")
-        for topic in topics:
-            connection.sendall(bytes((4, 10 + len(topic))) + b"\x09SUBSCRIBE" + topic)
-        hold(connection)
-
-    return act
-
-
 def test_nobody_subscribes(cat: Run) -> None:
-    with Script(subscriber()) as script:
-        code, _, err = cat("pub", script.endpoint, "x", "--wait", 0.2)
+    with served(behind_handshake("SUB")) as endpoint:
+        code, _, err = cat("pub", endpoint, "x", "--wait", 0.2)
     assert code == 11
     assert "nobody has subscribed within 0.2 s" in err
 
 
 def test_what_nobody_wants_is_said_ten_times_and_counted(cat: Run) -> None:
-    with Script(subscriber(b"news")) as script:
-        code, _, err = cat("pub", script.endpoint, stdin=b"sports\x1b[2J\n" * 50 + b"news\n")
+    with served(behind_handshake("SUB", command("NULL", "SUBSCRIBE", topic="news"))) as endpoint:
+        code, _, err = cat("pub", endpoint, stdin=b"sports\x1b[2J\n" * 50 + b"news\n")
     assert code == 0
     lines = err.splitlines()
     assert lines[0] == 'zmtpscope: nobody has subscribed to "sports\\x1b[2J": not sent'
@@ -243,24 +203,15 @@ def test_what_nobody_wants_is_said_ten_times_and_counted(cat: Run) -> None:
 
 
 def test_what_does_not_come_is_11(cat: Run) -> None:
-    def publish_one(connection: socket.socket) -> None:
-        handshake(connection, "PUB")
-        connection.sendall(b"\0\1x")
-        hold(connection)
-
-    with Script(publish_one) as script:
-        assert cat("sub", script.endpoint, "-c", 2, "--wait", 0.2)[:2] == (11, "x\n")
-        code, out, err = cat("sub", script.endpoint, "--wait", 0.2)
+    with served(behind_handshake("PUB", message(b"x"))) as endpoint:
+        assert cat("sub", endpoint, "-c", 2, "--wait", 0.2)[:2] == (11, "x\n")
+        code, out, err = cat("sub", endpoint, "--wait", 0.2)
         assert (code, out, err) == (0, "x\n", "")
 
 
 def test_a_publisher_that_dies_in_the_middle(cat: Run) -> None:
-    def publish_half(connection: socket.socket) -> None:
-        handshake(connection, "PUB")
-        connection.sendall(b"\0\1x\0\x64half")
-
-    with Script(publish_half, once=True) as script:
-        code, out, err = cat("sub", script.endpoint, "-c", 2, "--wait", 0.3)
+    with served(behind_handshake("PUB", message(b"x"), b"\0\x64half", closes=True), once=True) as endpoint:
+        code, out, err = cat("sub", endpoint, "-c", 2, "--wait", 0.3)
     assert (code, out) == (17, "x\n")
     assert "the other side closed in the middle of a message" in err
 
@@ -270,8 +221,8 @@ def test_a_pull_that_goes_away_is_17(cat: Run) -> None:
         handshake(connection, "PULL")
         receive(connection, 1000)
 
-    with Script(take_a_little, once=True) as script:
-        code, _, err = cat("push", script.endpoint, "--wait", 0.3, stdin=b"x" * 100_000 + b"\n" + b"y\n" * 1_000_000)
+    with served(take_a_little, once=True) as endpoint:
+        code, _, err = cat("push", endpoint, "--wait", 0.3, stdin=b"x" * 100_000 + b"\n" + b"y\n" * 1_000_000)
     assert code in (10, 17), err
 
 
@@ -281,13 +232,13 @@ def test_expectations(cat: Run) -> None:
         while True:
             receive(connection, 2)
             receive(connection, receive(connection, 2)[1])
-            connection.sendall(b"\1\0\1\4pong\0\3\x1b[m")
+            connection.sendall(message(b"", b"pong", b"\x1b[m"))
 
-    with Script(reply) as script:
-        assert cat("req", script.endpoint, "ping", "--expect", "pong")[0] == 0
-        assert cat("req", script.endpoint, "ping", "--expect", "1b5b6d", "--hex", "--part", "70")[0] == 2
-        assert cat("req", script.endpoint, "--hex", "70", "--expect", "1b5b6d")[0] == 0
-        code, out, err = cat("req", script.endpoint, "ping", "--expect", "po")
+    with served(reply) as endpoint:
+        assert cat("req", endpoint, "ping", "--expect", "pong")[0] == 0
+        assert cat("req", endpoint, "ping", "--expect", "1b5b6d", "--hex", "--part", "70")[0] == 2
+        assert cat("req", endpoint, "--hex", "70", "--expect", "1b5b6d")[0] == 0
+        code, out, err = cat("req", endpoint, "ping", "--expect", "po")
     assert (code, out) == (4, "pong\t\x1b[m\n")
     assert err == 'zmtpscope: a message of 2 parts, "pong" | "\\x1b[m" came, which has no part "po"\n'
 
@@ -301,7 +252,7 @@ def test_single_connections_do_not_end_who_listens() -> None:
             hold(stranger)
         with socket.create_connection(("127.0.0.1", port)) as pusher:
             handshake(pusher, "PUSH")
-            pusher.sendall(b"\0\5hello")
+            pusher.sendall(message(b"hello"))
             code, out, err = pulling.end()
     assert (code, out) == (0, "hello\n")
     assert "the other side does not speak ZMTP: it began with" in err
@@ -366,9 +317,9 @@ def test_a_dialogue_that_nobody_can_read_goes_on(closed: bool, tmp_path: pathlib
         while octets := connection.recv(1 << 20):
             taken.append(len(octets))
 
-    with Script(take) as script, open("/dev/full", "wb") as full:
+    with served(take) as endpoint, open("/dev/full", "wb") as full:
         done = subprocess.run(
-            Cat.command("push", script.endpoint, f"@{message}", "--show"),
+            Cat.command("push", endpoint, f"@{message}", "--show"),
             env=Cat.environment(),
             stderr=full,
             preexec_fn=partial(os.close, 2) if closed else None,
@@ -378,12 +329,13 @@ def test_a_dialogue_that_nobody_can_read_goes_on(closed: bool, tmp_path: pathlib
 
 
 def test_lines_that_are_no_messages(cat: Run) -> None:
-    with Script(partial(takes, "PULL")) as script:
-        code, _, err = cat("push", script.endpoint, "--hex", stdin=b"00\n0g\x1b\n")
+    with served(behind_handshake("PULL")) as endpoint:
+        code, _, err = cat("push", endpoint, "--hex", stdin=b"00\n0g\x1b\n")
     assert code == 2
     assert err.startswith("zmtpscope: line 2 of standard input: '0g\\x1b' is not hex: ")
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cat", "--help"]) == 0
-    assert "Exit codes" in capsys.readouterr().out
+def test_help(cat: Run) -> None:
+    code, out, _ = cat("--help")
+    assert code == 0
+    assert "Exit codes" in out

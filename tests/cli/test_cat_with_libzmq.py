@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-import zmq
-from zmq.auth.thread import ThreadAuthenticator
 
-from tests.cli.ends import PATIENCE, Libzmq, Run, cat_in_this_process, in_thread
-from zmtpscope.cli import run
-
-
-@pytest.fixture
-def libzmq() -> Iterator[Libzmq]:
-    made = Libzmq()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def cat(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Run:
-    return cat_in_this_process(capfd, monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def zmtpscope(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run any command in this process."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        return code, *capfd.readouterr()
-
-    return call
+from tests.cli.running import Run, secret_file
+from tests.libzmq import CLIENT, SERVER, Libzmq, Logins
+from tests.waiting import PATIENCE, in_thread
 
 
 @pytest.fixture
 def secret(tmp_path: pathlib.Path) -> Callable[[str], pathlib.Path]:
     """A file that only we may read."""
-
-    def make(content: str) -> pathlib.Path:
-        path = tmp_path / "secret"
-        path.write_text(content)
-        path.chmod(0o600)
-        return path
-
-    return make
+    return functools.partial(secret_file, tmp_path / "secret")
 
 
 class Talk(NamedTuple):
@@ -158,14 +128,9 @@ def test_every_version(socket_type: str, version: str, libzmq: Libzmq, cat: Run)
 
 class TestPlain:
     @pytest.fixture
-    def server(self, libzmq: Libzmq) -> Iterator[tuple[Any, str]]:
+    def server(self, libzmq: Libzmq, logins: Logins) -> tuple[Any, str]:
         """A REP that lets admin in."""
-        authenticator = ThreadAuthenticator(libzmq.context)
-        authenticator.start()
-        authenticator.configure_plain(domain="*", passwords={"admin": "secret"})
-        socket, endpoint = libzmq.bound("REP", plain_server=1)
-        yield socket, endpoint
-        authenticator.stop()
+        return libzmq.bound("REP", "PLAIN")
 
     def test_login(self, server: tuple[Any, str], cat: Run, secret: Callable[[str], pathlib.Path]) -> None:
         in_thread(lambda: answer(server[0]))
@@ -182,15 +147,15 @@ class TestPlain:
     def test_a_server_with_security_is_13_for_who_has_none(self, server: tuple[Any, str], cat: Run) -> None:
         code, out, err = cat("req", server[1], "hello")
         assert (code, out) == (13, "")
-        assert "it probably wants another mechanism" in err
+        assert "mechanism" in err  # libzmq closes before or behind telling which
 
     def test_we_are_the_server(
         self, libzmq: Libzmq, cat: Run, secret: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
     ) -> None:
         endpoint = f"ipc://{tmp_path}/socket"
-        refused = libzmq.socket("REQ", plain_username=b"admin", plain_password=b"wr0ng")
+        refused = libzmq.socket("REQ", "PLAIN", plain_password=b"wr0ng")
         refused.connect(endpoint)
-        socket = libzmq.socket("REQ", plain_username=b"admin", plain_password=b"secret")
+        socket = libzmq.socket("REQ", "PLAIN")
         socket.connect(endpoint)
         asking = in_thread(lambda: ask(socket))
         code, out, err = cat("rep", endpoint, "--bind", "ok", "-c", "1", "--plain-users", secret("x:y\nadmin:secret\n"))
@@ -200,16 +165,14 @@ class TestPlain:
 
 
 class TestCurve:
-    SERVER, CLIENT = zmq.curve_keypair(), zmq.curve_keypair()
-
     def test_with_the_key_of_the_server(self, libzmq: Libzmq, cat: Run) -> None:
-        socket, endpoint = libzmq.bound("REP", curve_server=1, curve_secretkey=self.SERVER[1])
+        socket, endpoint = libzmq.bound("REP", "CURVE")
         in_thread(lambda: answer(socket))
-        assert cat("req", endpoint, "hello", "--server-key", self.SERVER[0].decode()) == (0, "HELLO\n", "")
+        assert cat("req", endpoint, "hello", "--server-key", SERVER.public) == (0, "HELLO\n", "")
 
     def test_with_a_wrong_key_is_14(self, libzmq: Libzmq, cat: Run) -> None:
-        _, endpoint = libzmq.bound("REP", curve_server=1, curve_secretkey=self.SERVER[1])
-        code, out, err = cat("req", endpoint, "hello", "--server-key", self.CLIENT[0].decode())
+        endpoint = libzmq.endpoint("REP", "CURVE")
+        code, out, err = cat("req", endpoint, "hello", "--server-key", CLIENT.public)
         assert (code, out) == (14, "")
         assert "the server key is probably not that of this server" in err
 
@@ -217,23 +180,20 @@ class TestCurve:
         self, libzmq: Libzmq, cat: Run, secret: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
     ) -> None:
         endpoint = f"ipc://{tmp_path}/socket"
-        public, key = self.CLIENT
-        socket = libzmq.socket("PUSH", curve_serverkey=self.SERVER[0], curve_publickey=public, curve_secretkey=key)
+        socket = libzmq.socket("PUSH", "CURVE")
         socket.connect(endpoint)
         socket.send(b"sealed")
-        keys = secret(self.SERVER[1].decode())
-        code, out, err = cat("pull", endpoint, "--bind", "-c", "1", "--curve-server", keys)
+        code, out, err = cat("pull", endpoint, "--bind", "-c", "1", "--curve-server", secret(SERVER.secret))
         assert (code, out) == (0, "sealed\n"), err
 
 
 def test_the_dialogue_is_recorded_with_its_keys(
     libzmq: Libzmq, cat: Run, zmtpscope: Run, tmp_path: pathlib.Path
 ) -> None:
-    public, key = zmq.curve_keypair()
-    socket, endpoint = libzmq.bound("REP", curve_server=1, curve_secretkey=key)
+    socket, endpoint = libzmq.bound("REP", "CURVE")
     in_thread(lambda: answer(socket))
     capture, keys = tmp_path / "out.pcapng", tmp_path / "out.keys"
-    code, out, shown = cat("req", endpoint, "hello", "--server-key", public.decode(), "--show", "-w", capture)
+    code, out, shown = cat("req", endpoint, "hello", "--server-key", SERVER.public, "--show", "-w", capture)
     assert (code, out) == (0, "HELLO\n")
     assert keys.stat().st_mode & 0o77 == 0
     assert "decrypted message 2 parts 0+5 octets  HELLO" in shown

@@ -8,6 +8,7 @@ import pathlib
 import click
 import pytest
 
+from tests.cli.running import secret_file
 from zmtpscope import curve_crypto
 from zmtpscope.cli.credentials import PASSWORD_VARIABLE, given_security
 from zmtpscope.cli.peer_errors import EXIT_CODES, PeerFailed
@@ -19,10 +20,7 @@ CERTIFICATE = f'curve\n    public-key = "{z85.encode(PUBLIC)}"\n    secret-key =
 
 
 def file_of(tmp_path: pathlib.Path, content: str | bytes, mode: int = 0o600) -> str:
-    path = tmp_path / "credentials"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    path.chmod(mode)
-    return str(path)
+    return str(secret_file(tmp_path / "credentials", content, mode))
 
 
 def test_no_options_are_null() -> None:

@@ -12,34 +12,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from zmtpscope.cli import run
+from tests.cli.running import COMMAND, Run
 from zmtpscope.records import RECORDS
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
 CUT = str(CAPTURES / "damage" / "cut-file.pcap")
 PLAIN = str(CAPTURES / "security" / "plain-accepted.pcap")
-COMMAND = [sys.executable, "-c", "from zmtpscope.cli import main; main()"]
 FORMATS = ["jsonl", "csv", "parquet"]
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def zmtpscope(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process: exit code, standard output, standard error."""
-
-    def call(*arguments: str | pathlib.Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cli.running import Run, secret_file
 from tests.curve import CurvePeers, conversation, keys
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
 from tests.traffic import Capture, Conversation, records
-from zmtpscope.cli import run
 from zmtpscope.cli.captures import say_what_stayed_closed
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import DecodeAs, Options, Summary
@@ -31,20 +31,7 @@ CURVE_SERVER_PUBLIC {CLIENT.public.hex()} -
 """
 SECRETS = [SHARED, CLIENT_TRANSIENT.secret, SERVER_TRANSIENT.secret, COOKIE_KEY, SERVER.secret]
 
-Run = Callable[..., tuple[int, str, str]]
 KeyFile = Callable[..., pathlib.Path]
-
-
-@pytest.fixture
-def zmtpscope(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command line in this process: exit code, standard output, standard error."""
-    monkeypatch.delenv("ZMTPSCOPE_KEYLOG", raising=False)
-
-    def call(*arguments: str | pathlib.Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture
@@ -52,10 +39,7 @@ def key_file(tmp_path: pathlib.Path) -> KeyFile:
     """A key file that only its owner may read, unless another mode is given."""
 
     def make(content: str, name: str = "keys.txt", mode: int = 0o600) -> pathlib.Path:
-        path = tmp_path / name
-        path.write_text(content)
-        path.chmod(mode)
-        return path
+        return secret_file(tmp_path / name, content, mode)
 
     return make
 

@@ -2,90 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import re
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import zmq
-from zmq.auth.thread import ThreadAuthenticator
+import zmq.auth
 
-from tests.scripted import GREETING, Script, ready, served, take
-from zmtpscope.cli import run
+from tests.cli.running import Run, secret_file
+from tests.libzmq import CLIENT, SERVER, Libzmq, Logins
+from tests.scripted import GREETING, REFUSAL, Script, hold, message, ready, receive, says, served
+from tests.waiting import PATIENCE, in_thread
+from tests.zmtp.sides import command
 from zmtpscope.live.probe import HARMLESS, JOINING
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.greeting import build_greeting_3
 
 STABLE = ["PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB"]
-Run = Callable[..., tuple[int, str, str]]
-Open = Callable[[str], zmq.Socket[Any]]
-Bind = Callable[..., str]
 
 
 @pytest.fixture
-def probe(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments: str | pathlib.Path) -> tuple[int, str, str]:
-        code = run(["probe", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
-def context() -> Iterator[zmq.Context[Any]]:
-    context = zmq.Context[Any]()
-    yield context
-    context.destroy(linger=0)
-
-
-@pytest.fixture
-def open_socket(context: zmq.Context[Any]) -> Iterator[Open]:
-    """A socket of this type."""
-    sockets = []
-
-    def make(socket_type: str) -> zmq.Socket[Any]:
-        sockets.append(context.socket(getattr(zmq, socket_type)))
-        return sockets[-1]
-
-    yield make
-    for each in sockets:
-        each.close(linger=0)
-
-
-@pytest.fixture
-def bind(open_socket: Open) -> Bind:
-    """Bind a socket of this type with these options: its endpoint."""
-
-    def make(socket_type: str, **options: Any) -> str:
-        bound = open_socket(socket_type)
-        for name, value in options.items():
-            setattr(bound, name, value)
-        return f"tcp://127.0.0.1:{bound.bind_to_random_port('tcp://127.0.0.1')}"
-
-    return make
-
-
-@pytest.fixture
-def authenticator(context: zmq.Context[Any], tmp_path: pathlib.Path) -> Iterator[ThreadAuthenticator]:
-    """Lets admin in with the password secret, and by CURVE the keys in `clients`."""
-    (tmp_path / "clients").mkdir()
-    handler = ThreadAuthenticator(context)
-    handler.start()
-    handler.configure_plain(domain="*", passwords={"admin": "secret"})
-    handler.configure_curve(domain="*", location=str(tmp_path / "clients"))
-    yield handler
-    handler.stop()
-
-
-def secret_file(path: pathlib.Path, content: str) -> pathlib.Path:
-    path.write_text(content)
-    path.chmod(0o600)
-    return path
+def probe(zmtpscope: Run) -> Run:
+    """Run the command in this process."""
+    return functools.partial(zmtpscope, "probe")
 
 
 def told(output: str) -> dict[str, Any]:
@@ -99,8 +42,8 @@ def told(output: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("socket_type", STABLE)
-def test_every_socket_type(probe: Run, bind: Bind, socket_type: str) -> None:
-    endpoint = bind(socket_type)
+def test_every_socket_type(probe: Run, libzmq: Libzmq, socket_type: str) -> None:
+    endpoint = libzmq.endpoint(socket_type)
     code, output, errors = probe(
         endpoint, "--json", "--expect", f"socket-type={socket_type}", "--expect", "version=3.1"
     )
@@ -121,14 +64,16 @@ def test_every_socket_type(probe: Run, bind: Bind, socket_type: str) -> None:
 
 
 @pytest.mark.parametrize("socket_type", [each for each in STABLE if each in JOINING])
-def test_joins_where_it_is_told_to(probe: Run, bind: Bind, socket_type: str) -> None:
-    code, output, _ = probe(bind(socket_type), "--join", "--expect", "handshake=complete", "--expect", "ping=yes")
+def test_joins_where_it_is_told_to(probe: Run, libzmq: Libzmq, socket_type: str) -> None:
+    code, output, _ = probe(
+        libzmq.endpoint(socket_type), "--join", "--expect", "handshake=complete", "--expect", "ping=yes"
+    )
     assert code == 0
     assert f"complete, with us as {JOINING[socket_type]}" in output
 
 
-def test_what_people_read(probe: Run, bind: Bind) -> None:
-    endpoint = bind("ROUTER", identity=b"broker", metadata=b"X-Service:prices")
+def test_what_people_read(probe: Run, libzmq: Libzmq) -> None:
+    endpoint = libzmq.endpoint("ROUTER", identity=b"broker", metadata=b"X-Service:prices")
     code, output, errors = probe(endpoint, "--expect", "identity=broker", "--expect", "property:x-service=prices")
     assert (code, errors) == (0, "")
     lines = re.sub(r"[0-9.]+ ms", "N ms", output).splitlines()
@@ -150,19 +95,18 @@ def test_what_people_read(probe: Run, bind: Bind) -> None:
     ]
 
 
-def test_says_why_it_did_not_complete_the_handshake(probe: Run, bind: Bind) -> None:
-    _, push, _ = probe(bind("PUSH"))
+def test_says_why_it_did_not_complete_the_handshake(probe: Run, libzmq: Libzmq) -> None:
+    _, push, _ = probe(libzmq.endpoint("PUSH"))
     assert "handshake       not completed\n" in push
     assert "note a PUSH hands messages to whoever is connected, so the handshake was not completed -> --join" in push
-    _, pair, _ = probe(bind("PAIR"))
+    _, pair, _ = probe(libzmq.endpoint("PAIR"))
     assert "note a PAIR has one partner, so its place was left free -> --join takes it" in pair
 
 
 @pytest.mark.parametrize(("sends", "takes"), [("PUSH", "PULL"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")])
-def test_takes_no_message_from_anybody(probe: Run, open_socket: Open, sends: str, takes: str) -> None:
-    sender, receiver = open_socket(sends), open_socket(takes)
-    sender.sndtimeo, receiver.rcvtimeo = 5000, 2000
-    endpoint = f"tcp://127.0.0.1:{sender.bind_to_random_port('tcp://127.0.0.1')}"
+def test_takes_no_message_from_anybody(probe: Run, libzmq: Libzmq, sends: str, takes: str) -> None:
+    sender, endpoint = libzmq.bound(sends, sndtimeo=5000)
+    receiver = libzmq.socket(takes, rcvtimeo=2000)
     count = 5000
 
     def send() -> None:
@@ -174,8 +118,7 @@ def test_takes_no_message_from_anybody(probe: Run, open_socket: Open, sends: str
         assert code == 0
         assert f"socket type     {sends}" in output
 
-    thread = threading.Thread(target=send)
-    thread.start()
+    sending = in_thread(send)
     try:
         look()  # messages wait for anybody who comes
         receiver.connect(endpoint)
@@ -183,20 +126,19 @@ def test_takes_no_message_from_anybody(probe: Run, open_socket: Open, sends: str
         look()  # messages are on their way
         got += [int(receiver.recv_multipart()[-1]) for _ in range(count - 1)]
     finally:
-        thread.join()
+        sending.result(PATIENCE)
     assert got == list(range(count))
 
 
-def test_a_publisher_sends_it_nothing(probe: Run, open_socket: Open) -> None:
-    publisher = open_socket("XPUB")
-    endpoint = f"tcp://127.0.0.1:{publisher.bind_to_random_port('tcp://127.0.0.1')}"
+def test_a_publisher_sends_it_nothing(probe: Run, libzmq: Libzmq) -> None:
+    publisher, endpoint = libzmq.bound("XPUB")
     assert probe(endpoint)[0] == 0
     assert not publisher.poll(50)  # no subscription came
 
 
-def test_ipc(probe: Run, open_socket: Open, tmp_path: pathlib.Path) -> None:
+def test_ipc(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     endpoint = f"ipc://{tmp_path}/socket"
-    open_socket("REP").bind(endpoint)
+    libzmq.socket("REP").bind(endpoint)
     code, output, _ = probe(endpoint, "--expect", "socket-type=REP")
     assert code == 0
     assert output.startswith(f"{endpoint}\n  version         3.1\n")
@@ -206,9 +148,8 @@ def test_ipc(probe: Run, open_socket: Open, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
-def test_a_mechanism_that_needs_credentials_is_found(probe: Run, bind: Bind, mechanism: str) -> None:
-    curve = {"curve_server": True, "curve_secretkey": zmq.curve_keypair()[1]}
-    endpoint = bind("PUB", **({"plain_server": True} if mechanism == "PLAIN" else curve))
+def test_a_mechanism_that_needs_credentials_is_found(probe: Run, libzmq: Libzmq, mechanism: str) -> None:
+    endpoint = libzmq.endpoint("PUB", mechanism)
     code, output, errors = probe(endpoint, "--expect", f"mechanism={mechanism}")
     assert (code, errors) == (0, "")
     assert f"mechanism       {mechanism}\n  socket type     not told\n  handshake       needs credentials" in output
@@ -218,16 +159,16 @@ def test_a_mechanism_that_needs_credentials_is_found(probe: Run, bind: Bind, mec
     assert errors == f'zmtpscope: {endpoint}: socket-type is not known, and "PUB" was expected\n'
 
 
-@pytest.mark.usefixtures("authenticator")
-def test_plain(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+@pytest.mark.usefixtures("logins")
+def test_plain(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     login = secret_file(tmp_path / "login", "admin:secret")
     for socket_type in HARMLESS.keys() & {*STABLE}:
-        endpoint = bind(socket_type, plain_server=True)
+        endpoint = libzmq.endpoint(socket_type, "PLAIN")
         code, output, _ = probe(endpoint, "--plain-file", login, "--json")
         found = told(output)
         assert (code, found["socket_type"], found["handshake"]) == (0, socket_type, "complete")
         assert found["ping"]["context_returned"]
-    push = bind("PUSH", plain_server=True)
+    push = libzmq.endpoint("PUSH", "PLAIN")
     code, output, _ = probe(push, "--plain-file", login)
     assert code == 0
     assert "not told; it may be PAIR, REQ, DEALER, PUSH, CLIENT" in output
@@ -237,70 +178,58 @@ def test_plain(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
     assert "secret" not in output
 
 
-@pytest.mark.usefixtures("authenticator")
-def test_a_refused_login(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+@pytest.mark.usefixtures("logins")
+def test_a_refused_login(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     wrong = secret_file(tmp_path / "login", "admin:not-this")
-    code, output, errors = probe(bind("PUB", plain_server=True), "--plain-file", wrong)
+    code, output, errors = probe(libzmq.endpoint("PUB", "PLAIN"), "--plain-file", wrong)
     assert code == 14
     assert "the other side answered HELLO with ERROR '400': credentials or key refused" in errors
     assert "handshake       failed" in output
     assert "not-this" not in output + errors
 
 
-def test_a_login_that_nobody_wants(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
+def test_a_login_that_nobody_wants(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     login = secret_file(tmp_path / "login", "admin:secret")
-    code, _, errors = probe(bind("PUB"), "--plain-file", login)
+    code, _, errors = probe(libzmq.endpoint("PUB"), "--plain-file", login)
     assert code == 13
     assert "the other side wants the mechanism NULL, and here it is PLAIN" in errors
 
 
-def test_curve(probe: Run, bind: Bind) -> None:
-    public, secret = zmq.curve_keypair()
-    endpoint = bind("SUB", curve_server=True, curve_secretkey=secret)
-    code, output, _ = probe(endpoint, "--server-key", public.decode(), "--expect", "socket-type=SUB", "--json")
+def test_curve(probe: Run, libzmq: Libzmq) -> None:
+    endpoint = libzmq.endpoint("SUB", "CURVE")
+    code, output, _ = probe(endpoint, "--server-key", SERVER.public, "--expect", "socket-type=SUB", "--json")
     found = told(output)
     assert (code, found["handshake"], found["joined_as"]) == (0, "complete", "PUB")
     assert found["ping"]["context_returned"]
     assert "libzmq" in found["implementation"]
-    code, _, errors = probe(endpoint, "--server-key", zmq.curve_keypair()[0].decode())
+    code, _, errors = probe(endpoint, "--server-key", CLIENT.public)
     assert code == 14
     assert "closed when it got our HELLO" in errors
     assert "the server key is probably not that of this server" in errors
 
 
-@pytest.mark.usefixtures("authenticator")
-def test_a_client_key_that_is_not_known(probe: Run, bind: Bind, tmp_path: pathlib.Path) -> None:
-    public, secret = zmq.curve_keypair()
-    endpoint = bind("PUB", curve_server=True, curve_secretkey=secret)
-    code, _, errors = probe(endpoint, "--server-key", public.decode())
+@pytest.mark.usefixtures("logins")
+def test_a_client_key_that_is_not_known(probe: Run, libzmq: Libzmq) -> None:
+    code, _, errors = probe(libzmq.endpoint("PUB", "CURVE"), "--server-key", SERVER.public)
     assert code == 14
     assert "answered INITIATE with ERROR '400'" in errors
 
 
-def test_a_client_key_that_is_known(probe: Run, bind: Bind, context: zmq.Context[Any], tmp_path: pathlib.Path) -> None:
-    public, secret = zmq.curve_keypair()
-    clients = tmp_path / "clients"
-    clients.mkdir()
+def test_a_client_key_that_is_known(probe: Run, libzmq: Libzmq, logins: Logins, tmp_path: pathlib.Path) -> None:
     _, certificate = zmq.auth.create_certificates(tmp_path, "client")
-    (tmp_path / "client.key").rename(clients / "client.key")
     pathlib.Path(certificate).chmod(0o600)
-    handler = ThreadAuthenticator(context)
-    handler.start()
-    try:
-        handler.configure_curve(domain="*", location=str(clients))
-        endpoint = bind("PULL", curve_server=True, curve_secretkey=secret)
-        code, output, errors = probe(endpoint, "--server-key", public.decode(), "--curve-file", certificate)
-        assert (code, errors) == (0, "")
-        assert "complete, with us as PUSH" in output
-    finally:
-        handler.stop()
+    logins.keys.add(zmq.auth.load_certificate(certificate)[0].decode())
+    arguments = ["--server-key", SERVER.public, "--curve-file", certificate]
+    code, output, errors = probe(libzmq.endpoint("PULL", "CURVE"), *arguments)
+    assert (code, errors) == (0, "")
+    assert "complete, with us as PUSH" in output
 
 
 # -- expectations ------------------------------------------------------------------------------------------------------
 
 
-def test_expectations_that_are_not_met(probe: Run, bind: Bind) -> None:
-    endpoint = bind("ROUTER")
+def test_expectations_that_are_not_met(probe: Run, libzmq: Libzmq) -> None:
+    endpoint = libzmq.endpoint("ROUTER")
     expected = ["identity=me", "implementation=LIBZMQ", "property:X-No=1", "mechanism=CURVE"]
     code, output, errors = probe(endpoint, "--json", *(word for each in expected for word in ("--expect", each)))
     assert code == 4
@@ -342,26 +271,16 @@ def test_usage(probe: Run, arguments: list[str], words: str) -> None:
 
 
 def flood(connection: socket.socket) -> None:
-    connection.sendall(GREETING + ready(b"PUB"))
+    connection.sendall(GREETING + ready("PUB"))
+    large = message(bytes(1 << 16))
     while True:
-        connection.sendall(b"\x02" + (1 << 16).to_bytes(8) + bytes(1 << 16))
+        connection.sendall(large)
 
 
 def drip(connection: socket.socket) -> None:
     for octet in GREETING:
         connection.sendall(bytes([octet]))
         time.sleep(0.15)
-
-
-def says(*octets: bytes, closes: bool = False) -> Script:
-    """Sends this, and closes then, or when the other side does."""
-
-    def script(connection: socket.socket) -> None:
-        connection.sendall(b"".join(octets))
-        if not closes:
-            take(connection, 1 << 20)
-
-    return script
 
 
 WRONG: dict[str, tuple[Script, int, str]] = {
@@ -373,9 +292,9 @@ WRONG: dict[str, tuple[Script, int, str]] = {
     "MySQL": (says(bytes.fromhex("4a0000000a382e302e3300") + bytes(70)), 12, "probably does not speak ZMTP"),
     "Telnet": (says(bytes.fromhex("fffd18fffd20fffd23fffd27")), 12, "does not speak ZMTP: it began with ff fd 18"),
     "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which no version of ZMTP has"),
-    "unknown socket type": (says(GREETING, ready(b"\x1b[31mPUB")), 16, "The socket type is not one that ZMTP knows"),
+    "unknown socket type": (says(GREETING, ready("\x1b[31mPUB")), 16, "The socket type is not one that ZMTP knows"),
     "flood": (flood, 16, "more than 4 MiB came, more than a probe takes"),
-    "2^63": (says(GREETING, ready(b"PUB"), b"\x02\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
+    "2^63": (says(GREETING, ready("PUB"), b"\x02\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "comes before the sender finished its handshake"),
     "closes": (says(closes=True), 17, "the other side closed without having sent an octet"),
@@ -386,7 +305,7 @@ WRONG: dict[str, tuple[Script, int, str]] = {
         "behind 40 octets and before it was told our mech",
     ),
     "closes behind it": (says(GREETING, closes=True), 17, "the other side closed behind the greetings"),
-    "ERROR": (says(GREETING, b"\x04\x0a\x05ERROR\x03400"), 14, "ERROR '400': credentials or key refused"),
+    "ERROR": (says(GREETING, REFUSAL), 14, "ERROR '400': credentials or key refused"),
 }
 
 
@@ -433,8 +352,8 @@ def test_a_name_server_that_does_not_answer(probe: Run, monkeypatch: pytest.Monk
 
 
 def test_text_of_the_network_is_escaped(probe: Run) -> None:
-    evil = b'\x1b]0;"\xe2\x80\xae\xff\n'
-    with served(says(GREETING, ready(b"PUSH", (b"Identity", evil), (b"X-Evil", evil)))) as endpoint:
+    evil = to_text(b'\x1b]0;"\xe2\x80\xae\xff\n')
+    with served(says(GREETING, ready("PUSH", ("Identity", evil), ("X-Evil", evil)))) as endpoint:
         code, output, _ = probe(endpoint)
         _, as_json, _ = probe(endpoint, "--json")
     assert code == 0
@@ -443,52 +362,52 @@ def test_text_of_the_network_is_escaped(probe: Run) -> None:
     assert told(as_json)["identity"] == '\x1b]0;"\u202e\\xff\n'
 
 
-def closes_unless(mechanism: bytes) -> Script:
+def closes_unless(mechanism: str) -> Script:
     """Sends its mechanism only when it has read ours, and it is the same."""
 
     def script(connection: socket.socket) -> None:
         connection.sendall(GREETING[:11])
-        if take(connection, 64)[12:32].rstrip(b"\0") == mechanism:
-            connection.sendall(GREETING[11:12] + mechanism.ljust(20, b"\0") + bytes(32))
-            take(connection, 1 << 20)
+        greeting = build_greeting_3(mechanism)
+        if receive(connection, 64)[12:32] == greeting[12:32]:
+            connection.sendall(greeting[11:])
+            hold(connection)
 
     return script
 
 
-@pytest.mark.parametrize("mechanism", [b"PLAIN", b"CURVE"])
-def test_searches_for_a_mechanism_that_is_not_told(probe: Run, mechanism: bytes) -> None:
+@pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
+def test_searches_for_a_mechanism_that_is_not_told(probe: Run, mechanism: str) -> None:
     with served(closes_unless(mechanism)) as endpoint:
         code, output, _ = probe(endpoint, "--json")
     found = told(output)
-    assert (code, found["mechanism"], found["handshake"]) == (0, mechanism.decode(), "needs credentials")
+    assert (code, found["mechanism"], found["handshake"]) == (0, mechanism, "needs credentials")
     assert found["connections"] <= 3
 
 
 def test_a_mechanism_that_cannot_be_found(probe: Run, tmp_path: pathlib.Path) -> None:
     login = secret_file(tmp_path / "login", "admin:secret")
-    with served(closes_unless(b"OTHER")) as endpoint:
+    with served(closes_unless("OTHER")) as endpoint:
         for credentials in ([], ["--plain-file", login]):
             code, _, errors = probe(endpoint, *credentials)
             assert code == 13
             assert "behind 11 octets, with each of the mechanisms NULL, PLAIN and CURVE" in errors
-    with served(closes_unless(b"CURVE")) as endpoint:
+    with served(closes_unless("CURVE")) as endpoint:
         code, _, errors = probe(endpoint, "--plain-file", login)
         assert code == 13
         assert "the other side wants the mechanism CURVE, and here it is PLAIN" in errors
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [(b"XPUB", b"SUB"), (b"PULL", b"PUSH")])
-def test_a_server_that_wants_to_hear_our_ready_first(probe: Run, theirs: bytes, ours: bytes) -> None:
+@pytest.mark.parametrize(("theirs", "ours"), [("XPUB", "SUB"), ("PULL", "PUSH")])
+def test_a_server_that_wants_to_hear_our_ready_first(probe: Run, theirs: str, ours: str) -> None:
     def script(connection: socket.socket) -> None:
         connection.sendall(GREETING)
-        take(connection, 64)
-        heard = take(connection, 2)
-        fits = ours in take(connection, heard[1]) if heard else False
-        connection.sendall(ready(theirs) if fits else b"\x04\x1a\x05ERROR\x13Invalid socket type")
+        receive(connection, 64)
+        fits = ours.encode() in receive(connection, receive(connection, 2)[1])
+        connection.sendall(ready(theirs) if fits else command("NULL", "ERROR", reason="Invalid socket type"))
         if fits:
-            take(connection, 1 << 20)
+            hold(connection)
 
     with served(script) as endpoint:
         code, output, _ = probe(endpoint, "--json")
     found = told(output)
-    assert (code, found["socket_type"], found["joined_as"]) == (0, theirs.decode(), ours.decode())
+    assert (code, found["socket_type"], found["joined_as"]) == (0, theirs, ours)

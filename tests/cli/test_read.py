@@ -10,13 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 
 import click
 import pytest
 
+from tests.cli.running import COMMAND, Run
 from zmtpscope import __version__
-from zmtpscope.cli import run
 from zmtpscope.cli.parameters import parse_body
 from zmtpscope.cli.progress import progress_line, total_size
 from zmtpscope.cli.read import read
@@ -25,20 +24,6 @@ CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
 REQREP = str(CAPTURES / "patterns" / "reqrep.pcap")
 CUT = str(CAPTURES / "damage" / "cut-file.pcap")
-COMMAND = [sys.executable, "-c", "from zmtpscope.cli import main; main()"]
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def zmtpscope(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process: exit code, standard output, standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(list(arguments))
-        return code, *capsys.readouterr()
-
-    return call
 
 
 def test_a_capture_that_is_read_to_its_end_is_0(zmtpscope: Run) -> None:

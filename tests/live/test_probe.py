@@ -8,19 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.curve import secret
-from tests.scripted import GREETING, Script, ready, served, take
-from zmtpscope import curve_crypto
+from tests.peers import SECURITY
+from tests.scripted import GREETING, Script, handshake, ready, receive, served
+from tests.zmtp.sides import command
 from zmtpscope.live import bind
 from zmtpscope.live.attempt import MOST_CONNECTIONS, Attempt, Budget
 from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.probe import COMPLETE, HARMLESS, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found, probe
 from zmtpscope.zmtp.peer import (
-    CurveClient,
-    CurveServer,
     Null,
-    PlainClient,
-    PlainServer,
     Security,
     Settings,
     Subscription,
@@ -28,17 +24,6 @@ from zmtpscope.zmtp.peer import (
     Violation,
 )
 from zmtpscope.zmtp.socket_types import DRAFT, PEERS, may_meet
-
-SERVER, CLIENT = secret("server"), secret("client")
-SECURITY: dict[str, tuple[Security, Security]] = {
-    "NULL": (Null(), Null()),
-    "PLAIN": (PlainServer(lambda user, password: (user, password) == ("a", "b")), PlainClient("a", "b")),
-    "CURVE": (
-        CurveServer(SERVER, curve_crypto),
-        CurveClient(curve_crypto.public_key(SERVER), CLIENT, curve_crypto),
-    ),
-}
-"""Ours as a server, and what its clients need."""
 
 Report = Callable[..., None]
 
@@ -99,7 +84,7 @@ def test_ping_only_where_it_is_understood(version: str) -> None:
 @pytest.mark.parametrize("mechanism", SECURITY)
 @pytest.mark.parametrize("socket_type", sorted(PEERS))
 def test_every_socket_type_and_mechanism(socket_type: str, mechanism: str) -> None:
-    server, client = SECURITY[mechanism]
+    client, server = SECURITY[mechanism]
     found = find(socket_type, client, security=server)
     assert found.error is None
     assert found.mechanism == mechanism
@@ -123,7 +108,7 @@ def test_the_table_of_partners() -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
 def test_without_credentials(mechanism: str) -> None:
-    found = find("PUB", security=SECURITY[mechanism][0])
+    found = find("PUB", security=SECURITY[mechanism][1])
     assert (found.mechanism, found.handshake, found.error) == (mechanism, NEEDS_CREDENTIALS, None)
     assert found.connections == 1
     assert found.as_server == 1
@@ -138,7 +123,7 @@ def test_a_subscriber_tells_its_subscriptions_to_nobody_else() -> None:
 def test_no_type_fits_where_all_are_tried() -> None:
     def script(connection: Any) -> None:
         connection.sendall(GREETING)
-        take(connection, 64)
+        receive(connection, 64)
         connection.recv(1000)
 
     with served(script) as endpoint:
@@ -148,24 +133,21 @@ def test_no_type_fits_where_all_are_tried() -> None:
 
 
 def test_a_greeting_in_one_piece() -> None:
-    found = find_scripted(lambda connection: (connection.sendall(GREETING + ready(b"PUSH")), connection.recv(100)))
+    found = find_scripted(lambda connection: (connection.sendall(GREETING + ready("PUSH")), connection.recv(100)))
     assert found.unasked >= 64
     assert (found.socket_type, found.handshake) == ("PUSH", WITHHELD)
 
 
 def test_a_socket_type_that_is_not_told() -> None:
     found = find_scripted(
-        lambda connection: (connection.sendall(GREETING + b"\x04\x06\x05READY"), connection.recv(100))
+        lambda connection: (connection.sendall(GREETING + command("NULL", "READY")), connection.recv(100))
     )
     assert (found.socket_type, found.handshake, found.error) == (None, WITHHELD, None)
 
 
 def test_what_goes_wrong_behind_the_handshake() -> None:
     def script(connection: Any) -> None:
-        connection.sendall(GREETING)
-        take(connection, 64)
-        connection.sendall(ready(b"PUB"))
-        take(connection, 27)
+        handshake(connection, "PUB")
         connection.sendall(b"\x02\x80" + bytes(7))
         connection.recv(100)
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.scripted import GREETING, ready, served
+from tests.scripted import GREETING, handshake, ready, served
 from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.connection import LINGER, PIECE, Connection, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
@@ -32,7 +32,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def stranger(to: Socket, socket_type: bytes) -> AsyncIterator[socket.socket]:
+async def stranger(to: Socket, socket_type: str) -> AsyncIterator[socket.socket]:
     """A connection to a socket that listens, on which the handshake is said, and nothing is read."""
     with socket.socket() as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -94,7 +94,7 @@ def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("zmtpscope.live.connection.LINGER", 0.1)
 
     async def work() -> None:
-        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL") as other:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL") as other:
             other.shutdown(socket.SHUT_WR)
             assert await ours.send([bytes(16 << 20)]) == 1
 
@@ -111,7 +111,7 @@ def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
             if isinstance(what, PeerError):
                 ends.put_nowait(what)
 
-        async with bind("tcp://:0", "PULL", report=report) as ours, stranger(ours, b"PUSH") as other:
+        async with bind("tcp://:0", "PULL", report=report) as ours, stranger(ours, "PUSH") as other:
             with contextlib.suppress(ConnectionError):
                 while ours.connected:  # the system keeps a few MiB of answers
                     await asyncio.get_running_loop().sock_sendall(other, ping * 1000)
@@ -126,7 +126,7 @@ def test_pings_that_come_while_much_is_sent_are_answered() -> None:
     ping = b"\x04\x07\x04PING\0\0"
 
     async def work() -> None:
-        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL") as other:
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL") as other:
             loop = asyncio.get_running_loop()
             sending = loop.create_task(ours.send([bytes(8 << 20)]))
             for _ in range(20):
@@ -187,7 +187,7 @@ def test_who_says_what_nobody_wants_lets_others_go_on(topic: bytes | None) -> No
 
 def test_empty_messages_wait_for_those_who_take_them() -> None:
     async def work() -> None:
-        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, b"PULL"):
+        async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL"):
             async with asyncio.timeout(0.5):
                 for _ in range(1_000_000):
                     await ours.send([b""])
@@ -247,7 +247,7 @@ def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest
     async def work() -> None:
         async with (
             bind("tcp://:0", "PULL") as ours,
-            stranger(ours, b"PUSH"),
+            stranger(ours, "PUSH"),
             connect(str(ours.endpoint), "PUSH", comes_back=False) as other,
         ):
             with pytest.raises(ClosedHalfWay):
@@ -263,7 +263,8 @@ def test_whoever_was_connected_comes_back_without_delay() -> None:
     def script(connection: socket.socket) -> None:
         nonlocal count
         count += 1
-        connection.sendall(GREETING + ready(b"PUSH") + b"\x00\x05half")
+        handshake(connection, "PUSH")
+        connection.sendall(b"\x00\x05half")
 
     async def work() -> None:
         async with connect(endpoint, "PULL"), asyncio.timeout(3):
@@ -290,7 +291,7 @@ def test_many_who_send_much_wait_for_each_other() -> None:
 
     async def work() -> None:
         async with bind("tcp://:0", "PULL") as ours, contextlib.AsyncExitStack() as stack:
-            others = [await stack.enter_async_context(stranger(ours, b"PUSH")) for _ in range(count)]
+            others = [await stack.enter_async_context(stranger(ours, "PUSH")) for _ in range(count)]
             loop = asyncio.get_running_loop()
             sending = [loop.create_task(loop.sock_sendall(other, bytes(2 * messages))) for other in others]
             await asyncio.sleep(0.5)

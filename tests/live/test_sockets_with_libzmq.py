@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 import zmq
-import zmq.auth
-from zmq.auth.thread import ThreadAuthenticator
 
+from tests.libzmq import Libzmq, Logins, bind_to_free_port
+from tests.peers import CLIENT_KEY, CLIENT_SECRET, SECURITY
+from tests.waiting import PATIENCE
 from zmtpscope import curve_crypto
 from zmtpscope.live import Socket, bind, connect
-from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.peer import (
     CurveClient,
-    CurveServer,
     Dropped,
     Heartbeat,
-    Null,
     PeerError,
     PlainClient,
-    PlainServer,
     Pong,
     Refused,
     Security,
@@ -31,95 +28,18 @@ from zmtpscope.zmtp.peer import (
 )
 from zmtpscope.zmtp.socket_types import DRAFT, PEERS
 
-PATIENCE = 10.0
-"""Seconds after which a test has failed; none is meant to wait."""
-
 PAIRS = sorted((ours, theirs) for ours in PEERS for theirs in PEERS[ours] if not {ours, theirs} & DRAFT)
 
 MESSAGES = ([b"one"], [b"", b"two", b""], [b"\0\1\xff" * 100, b"x" * 255, b"y" * 256])
 
 
-class Keys(NamedTuple):
-    """A key pair of CURVE in the form of libzmq (Z85) and in octets."""
-
-    public: bytes
-    secret: bytes
-
-    @property
-    def octets(self) -> tuple[bytes, bytes]:
-        return z85.decode(self.public), z85.decode(self.secret)
-
-
-SERVER, CLIENT = Keys(*zmq.curve_keypair()), Keys(*zmq.curve_keypair())
-
-
-class Libzmq:
-    """Makes sockets of libzmq, and closes them."""
-
-    def __init__(self) -> None:
-        self.context = zmq.Context()
-        self.sockets: list[Any] = []
-
-    def socket(self, socket_type: str, mechanism: str = "NULL", *, server: bool = False) -> Any:
-        made = self.context.socket(getattr(zmq, socket_type))
-        self.sockets.append(made)
-        made.rcvtimeo = made.sndtimeo = int(PATIENCE * 1000)
-        if socket_type == "SUB":
-            made.subscribe(b"")
-        if socket_type == "ROUTER":
-            made.router_mandatory = 1
-        if mechanism == "PLAIN" and server:
-            made.plain_server = 1
-        elif mechanism == "PLAIN":
-            made.plain_username, made.plain_password = b"admin", b"secret"
-        elif mechanism == "CURVE" and server:
-            made.curve_server, made.curve_secretkey, made.curve_publickey = 1, SERVER.secret, SERVER.public
-        elif mechanism == "CURVE":
-            made.curve_serverkey, made.curve_secretkey = SERVER.public, CLIENT.secret
-            made.curve_publickey = CLIENT.public
-        return made
-
-    def monitor(self, socket: Any, events: int) -> Any:
-        """What gives these events of a socket, one message each."""
-        made = socket.get_monitor_socket(events)
-        made.rcvtimeo = int(PATIENCE * 1000)
-        self.sockets.insert(0, made)
-        return made
-
-    def close(self) -> None:
-        for each in self.sockets:
-            each.close(linger=0)
-        self.context.destroy(linger=0)
-
-
-@pytest.fixture
-def libzmq() -> Iterator[Libzmq]:
-    made = Libzmq()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def logins(libzmq: Libzmq) -> Iterator[ThreadAuthenticator]:
-    """Who checks logins and keys for the servers of libzmq."""
-    authenticator = ThreadAuthenticator(libzmq.context)
-    authenticator.start()
-    authenticator.configure_plain("*", {"admin": "secret"})
-    authenticator.configure_curve("*", zmq.auth.CURVE_ALLOW_ANY)
-    yield authenticator
-    authenticator.stop()
-
-
-def security(mechanism: str, *, server: bool) -> Security:
-    """Ours, for the same logins and keys."""
-    if mechanism == "PLAIN":
-        allows = {("admin", "secret")}.__contains__
-        return PlainServer(lambda *login: allows(login)) if server else PlainClient("admin", "secret")
-    if mechanism == "CURVE":
-        if server:
-            return CurveServer(SERVER.octets[1], curve_crypto, lambda key: key == CLIENT.octets[0])
-        return CurveClient(SERVER.octets[0], CLIENT.octets[1], curve_crypto)
-    return Null()
+OPTIONS: dict[str, dict[str, Any]] = {
+    "REQ": {"identity": b"libzmq"},
+    "DEALER": {"identity": b"libzmq"},
+    "ROUTER": {"identity": b"libzmq", "router_mandatory": 1},
+    "SUB": {"subscribe": b""},
+}
+"""Of sockets of libzmq that exchange messages."""
 
 
 @contextlib.asynccontextmanager
@@ -132,8 +52,7 @@ async def connected(theirs: Any, socket_type: str, *, we_bind: bool, **options: 
                 await ours.wait_ready()
                 yield ours
         else:
-            port = theirs.bind_to_random_port("tcp://127.0.0.1")
-            async with connect(f"tcp://127.0.0.1:{port}", socket_type, **options) as ours:
+            async with connect(bind_to_free_port(theirs), socket_type, **options) as ours:
                 await ours.wait_ready()
                 yield ours
 
@@ -223,17 +142,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("ours", "theirs", "we_bind", "mechanism"), CASES)
-def test_every_pair(
-    libzmq: Libzmq, logins: ThreadAuthenticator, ours: str, theirs: str, we_bind: bool, mechanism: str
-) -> None:
+def test_every_pair(libzmq: Libzmq, logins: Logins, ours: str, theirs: str, we_bind: bool, mechanism: str) -> None:
     """What either side sends the other one gets, part by part; who binds is the server of the mechanism."""
-    other = libzmq.socket(theirs, mechanism, server=not we_bind)
-    if theirs in ("REQ", "DEALER", "ROUTER"):
-        other.identity = b"libzmq"
+    other = libzmq.socket(theirs, mechanism, server=not we_bind, **OPTIONS.get(theirs, {}))
 
     async def talk() -> None:
         options = {"identity": "zmtpscope"} if ours in ("REQ", "DEALER", "ROUTER") else {}
-        options["security"] = security(mechanism, server=we_bind)
+        options["security"] = SECURITY[mechanism][we_bind]
         async with connected(other, ours, we_bind=we_bind, **options) as socket:
             if ours in ("SUB", "XSUB"):
                 await socket.subscribe(b"")
@@ -261,7 +176,7 @@ def test_sizes(libzmq: Libzmq, size: int, mechanism: str) -> None:
 
     async def talk() -> None:
         body = bytes(range(256)) * (size // 256) + b"\xff" * (size % 256)
-        async with connected(other, "PAIR", we_bind=False, security=security(mechanism, server=False)) as socket:
+        async with connected(other, "PAIR", we_bind=False, security=SECURITY[mechanism][0]) as socket:
             await ask_them(socket, other, [body])
 
     asyncio.run(talk())
@@ -275,7 +190,7 @@ def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool
     subscriber = libzmq.socket("XSUB", mechanism, server=not we_bind)
 
     async def subscribe() -> None:
-        options = {"security": security(mechanism, server=we_bind)}
+        options = {"security": SECURITY[mechanism][we_bind]}
         async with connected(publisher, "SUB", we_bind=we_bind, **options) as socket:
             await socket.subscribe(b"A")
             await socket.subscribe(b"")
@@ -286,7 +201,7 @@ def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool
             assert await socket.receive() == [b"A1", b"news"]
 
     async def publish() -> None:
-        options = {"security": security(mechanism, server=we_bind)}
+        options = {"security": SECURITY[mechanism][we_bind]}
         async with connected(subscriber, "XPUB", we_bind=we_bind, **options) as socket:
             for subscription in (b"\1A", b"\1B", b"\0A"):
                 subscriber.send(subscription)
@@ -301,18 +216,17 @@ def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool
 
 def test_subscriptions_come_back_with_the_connection(libzmq: Libzmq) -> None:
     """Our SUB asks anew when its publisher was away; every topic once."""
-    first = libzmq.socket("XPUB")
-    port = first.bind_to_random_port("tcp://127.0.0.1")
+    first, endpoint = libzmq.bound("XPUB")
 
     async def talk() -> None:
-        async with asyncio.timeout(PATIENCE), connect(f"tcp://127.0.0.1:{port}", "SUB") as socket:
+        async with asyncio.timeout(PATIENCE), connect(endpoint, "SUB") as socket:
             await socket.subscribe(b"A")
             assert await taken(first) == [b"\1A"]
             first.close(linger=0)
             second = libzmq.socket("XPUB")
             while True:
                 with contextlib.suppress(zmq.ZMQError):
-                    second.bind(f"tcp://127.0.0.1:{port}")
+                    second.bind(endpoint)
                     break
                 await asyncio.sleep(0.01)
             assert await taken(second) == [b"\1A"]
@@ -325,13 +239,13 @@ def test_subscriptions_come_back_with_the_connection(libzmq: Libzmq) -> None:
 @pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
 def test_heartbeats(libzmq: Libzmq, mechanism: str) -> None:
     """libzmq answers our PINGs, and we answer those of libzmq: else it would have closed, and we would have."""
-    other = libzmq.socket("PAIR", mechanism, server=True)
-    other.heartbeat_ivl, other.heartbeat_timeout, other.heartbeat_ttl = 50, 200, 200
+    options = {"heartbeat_ivl": 50, "heartbeat_timeout": 200, "heartbeat_ttl": 200}
+    other = libzmq.socket("PAIR", mechanism, server=True, **options)
     heard: list[object] = []
 
     async def talk() -> None:
         options = {"heartbeat": Heartbeat(0.03, 0.2, 0.2), "report": lambda remote, what: heard.append(what)}
-        options["security"] = security(mechanism, server=False)
+        options["security"] = SECURITY[mechanism][0]
         async with connected(other, "PAIR", we_bind=False, **options) as socket:
             await asyncio.sleep(0.6)
             await ask_them(socket, other, [b"still there"])
@@ -356,15 +270,11 @@ def test_a_silent_peer_is_left(libzmq: Libzmq) -> None:
     asyncio.run(talk())
 
 
-def fails_to_connect(other: Any, socket_type: str, security: Security) -> PeerError:
+def fails_to_connect(endpoint: str, socket_type: str, security: Security) -> PeerError:
     """Why our socket gives up on one of libzmq."""
-    port = other.bind_to_random_port("tcp://127.0.0.1")
 
     async def attempt() -> None:
-        async with (
-            asyncio.timeout(PATIENCE),
-            connect(f"tcp://127.0.0.1:{port}", socket_type, security=security) as ours,
-        ):
+        async with asyncio.timeout(PATIENCE), connect(endpoint, socket_type, security=security) as ours:
             await ours.wait_ready()
 
     with pytest.raises(PeerError) as raised:
@@ -372,49 +282,42 @@ def fails_to_connect(other: Any, socket_type: str, security: Security) -> PeerEr
     return raised.value
 
 
-def test_a_wrong_password_is_refused(libzmq: Libzmq, logins: ThreadAuthenticator) -> None:
-    failure = fails_to_connect(libzmq.socket("REP", "PLAIN", server=True), "REQ", PlainClient("admin", "wrong"))
+def test_a_wrong_password_is_refused(libzmq: Libzmq, logins: Logins) -> None:
+    failure = fails_to_connect(libzmq.endpoint("REP", "PLAIN"), "REQ", PlainClient("admin", "wrong"))
     assert isinstance(failure, Refused)
     assert str(failure) == "the other side answered HELLO with ERROR '400': credentials or key refused"
 
 
 def test_a_wrong_server_key_is_refused(libzmq: Libzmq) -> None:
-    wrong = CurveClient(CLIENT.octets[0], CLIENT.octets[1], curve_crypto)
-    failure = fails_to_connect(libzmq.socket("REP", "CURVE", server=True), "REQ", wrong)
+    wrong = CurveClient(CLIENT_KEY, CLIENT_SECRET, curve_crypto)
+    failure = fails_to_connect(libzmq.endpoint("REP", "CURVE"), "REQ", wrong)
     assert isinstance(failure, Refused)
     assert "when it got our HELLO" in str(failure)
     assert "server key" in str(failure)
 
 
-def test_a_client_key_that_is_not_known_is_refused(libzmq: Libzmq, logins: ThreadAuthenticator) -> None:
-    logins.configure_curve_callback("*", credentials_provider=NobodyIsKnown())
-    failure = fails_to_connect(libzmq.socket("REP", "CURVE", server=True), "REQ", security("CURVE", server=False))
+def test_a_client_key_that_is_not_known_is_refused(libzmq: Libzmq, logins: Logins) -> None:
+    logins.keys.clear()
+    failure = fails_to_connect(libzmq.endpoint("REP", "CURVE"), "REQ", SECURITY["CURVE"][0])
     assert isinstance(failure, Refused)
     assert "answered INITIATE with ERROR '400'" in str(failure)
 
 
-class NobodyIsKnown:
-    def callback(self, domain: str, key: bytes) -> bool:
-        return False
-
-
 @pytest.mark.parametrize("mechanism", ["NULL", "PLAIN", "CURVE"])
-def test_an_unfit_socket_type(libzmq: Libzmq, logins: ThreadAuthenticator, mechanism: str) -> None:
+def test_an_unfit_socket_type(libzmq: Libzmq, logins: Logins, mechanism: str) -> None:
     """With NULL libzmq says what it is; else it closes without a word, and that is what there is to say."""
-    other = libzmq.socket("PUB", mechanism, server=True)
-    failure = fails_to_connect(other, "REQ", security(mechanism, server=False))
+    failure = fails_to_connect(libzmq.endpoint("PUB", mechanism), "REQ", SECURITY[mechanism][0])
     assert isinstance(failure, UnfitSocketType)
 
 
 def test_we_refuse_a_wrong_password(libzmq: Libzmq) -> None:
     """Our server tells libzmq why, in the words that libzmq has for it."""
-    other = libzmq.socket("REQ", "PLAIN")
-    other.plain_password = b"wrong"
+    other = libzmq.socket("REQ", "PLAIN", plain_password=b"wrong")
     monitor = libzmq.monitor(other, zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
     heard: list[object] = []
 
     async def listen() -> None:
-        options = {"security": security("PLAIN", server=True), "report": lambda remote, what: heard.append(what)}
+        options = {"security": SECURITY["PLAIN"][1], "report": lambda remote, what: heard.append(what)}
         async with asyncio.timeout(PATIENCE), bind("tcp://:0", "REP", **options) as ours:
             other.connect(str(ours.endpoint))
             await asyncio.to_thread(monitor.recv_multipart)
@@ -441,9 +344,7 @@ def test_a_request_without_delimiter_is_told(libzmq: Libzmq) -> None:
 
 def test_a_slow_taker_makes_the_sender_wait(libzmq: Libzmq) -> None:
     """What nobody takes is not read: libzmq keeps it, and its sender has to wait."""
-    other = libzmq.socket("PUSH")
-    other.sndhwm = 1
-    other.sndtimeo = 200
+    other = libzmq.socket("PUSH", sndhwm=1, sndtimeo=200)
 
     def send_all() -> int:
         for sent in range(3000):

@@ -149,7 +149,9 @@ class _Shown:
         from zmtpscope.payloads.registry import Registry
 
         handed = HandedLines()
-        options = Options(payloads=Registry(), keys=Keys([], handed))
+        payloads = Registry()
+        payloads.asked()  # loads them now: it takes a while, and what comes meanwhile would be told late
+        options = Options(payloads=payloads, keys=Keys([], handed))
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
         paint = painter(STYLES) if wants_colour("auto", sys.stderr) else plain
         self.live = LiveDissection(options, self._tell)

@@ -101,7 +101,7 @@ def reason(error: OSError | UnicodeError) -> str:
 
 
 class Connection:
-    """Runs until either side closes; what the peer hears goes to `hear`, event by event.
+    """Runs until either side closes; what the peer hears goes to `hear`, with the octets that it came in.
 
     `room` is cleared while nobody takes that: then what comes is not looked at, and the other side has to wait.
     """
@@ -111,7 +111,7 @@ class Connection:
         settings: Settings,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        hear: Callable[[Connection, PeerEvent], None],
+        hear: Callable[[Connection, list[PeerEvent], int], None],
         room: asyncio.Event,
     ) -> None:
         self.peer = Peer(settings, asyncio.get_running_loop().time())
@@ -187,8 +187,7 @@ class Connection:
         try:
             peer.receive(octets, asyncio.get_running_loop().time())
         finally:
-            for event in peer.events():
-                self._hear(self, event)
+            self._hear(self, peer.events(), len(octets))
             self.flush()
         unread = min(self._answered - self._answers_taken, self._writer.transport.get_write_buffer_size())
         if unread > LARGEST_UNREAD:

@@ -238,9 +238,9 @@ class Conversation:
 
     async def _receive_all(self) -> None:
         while not self._has_enough:
-            parts = await self._receive()
-            if self._echoes:
-                await self._send(parts)
+            for parts in await self._receive(None if self.wishes.count is None else self.wishes.count - self.received):
+                if self._echoes:
+                    await self._send(parts)
         await self.output.flush()
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -292,22 +292,23 @@ class Conversation:
             failure = None if self.socket.connected else self.notes.failure
             raise failure or TooSlow(f"no {'further ' if self.received else ''}message came within {limit:g} s")
 
-    async def _receive(self) -> list[bytes]:
-        """The next message; it is written at once, unless more are there already."""
+    async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
+        """The next message, or all that are there, at most `most`; they are written at once, unless more are there."""
         if not self.socket.waiting:
             await self.output.flush()
             self._idle_since = asyncio.get_running_loop().time()
-        parts = await self.socket.receive()
+        messages = await self.socket.receive_all(most)
         self._idle_since = None
-        self.received += 1
-        full = self.output.add(self.render(parts, time_ns()))
-        expected = self.wishes.expected
-        if expected is not None and expected not in parts:
+        expected, now = self.wishes.expected, time_ns()
+        for parts in messages:
+            self.received += 1
+            self.output.add(self.render(parts, now))
+            if expected is not None and expected not in parts:
+                await self.output.flush()
+                raise Unexpected(f"{_described(parts)} came, which has no part {_shown(expected)}")
+        if self.output.is_full:
             await self.output.flush()
-            raise Unexpected(f"{_described(parts)} came, which has no part {_shown(expected)}")
-        if full:
-            await self.output.flush()
-        return parts
+        return messages
 
     async def _say(self, parts: list[bytes]) -> None:
         """Send the next message, at the rate that is wanted."""

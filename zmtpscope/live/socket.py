@@ -50,9 +50,9 @@ MOST_CONNECTIONS = 1024
 """Of a socket that listens; what comes beyond that is closed. At most half of the files that the process may open: some
 hundred connections are accepted before any of them can be closed, and where no file is left none can."""
 MOST_WAITING = 1000
-"""Messages that nobody has taken; from then on nothing more is read."""
+"""Messages that nobody has taken: what brings more is not read on until all were taken."""
 LARGEST_WAITING = 16 << 20
-"""The same in octets."""
+"""The same in octets that came for them."""
 LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
 
@@ -164,22 +164,34 @@ class Socket:
 
     async def receive(self) -> list[bytes]:
         """The next message. Raises `PeerError` where none will come any more."""
+        (message,) = await self.receive_all(1)
+        return message
+
+    async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
+        """The messages that are there, at most `most`, and one where an answer is due to each; waits for the first.
+        Raises `PeerError` where none will come any more."""
         while not self._inbox:
             self._give_up_if_failed()
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 raise lost
             await self._wait()
-        connection, message = self._inbox.popleft()
-        self._waiting -= sum(map(len, message.parts))
-        if 2 * len(self._inbox) <= MOST_WAITING and 2 * self._waiting <= LARGEST_WAITING:
-            self._room.set()
-        if self._route is Route.BACK:
-            self._asker = connection, message
+        inbox = self._inbox
+        count = 1 if self._route is Route.BACK or self._asks else min(len(inbox), most or len(inbox))
+        taken = [inbox.popleft() for _ in range(count)]
+        if not inbox:
+            self._make_room()
         if self._route is Route.NAMED:
-            return [connection.name, *message.parts]
+            return [[connection.name, *message.parts] for connection, message in taken]
+        if self._route is Route.BACK:
+            (self._asker,) = taken
         self._asked = None
-        return message.parts
+        return [message.parts for _, message in taken]
+
+    def _make_room(self) -> None:
+        """Everything has been taken: those that had to wait may go on."""
+        self._waiting = 0
+        self._room.set()
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
         while True:
@@ -364,28 +376,34 @@ class Socket:
         if not self._closed:
             self._report(connection.remote, Ended(connection.lost))
 
-    def _hear(self, connection: Connection, event: PeerEvent) -> None:
-        if isinstance(event, Message):
-            if self._asks and (connection is not self._asked or self._inbox):
-                self._report(connection.remote, Dropped(event.parts, "no request waits for this reply"))
-                return
-            if connection.peer.version == "1.0" and not self._is_asked_for(event.parts[0]):
-                return
-            self._keep(connection, event)
-            return
+    def _hear(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
+        """What `size` octets have brought."""
+        inbox = self._inbox
+        chooses = self._asks or connection.peer.version == "1.0"
+        for event in events:
+            if not isinstance(event, Message):
+                self._note(connection, event)
+            elif not chooses or self._is_wanted(connection, event):
+                inbox.append((connection, event))
+        if inbox:
+            self._changed.set()
+            self._waiting += size
+            if len(inbox) >= MOST_WAITING or self._waiting >= LARGEST_WAITING:
+                self._room.clear()
+
+    def _is_wanted(self, connection: Connection, message: Message) -> bool:
+        if self._asks and (connection is not self._asked or self._inbox):
+            self._report(connection.remote, Dropped(message.parts, "no request waits for this reply"))
+            return False
+        return connection.peer.version != "1.0" or self._is_asked_for(message.parts[0])
+
+    def _note(self, connection: Connection, event: PeerEvent) -> None:
+        """Anything but a message."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
-            self._keep(connection, Message([bytes([event.begins]) + event.topic]))
+            self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
         self._report(connection.remote, event)
-
-    def _keep(self, connection: Connection, message: Message) -> None:
-        """Have a message wait for `receive`. When there are too many, nobody is read until half of them are taken."""
-        self._inbox.append((connection, message))
-        self._waiting += sum(map(len, message.parts))
-        if len(self._inbox) >= MOST_WAITING or self._waiting >= LARGEST_WAITING:
-            self._room.clear()
-        self._changed.set()
 
     def _is_asked_for(self, topic: bytes) -> bool:
         """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""

@@ -103,10 +103,14 @@ class Output:
         self._pieces: list[bytes] = []
         self._size = 0
 
-    def add(self, octets: bytes) -> bool:
-        """Have octets written; True: much is waiting, so call `flush`."""
+    def add(self, octets: bytes) -> None:
+        """Have octets written."""
         self._pieces.append(octets)
         self._size += len(octets)
+
+    @property
+    def is_full(self) -> bool:
+        """Much is waiting, so call `flush`."""
         return self._size >= LARGEST_OUTPUT
 
     async def flush(self) -> None:
