@@ -339,3 +339,17 @@ def test_help(cat: Run) -> None:
     code, out, _ = cat("--help")
     assert code == 0
     assert "Exit codes" in out
+
+
+def test_who_reads_nothing_is_not_waited_for_longer_than_asked(tmp_path: pathlib.Path, cat: Run) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(16 << 20))
+
+    def script(connection: socket.socket) -> None:
+        handshake(connection, "PULL")
+        time.sleep(LIMIT)
+
+    with served(script) as endpoint:
+        code, _, err = cat("push", endpoint, f"@{file}", "--wait", 0.3)
+    assert code == 11
+    assert "the other side did not take all that was sent within 0.3 s" in err

@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import resource
 import socket
 import struct
+import sys
+import termios
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.scripted import GREETING, handshake, ready, served
+from tests.scripted import GREETING, handshake, message, ready, served
+from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind, connect
+from zmtpscope.live import socket as sockets
 from zmtpscope.live.connection import LINGER, PIECE, Connection, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.recording import Recording
-from zmtpscope.zmtp.peer import ClosedHalfWay, PeerError, Settings, Violation
+from zmtpscope.live.streams import Reader
+from zmtpscope.zmtp.peer import ClosedHalfWay, Dropped, PeerError, Settings, Violation
 
 PATIENCE = 10.0
 """Seconds after which a test has failed; none waits for it."""
@@ -57,7 +64,11 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
     async def work() -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            reader, writer = await asyncio.open_connection(sock=ours)
+            reader = Reader()
+            protocol = asyncio.StreamReaderProtocol(reader)
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_connection(lambda: protocol, sock=ours)
+            writer = asyncio.StreamWriter(transport, protocol, reader, loop)
             reader.set_exception(error)
             room = asyncio.Event()
             room.set()
@@ -314,5 +325,75 @@ def test_closing_does_not_wait_for_what_nobody_takes() -> None:
                 begin = asyncio.get_running_loop().time()
                 await ours.close()
             assert asyncio.get_running_loop().time() - begin < LINGER
+
+    run(work)
+
+
+def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for, once; from then on what is meant for it is dropped and told, and everybody else is served."""
+    monkeypatch.setattr(sockets, "PATIENCE", 0.2)
+    told: list[object] = []
+
+    async def work() -> None:
+        async with (
+            bind("tcp://:0", "PUB", report=lambda remote, what: told.append(what)) as ours,
+            stranger(ours, "SUB") as stuck,
+            connect(str(ours.endpoint), "SUB") as other,
+        ):
+            await asyncio.get_running_loop().sock_sendall(stuck, command("NULL", "SUBSCRIBE", topic="big"))
+            await other.subscribe(b"")
+            while await ours.send([b"big", b"both are there"]) < 2:
+                await asyncio.sleep(0.01)
+            for number in range(12):
+                await ours.send([b"big", b"%d" % number, bytes(1 << 20)])
+            await ours.send([b"small", b"the stuck one has not asked for it"])
+            while (await other.receive())[0] != b"small":
+                pass
+
+    run(work)
+    dropped = [what for what in told if isinstance(what, Dropped)]
+    assert 0 < len(dropped) <= 12
+    assert {what.parts[0] for what in dropped} == {b"big"}
+    assert "takes nothing" in dropped[0].reason
+
+
+def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:
+    async def work() -> None:
+        async with (
+            bind("tcp://:0", "PUSH") as ours,
+            stranger(ours, "PULL"),
+            connect(str(ours.endpoint), "PULL") as other,
+        ):
+            await ours.wait_ready(2)
+            for _ in range(20):
+                await ours.send([bytes(1 << 20)])
+            for _ in range(10):
+                await other.receive()
+
+    run(work)
+
+
+def test_what_came_before_a_reset_is_received() -> None:
+    """Also where there was no room for it yet."""
+    count = 2500
+
+    def script(connection: socket.socket) -> None:
+        handshake(connection, "PUSH")
+        connection.sendall(message(b"x" * 100) * count)
+        while int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder):
+            time.sleep(0.01)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    async def work() -> None:
+        with served(script, once=True) as endpoint:
+            async with connect(endpoint, "PULL", comes_back=False) as ours:
+                await ours.wait_ready()
+                await asyncio.sleep(0.3)
+                received = 0
+                with contextlib.suppress(PeerError):
+                    while True:
+                        await ours.receive()
+                        received += 1
+        assert received == count
 
     run(work)

@@ -203,6 +203,7 @@ def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool
     async def publish() -> None:
         options = {"security": SECURITY[mechanism][we_bind]}
         async with connected(subscriber, "XPUB", we_bind=we_bind, **options) as socket:
+            await settled(subscriber)
             for subscription in (b"\1A", b"\1B", b"\0A"):
                 subscriber.send(subscription)
                 assert await socket.receive() == [subscription]

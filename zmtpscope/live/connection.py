@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zmtpscope.live.endpoint import Endpoint
+from zmtpscope.live.streams import Reader, connect_ipc, connect_tcp
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
 if TYPE_CHECKING:
@@ -35,16 +36,16 @@ class Unreachable(PeerError):
     """Nobody could be reached, or the connection was refused."""
 
 
-async def reach(endpoint: Endpoint, limit: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def reach(endpoint: Endpoint, limit: float) -> tuple[Reader, asyncio.StreamWriter]:
     """A connection to the endpoint, within `limit` seconds. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(limit):
             if endpoint.path is not None:
-                return await asyncio.open_unix_connection(endpoint.path)
+                return await connect_ipc(endpoint.path)
             failure = OSError("the name has no address")
             for address in await _addresses(str(endpoint.host)):
                 try:
-                    reader, writer = await asyncio.open_connection(address, endpoint.port)
+                    reader, writer = await connect_tcp(address, endpoint.port)
                 except OSError as error:
                     failure = error
                     continue
@@ -109,7 +110,7 @@ class Connection:
     def __init__(
         self,
         settings: Settings,
-        reader: asyncio.StreamReader,
+        reader: Reader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, list[PeerEvent], int], None],
         room: asyncio.Event,
@@ -129,6 +130,8 @@ class Connection:
         self._closed_by_us = True
         self.lost = False
         """Something of what was said has probably not arrived."""
+        self.is_stuck = False
+        """It was waited for in vain."""
         self.name = b""
         """What a socket calls the other side that names those it is connected to."""
         self._room = room
@@ -155,6 +158,8 @@ class Connection:
                     await self._room.wait()  # another connection that has waited for longer may use it up
                 if not self._closing:
                     self._take(octets)
+            if self._reader.failure is not None:
+                raise self._reader.failure
             self._end()
         except OSError:  # reset, or a network that is no longer there
             reset = self.lost = True
@@ -226,15 +231,23 @@ class Connection:
             self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
-        """Something of `size` octets was said: it is sent with what follows at once. True: too much is waiting, so
-        call `drain`."""
+        """Something of `size` octets was said: it is sent with what follows at once. True: it was much, and so sent
+        now; let everybody else have a turn."""
         self._waiting += size
+        if self._waiting > FULL:
+            self.flush()
+            return True
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_soon(self.flush)
-        return self._waiting > FULL
+        return False
+
+    @property
+    def is_full(self) -> bool:
+        """The system has not taken all that was said: the other side reads nothing, or not as fast."""
+        return self._writer.transport.get_write_buffer_size() > 0
 
     async def drain(self) -> None:
-        """Wait until the system takes more, and let everybody else have a turn."""
+        """Wait until the system has taken everything, and let everybody else have a turn."""
         self.flush()
         with contextlib.suppress(OSError):
             await self._writer.drain()

@@ -189,7 +189,11 @@ class Conversation:
             else:
                 continue
             break
-        await self.socket.flush()
+        try:
+            async with asyncio.timeout(self.wishes.wait):
+                await self.socket.flush()
+        except TimeoutError:
+            raise TooSlow(f"the other side did not take all that was sent within {self.wishes.wait:g} s") from None
         if self.notes.lost and self.sent:
             raise ClosedHalfWay("the connection was lost meanwhile: what was on its way may not have arrived")
 

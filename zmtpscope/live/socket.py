@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from zmtpscope.live.connection import LINGER, Connection, Unreachable, reach, reason
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
+from zmtpscope.live.streams import Reader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
@@ -53,6 +54,8 @@ MOST_WAITING = 1000
 """Messages that nobody has taken: what brings more is not read on until all were taken."""
 LARGEST_WAITING = 16 << 20
 """The same in octets that came for them."""
+PATIENCE = 5.0
+"""Seconds that everybody waits for one that takes nothing of what is sent to all; from then on it is left out."""
 LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
 
@@ -212,26 +215,60 @@ class Socket:
     async def _hand(self, parts: Sequence[bytes]) -> int:
         if self._route is Route.ALL:
             self._give_up_if_failed()
-            return sum([await self._send(connection, parts) for connection in list(self._ready)])
+            return sum([await self._send_patiently(connection, parts) for connection in list(self._ready)])
         if self._route is Route.NAMED:
             if len(parts) < 2:
                 raise ValueError(f"the first part of a message on a {self.settings.socket_type} socket says to whom")
             named = self._names.get(parts[0])
-            return 0 if named is None else await self._send(named, parts[1:])
+            return 0 if named is None else await self._send_patiently(named, parts[1:])
         if self._route is Route.BACK:
             if self._asker is None:
                 raise ValueError("a REP socket answers: first receive a request")
             connection, request = self._asker
             if connection in self._ready:
-                return await self._send(connection, parts, request.envelope)
+                return await self._send_patiently(connection, parts, request.envelope)
             self._asker = None
             return 0
         if self._asks and self._asked is not None:
             raise ValueError("a REQ socket waits for the reply before it asks again")
-        await self.wait_ready()
-        connection = self._ready.pop(0)
-        self._ready.append(connection)
-        return await self._send(connection, parts)
+        return await self._send(await self._next_to_take(), parts)
+
+    async def _next_to_take(self) -> Connection:
+        """The next connection in turn whose other side takes what is sent; waits for one. Raises `PeerError` where
+        there will be none."""
+        while True:
+            await self.wait_ready()
+            for _ in range(len(self._ready)):
+                connection = self._ready.pop(0)
+                self._ready.append(connection)
+                if not connection.is_full:
+                    return connection
+            waits = [asyncio.ensure_future(wait) for wait in (self._wait(), *(each.drain() for each in self._ready))]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+
+    async def _send_patiently(
+        self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()
+    ) -> int:
+        """Send to one that has to get it, and wait until it takes more. One that was waited for in vain gets nothing
+        until it does: others are waiting."""
+        if connection.is_stuck and connection.is_full:
+            if not connection.peer.wants(parts[0]):
+                return 0
+            self._report(connection.remote, Dropped([*parts], "the other side takes nothing of what is sent"))
+            return 0
+        connection.is_stuck = False
+        sent = await self._send(connection, parts, envelope)
+        if connection.is_full:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await connection.drain()
+            except TimeoutError:
+                connection.is_stuck = True
+        return sent
 
     async def _send(self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> int:
         if not connection.peer.send(parts, envelope):
@@ -240,7 +277,7 @@ class Socket:
         if self._asks:
             self._asked, self._lost = connection, None
         if connection.flush_soon(sum(map(len, parts), len(parts) * LEAST_FRAME)):
-            await connection.drain()
+            await asyncio.sleep(0)
         return 1
 
     async def subscribe(self, topic: bytes) -> None:
@@ -290,9 +327,10 @@ class Socket:
             await self._wait()
 
     async def flush(self) -> None:
-        """Until the system has taken what was sent so far."""
+        """Until the system has taken what was sent so far, but for those that were waited for in vain."""
         for connection in list(self._ready):
-            await connection.drain()
+            if not connection.is_stuck:
+                await connection.drain()
 
     def _give_up_if_failed(self) -> None:
         if self.failure is not None:
@@ -319,21 +357,21 @@ class Socket:
         endpoint = self.endpoint
         try:
             if endpoint.path is not None:
-                self._server = await asyncio.start_unix_server(self._accept, endpoint.path)
+                self._server = await listen_ipc(self._accept, endpoint.path)
             else:
-                self._server = await asyncio.start_server(self._accept, endpoint.host, endpoint.port)
+                self._server = await listen_tcp(self._accept, endpoint.host, endpoint.port)
                 self.endpoint = endpoint._replace(port=self._server.sockets[0].getsockname()[1])
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
         """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
         if self._closed or len(self._tasks) >= self._most_connections:
             writer.close()
         else:
             self._start(self._serve(reader, writer))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(PeerError):
             await self._run(reader, writer)
 
@@ -352,14 +390,14 @@ class Socket:
             await asyncio.sleep(self._delay * random.uniform(0.5, 1.5))
             self._delay = min(2 * self._delay, LONGEST_DELAY)
 
-    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _reach(self) -> tuple[Reader, asyncio.StreamWriter]:
         try:
             return await reach(self.endpoint, min(CONNECT_LIMIT, self.settings.limits.handshake))
         except Unreachable as error:
             self._report(str(self.endpoint), error)
             raise
 
-    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _run(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
         """One connection to its end. Raises `PeerError`."""
         connection = Connection(self.settings, reader, writer, self._hear, self._room)
         if self._recording is not None:

@@ -201,7 +201,7 @@ class Peer:
         """
         frames = outgoing(self.settings.socket_type, [*parts], [*envelope])
         self._must_be_ready()
-        if self._publishes and not self._wants(frames[0]):
+        if not self.wants(frames[0]):
             return False
         last = frames.pop()
         if self._is_sealed:
@@ -448,9 +448,10 @@ class Peer:
         if not self.ready:
             raise ValueError("nothing can be sent before the handshake is complete")
 
-    def _wants(self, first: bytes) -> bool:
-        """Whether the other side has asked for messages that begin with this frame; 1.0 has no way to ask."""
-        if self.version == "1.0":
+    def wants(self, first: bytes) -> bool:
+        """Whether the other side has asked for messages that begin with this frame, where a publisher sends them; 1.0
+        has no way to ask."""
+        if not self._publishes or self.version == "1.0":
             return True
         if self._filter is None:
             groups = self.settings.socket_type == "RADIO"
