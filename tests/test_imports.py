@@ -66,6 +66,12 @@ def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
     assert loaded_by(f"import {module}") & HEAVY == set()
 
 
+def test_the_command_line_starts_without_what_single_commands_need() -> None:
+    """Help, usage errors and completion wait for nothing but click."""
+    code = "import zmtpscope.cli\nassert not {'asyncio', 'zmtpscope.dissect', 'zmtpscope.zmtp.peer'} & set(sys.modules)"
+    assert loaded_by(code) == {"click"}
+
+
 @pytest.mark.parametrize("arguments", [["--json"], [], ["-V", "-x"], ["-q"]])
 def test_reading_a_capture_loads_no_heavy_library(arguments: list[str]) -> None:
     # rich is for terminals only, and standard output is a pipe here

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 MASK = "***"
 """What stands in place of a secret, whatever its size."""
 
+SECOND = 1_000_000_000
+"""In the unit of all times, nanoseconds."""
+
 SCHEMA = 1
 """The value of `schema` in every record."""
 

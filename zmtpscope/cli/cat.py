@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import signal
@@ -15,6 +14,7 @@ from zmtpscope.cli.credentials import client_options, given_security, server_opt
 from zmtpscope.cli.dialogue import Dialogue, dialogue_options
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import VERSIONS
+from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
 if TYPE_CHECKING:
     from zmtpscope.export.message_lines import Render
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 RUN_TIME_ERROR, EXPECTATION_FAILED, INTERRUPTED = 1, 4, 130
 
-SENDING = ("PUSH", "PUB", "RADIO", "SCATTER")
-RECEIVING = ("PULL", "SUB", "DISH", "GATHER")
+SENDING, RECEIVING = sorted(ONLY_SEND), sorted(ONLY_RECEIVE)
 BOTH = ("REQ", "REP", "DEALER", "ROUTER", "PAIR", "XPUB", "XSUB", "CLIENT", "SERVER", "PEER", "CHANNEL")
 ECHOING = ("REP", "DEALER", "ROUTER", "PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL")
 SUBSCRIBING = ("SUB", "XSUB", "DISH")
@@ -139,7 +138,9 @@ def cat(**given: Any) -> int:
 def _cat(given: dict[str, Any]) -> int:
     socket_type = given["socket_type"] = given["socket_type"].upper()
     _check_options(given)
-    # imported here, so that help and usage errors stay quick
+    # imported here, so that help, usage errors and other commands stay quick
+    import asyncio
+
     from zmtpscope.cli.peer_errors import PeerFailed
     from zmtpscope.live.conversation import Notes, Unexpected
     from zmtpscope.live.message_input import BadMessage, Notation
@@ -176,6 +177,8 @@ def _cat(given: dict[str, Any]) -> int:
 async def _talk(
     socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None, topics: list[bytes]
 ) -> None:
+    import asyncio
+
     from zmtpscope.live.conversation import Conversation
     from zmtpscope.live.standard_streams import Output
     from zmtpscope.records import to_text

@@ -6,7 +6,6 @@ other capture.
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -164,6 +163,8 @@ class _Shown:
         self.live.take(time, packets)
         if not self._advancing:
             self._advancing = True
+            import asyncio
+
             asyncio.get_running_loop().call_soon(self._advance)
 
     def _advance(self) -> None:

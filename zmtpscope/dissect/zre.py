@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS
-from zmtpscope.dissect.moments import SECOND
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import AT_THE_END, Teller
 from zmtpscope.payloads.zre.conduct import MOST_GROUPS
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
 MOST_NODES = 4096

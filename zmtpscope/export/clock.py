@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
-from zmtpscope.dissect.moments import SECOND
+from zmtpscope.records import SECOND
 
 FORMS = {
     "r": "seconds since the first packet",
@@ -62,3 +62,9 @@ def _seconds(time: int) -> str:
 @lru_cache(maxsize=16)
 def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone).strftime(pattern)
+
+
+@lru_cache(maxsize=64)
+def rfc_3339(seconds: int) -> bytes:
+    """The second that begins so many seconds after 1970, RFC 3339 without a zone."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from zmtpscope.dissect.moments import SECOND
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.records import MASK
+from zmtpscope.records import MASK, SECOND
 from zmtpscope.zmtp.mechanisms.null import STATUS
 
 Values = dict[str, Any]

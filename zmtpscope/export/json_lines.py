@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
-from zmtpscope.dissect.moments import SECOND
-from zmtpscope.export.json_rows import PIECES, MessageRows, clock
+from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.json_rows import PIECES, MessageRows
 from zmtpscope.export.values import as_base64, record_values
+from zmtpscope.records import SECOND
 
 HANDFUL = 100 * PIECES
 """So many pieces are written at once; much more memory than the processor has at hand would make it slower."""
@@ -68,7 +69,7 @@ def record_line(
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # in front of which stand numbers and names only
-    return b'%b,"time":"%b.%09dZ"%b' % (line[:behind], clock(seconds), nanoseconds, line[behind:])
+    return b'%b,"time":"%b.%09dZ"%b' % (line[:behind], rfc_3339(seconds), nanoseconds, line[behind:])
 
 
 def escaped(line: bytes) -> bytes:

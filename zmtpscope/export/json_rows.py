@@ -8,7 +8,6 @@ which, and a chunk of lines is one join. Bodies are slices of base64 that was ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 
@@ -20,11 +19,11 @@ from pybase64 import b64encode
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.dissect.moments import SECOND
 from zmtpscope.dissect.rows import OTHER_INSIDE, TEXT_INSIDE, is_enveloped, payload_kinds, payload_values
+from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.values import as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
-from zmtpscope.records import SCHEMA, to_text
+from zmtpscope.records import SCHEMA, SECOND, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
@@ -204,7 +203,7 @@ class MessageRows:
         shared, files = self.shared, self.files
         fronts = [
             b'%b%b,"time":"%b.%bZ","file":%b,"packet":%b%b'
-            % (shared[run][0], time, clock(second), fraction[1:], files[file], packet, shared[run][1])
+            % (shared[run][0], time, rfc_3339(second), fraction[1:], files[file], packet, shared[run][1])
             for run, time, second, fraction, file, packet in zip(
                 self.run_of[rows][chosen].tolist(),
                 _digits(times),
@@ -416,9 +415,3 @@ def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
 def _types(version: str | None, socket_type: str | None, peer_socket_type: str | None) -> bytes:
     types = {"version": version, "socket_type": socket_type, "peer_socket_type": peer_socket_type}
     return orjson.dumps(types)[1:-1]
-
-
-@lru_cache(maxsize=64)
-def clock(seconds: int) -> bytes:
-    """The second that begins so many seconds after 1970, RFC 3339 without a zone."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

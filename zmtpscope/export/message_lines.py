@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 
 import orjson
 from pybase64 import b64encode
 
+from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.records import to_text
+from zmtpscope.records import SECOND, to_text
 
 TAB = b"\t"
-SECOND = 1_000_000_000
 
 Render = Callable[[Sequence[bytes], int], bytes]
 """(parts, nanoseconds since the epoch) to what is written for a message, its end included."""
@@ -58,7 +56,7 @@ def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
     seconds, nanoseconds = divmod(time, SECOND)
     values = {
         "ts_ns": time,
-        "time": f"{_clock(seconds)}.{nanoseconds:09}Z",
+        "time": f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z",
         "peer": peer,
         "parts": len(parts),
         "sizes": list(map(len, parts)),
@@ -66,8 +64,3 @@ def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
         "texts": list(map(to_text, parts)),
     }
     return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
-
-
-@lru_cache(maxsize=2)
-def _clock(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

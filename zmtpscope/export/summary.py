@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
-from zmtpscope.dissect.moments import SECOND
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.records import SECOND
 
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "evicted": "being given up"}
 LABEL = 16

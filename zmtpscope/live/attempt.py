@@ -11,11 +11,13 @@ from typing import NamedTuple, Self
 
 from zmtpscope.live.connection import PIECE, reach, remote_name
 from zmtpscope.live.endpoint import Endpoint
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
+from zmtpscope.zmtp.events import Fields
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS, SIGNATURE_SIZE
 from zmtpscope.zmtp.negotiation import Class, classify
 from zmtpscope.zmtp.peer import NotZmtp, Peer, PeerEvent, Settings, Violation
 from zmtpscope.zmtp.peer.greeting import shown
-from zmtpscope.zmtp.socket_types import name_of_code
+from zmtpscope.zmtp.reader import Cut, Reader
+from zmtpscope.zmtp.regime import Form
 
 MOST_CONNECTIONS = 20
 MOST_OCTETS = 4 << 20
@@ -26,8 +28,8 @@ LAST_WORDS = 0.1
 """Seconds for the other side to take what was sent, before a connection that is closed is cut."""
 VERSION_STOP = SIGNATURE_SIZE + 1
 """Octets of our greeting up to the major version."""
-SOCKET_TYPE_2 = 11
-"""Octet of a greeting of 2.0 that has the socket type (wire.md 4.1)."""
+FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
+"""What a greeting is that has told its version."""
 
 
 class Budget:
@@ -120,9 +122,18 @@ class Attempt:
     @property
     def socket_type(self) -> str | None:
         """That of the other side, as soon as it has told."""
-        if classify(self.begin) in (Class.REVISION_1, Class.REVISION_2) and len(self.begin) > SOCKET_TYPE_2:
-            return name_of_code(self.begin[SOCKET_TYPE_2])
-        return self.peer.facts.get("socket_type")
+        told: str | None = self.told.get("socket_type") or self.peer.facts.get("socket_type")
+        return told
+
+    @property
+    def told(self) -> Fields:
+        """What its greeting has told so far, though it may not be whole."""
+        fields: Fields = {}
+        form = FORMS.get(classify(self.begin))
+        if form is not None:
+            with contextlib.suppress(Cut):
+                READERS[form](Reader(self.begin, 0, len(self.begin), 0), fields)
+        return fields
 
     async def greet(self) -> None:
         """Exchange greetings: ours in pieces of 10, 1 and 53 octets, and nothing at all with 1.0.

@@ -14,9 +14,6 @@ AT_ONCE = 1 << 18
 """Octets that are read at once."""
 TAB = b"\t"
 
-ADDRESSED = {"ROUTER": "the peer", "SERVER": "the peer", "PEER": "the peer", "RADIO": "the group"}
-"""Socket types whose messages say in their first part where they go, and what that is."""
-
 
 class BadMessage(ValueError):
     """Something that is no message; the text says what and why."""

@@ -19,7 +19,6 @@ from zmtpscope.live.habits import Habits, likely
 from zmtpscope.live.habits import Pong as Answer
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
-from zmtpscope.zmtp.negotiation import Class, classify
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
     CurveClient,
@@ -264,7 +263,7 @@ class _Probe:
         self._begin = self._begin or begin
         self._facts = facts or self._facts
         found.remote = attempt.remote or found.remote
-        found.version = greeting.get("version_announced") or found.version or _version(begin)
+        found.version = greeting.get("version_announced") or found.version or attempt.told.get("version_announced")
         found.version_in_force = peer.version or found.version_in_force
         found.mechanism = greeting.get("mechanism") or found.mechanism
         found.as_server = greeting.get("as_server", found.as_server)
@@ -298,14 +297,6 @@ class _Probe:
 
 def _mismatch(theirs: str, ours: Security) -> Mismatch:
     return Mismatch(f"the other side wants the mechanism {theirs}, and here it is {ours.mechanism}")
-
-
-def _version(begin: bytes) -> str | None:
-    """The version of a greeting that is not all there."""
-    kind = classify(begin)
-    if kind is Class.REVISION_3 and len(begin) > SIGNATURE_SIZE + 1:
-        return f"{begin[10]}.{begin[11]}"
-    return "2.0" if kind in (Class.REVISION_1, Class.REVISION_2) else None
 
 
 def _pongs(attempt: Attempt) -> list[bytes]:

@@ -36,6 +36,10 @@ DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PE
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
+ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
+ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
+"""Types whose messages go one way (wire.md 10.1, 10.5); subscriptions and groups are no messages."""
+
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 """Types whose Identity means something to a ROUTER (wire.md 7.2)."""
 

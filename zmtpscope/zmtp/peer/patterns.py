@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.peer.events import Dropped, Message
-from zmtpscope.zmtp.socket_types import SUBSCRIBERS
+from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND, PEERS, SUBSCRIBERS
 from zmtpscope.zmtp.traffic import LARGEST_GROUP
 
 
@@ -25,31 +25,21 @@ class Form(Enum):
 class Pattern(NamedTuple):
     """One socket type: what its messages look like, and which way they go."""
 
-    form: Form = Form.PLAIN
-    sends: bool = True
-    receives: bool = True
+    form: Form
+    sends: bool
+    receives: bool
 
 
-PATTERNS: dict[str, Pattern] = {
-    "PAIR": Pattern(),
-    "REQ": Pattern(Form.DELIMITED),
-    "REP": Pattern(Form.ENVELOPED),
-    "DEALER": Pattern(),
-    "ROUTER": Pattern(),
-    "PUB": Pattern(receives=False),
-    "XPUB": Pattern(),
-    "SUB": Pattern(sends=False),
-    "XSUB": Pattern(),
-    "PUSH": Pattern(receives=False),
-    "PULL": Pattern(sends=False),
-    "CLIENT": Pattern(Form.SINGLE),
-    "SERVER": Pattern(Form.SINGLE),
-    "RADIO": Pattern(Form.GROUPED, receives=False),
-    "DISH": Pattern(Form.GROUPED, sends=False),
-    "SCATTER": Pattern(Form.SINGLE, receives=False),
-    "GATHER": Pattern(Form.SINGLE, sends=False),
-    "PEER": Pattern(Form.SINGLE),
-    "CHANNEL": Pattern(Form.SINGLE),
+_FORMS = {
+    "REQ": Form.DELIMITED,
+    "REP": Form.ENVELOPED,
+    "RADIO": Form.GROUPED,
+    "DISH": Form.GROUPED,
+    **dict.fromkeys(("CLIENT", "SERVER", "SCATTER", "GATHER", "PEER", "CHANNEL"), Form.SINGLE),
+}
+
+PATTERNS = {
+    name: Pattern(_FORMS.get(name, Form.PLAIN), name not in ONLY_RECEIVE, name not in ONLY_SEND) for name in PEERS
 }
 
 
