@@ -22,6 +22,8 @@ TARGETS = (
 INSIDE = 1.25
 FLAT = 1.3
 MEMORY = 200e6
+DEAREST = 100e-6
+"""Seconds that no packet of an attack is to take."""
 
 
 def page(results: dict[str, Any]) -> str:
@@ -36,6 +38,7 @@ def page(results: dict[str, Any]) -> str:
         "memory": memory,
         "damage": damage,
         "half-open": half_open,
+        "hostile": hostile,
     }
     blocks = [head(results), *(show(results[name]) for name, show in parts.items() if name in results)]
     return "\n\n".join(blocks) + "\n"
@@ -246,6 +249,37 @@ def half_open(runs: dict[str, Any]) -> str:
         for tool, run in tools.items()
     ]
     return "## Half-open connections\n\n" + table(["", "", "connections", "ns a packet", "peak MB"], rows)
+
+
+def hostile(series: list[dict[str, Any]]) -> str:
+    """What each attack costs as there is more of it."""
+    rows = []
+    for each in series:
+        points = each["points"]
+        packets = [point["cpu"] / point["packets"] for point in points]
+        octets = [point["cpu"] / max(1, point["octets"]) for point in points]
+        factor = packets[-1] / packets[0] if packets[0] else 1.0
+        rows.append(
+            [
+                each["attack"],
+                ", ".join(f"{point['packets']:,}" for point in points),
+                ", ".join(f"{cost * 1e6:.1f}" for cost in packets) + _missed(max(packets) <= DEAREST),
+                ", ".join(f"{cost * 1e9:,.0f}" for cost in octets),
+                f"{factor:.2f}{_missed(factor <= FLAT)}",
+                ", ".join(f"{point['peak'] / 1e6:.0f}" for point in points),
+            ]
+        )
+    text = (
+        "CPU without that of the smallest attack of its kind. The factor is what a packet costs among the most, by "
+        f"what it costs among the fewest: 1 is linear, 4 quadratic. Wanted are {FLAT} and "
+        f"{DEAREST * 1e6:.0f} us a packet at most."
+    )
+    columns = ["attack", "packets", "us a packet", "ns an octet", "factor", "peak MB"]
+    return f"## Hostile input\n\n{text}\n\n{table(columns, rows)}"
+
+
+def _missed(met: bool) -> str:
+    return "" if met else " (missed)"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

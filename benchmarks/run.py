@@ -21,6 +21,7 @@ from benchmarks import report, tools
 from benchmarks.captures import HERE, note
 from benchmarks.damage import damage
 from benchmarks.growth import flat, half_open, memory
+from benchmarks.hostile import hostile
 from benchmarks.measure import Failed
 from benchmarks.opening import curve
 from benchmarks.payloads import payloads
@@ -38,6 +39,7 @@ PARTS = {
     "memory": memory,
     "damage": damage,
     "half-open": half_open,
+    "hostile": hostile,
 }
 RESULTS = HERE / "results"
 ROUNDS, QUICK_ROUNDS = 5, 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.report import growth, page, payloads, ratios, sockets, verdict
+from benchmarks.report import growth, hostile, page, payloads, ratios, sockets, verdict
 
 OURS = [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7], [1.0, 1.0, 6e7]]
 THEIRS = [[4.0, 4.0, 1e8], [8.0, 8.0, 1e8], [30.0, 30.0, 1e8]]
@@ -61,3 +61,19 @@ def test_looking_inside_is_compared_run_by_run() -> None:
 def test_sockets_are_compared_with_pyzmq_of_the_same_round() -> None:
     rates = {"pyzmq to pyzmq": [100.0, 1000.0, 400.0], "cat push to pyzmq": [50.0, 250.0, 300.0]}
     assert "| cat push to pyzmq | 250 (50-300) | 0.50 |" in sockets(rates)
+
+
+def test_an_attack_that_costs_more_than_linear_has_missed() -> None:
+    def points(*seconds: float) -> dict[str, Any]:
+        counts = (1000, 2000, 4000)
+        costs = zip(counts, seconds, strict=True)
+        return {
+            "attack": "zeros",
+            "points": [{"packets": count, "octets": 10 * count, "cpu": cpu, "peak": 5e7} for count, cpu in costs],
+        }
+
+    text = hostile([points(0.01, 0.02, 0.04), points(0.01, 0.04, 0.16), points(0.2, 0.4, 0.8)])
+    linear, quadratic, dear = text.splitlines()[-3:]
+    assert "| 10.0, 10.0, 10.0 | 1,000, 1,000, 1,000 | 1.00 | 50, 50, 50 |" in linear
+    assert "| 4.00 (missed) |" in quadratic
+    assert "| 200.0, 200.0, 200.0 (missed) |" in dear

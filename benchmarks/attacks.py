@@ -1,0 +1,133 @@
+"""Captures that are made to be dear to read: each attack is a function that writes as much of it as it is told to.
+
+    python -m benchmarks.attacks NAME COUNT FILE        prints the packets and octets of TCP payload that were written
+
+Everything is written packet by packet, so the size of a capture is no matter; the same arguments give the same octets.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import BinaryIO, NamedTuple
+
+FIN, SYN, ACK = 0x01, 0x02, 0x10
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+HEADERS = 40
+"""Octets of an IPv4 and a TCP header."""
+START = 1_750_000_000
+"""Seconds since the epoch at which captures begin."""
+
+
+class CaptureWriter:
+    """A pcap file of raw IP packets, 100 us apart."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.packets = self.octets = 0
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 101))
+
+    def write(self, ports: tuple[int, int], numbers: tuple[int, int], flags: int, octets: bytes, cut: int) -> None:
+        """A packet of which the last `cut` octets are not captured."""
+        seconds, ticks = divmod(self.packets, 10_000)
+        captured = HEADERS + len(octets) - cut
+        record = struct.pack("<IIII", START + seconds, ticks * 100, captured, HEADERS + len(octets))
+        ip = struct.pack(">BxHHxxBBxx4s4s", 0x45, HEADERS + len(octets), 0, 64, 6, b"\x0a\0\0\1", b"\x0a\0\0\2")
+        tcp = struct.pack(">HHIIBBHxxxx", *ports, *numbers, 0x50, flags, 0xFFFF)
+        self.file.write(record + ip + tcp + octets[: len(octets) - cut])
+        self.packets += 1
+        self.octets += len(octets) - cut
+
+
+class Connection:
+    """One TCP connection of a capture, written segment by segment. Side 0 opens it."""
+
+    def __init__(self, capture: CaptureWriter, number: int = 0) -> None:
+        self.capture = capture
+        self.ports = 1024 + number % 64_000, 5555 + number // 64_000
+        self.next = [1000, 5000]
+        for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
+            self.send(side, b"", flags)
+
+    def send(self, side: int, octets: bytes, flags: int = ACK, cut: int = 0) -> None:
+        """One segment."""
+        ports = self.ports if side == 0 else self.ports[::-1]
+        self.capture.write(ports, (self.next[side], self.next[1 - side]), flags, octets, cut)
+        self.lose(side, len(octets) + bool(flags & (SYN | FIN)))
+
+    def lose(self, side: int, octets: int) -> None:
+        """The side sends octets that are not captured."""
+        self.next[side] = (self.next[side] + octets) % (1 << 32)
+
+    def greet(self, types: tuple[bytes, bytes]) -> None:
+        """The NULL handshake between sockets of these types."""
+        for side in (0, 1):
+            self.send(side, GREETING)
+        for side, socket_type in enumerate(types):
+            self.send(side, command(b"READY", b"\x0bSocket-Type" + struct.pack(">I", len(socket_type)) + socket_type))
+
+
+def command(name: bytes, data: bytes) -> bytes:
+    """A short command frame of 3.x."""
+    return bytes([4, 1 + len(name) + len(data), len(name)]) + name + data
+
+
+def message(body: bytes, more: bool = False) -> bytes:
+    """A message frame of 2.0 and 3.x."""
+    return bytes([more, len(body)]) + body if len(body) < 256 else struct.pack(">BQ", 2 | more, len(body)) + body
+
+
+class Attack(NamedTuple):
+    """`write` writes an attack of a size; `options` are those of `zmtpscope`."""
+
+    write: Callable[[CaptureWriter, int], None]
+    options: tuple[str, ...] = ("read", "-q")
+
+
+def search_never_finds(capture: CaptureWriter, count: int, octets: int = 16) -> None:
+    """Behind a hole, segments in which no frame is ever found."""
+    random, talk = Random(1), Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    talk.lose(0, 100)
+    for _ in range(count):
+        talk.send(0, random.randbytes(octets))
+
+
+def search_of_zeros(capture: CaptureWriter, count: int) -> None:
+    """Behind a hole, zeros: each two of them may be an empty frame, and none is evidence."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    talk.lose(0, 100)
+    for _ in range(count):
+        talk.send(0, bytes(4))
+
+
+def cut_segments(capture: CaptureWriter, count: int) -> None:
+    """Each segment is cut by the snap length: a hole in each packet."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for number in range(count):
+        talk.send(0, message(b"%08d" % number + bytes(240)), cut=200)
+
+
+ATTACKS = {
+    "search, segments of 16": Attack(search_never_finds),
+    "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4)),
+    "search, zeros": Attack(search_of_zeros),
+    "cut segments": Attack(cut_segments),
+}
+
+
+def main() -> None:
+    """Write one."""
+    name, count, path = sys.argv[1:]
+    with open(path, "wb") as file:
+        capture = CaptureWriter(file)
+        ATTACKS[name].write(capture, int(count))
+    print(capture.packets, capture.octets)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What hostile input costs as there is more of it: n, 2n and 4n of each attack.
+
+    python -m benchmarks.hostile [--quick] [NAME ...]        those whose names contain one of the words
+
+An attack on reading is a function in `attacks.py` that writes a capture; what else can be attacked gives its `Work`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from benchmarks import report
+from benchmarks.attacks import ATTACKS
+from benchmarks.captures import WORK, note
+from benchmarks.measure import cost_of, output_of
+from benchmarks.setting import Setting
+from benchmarks.tools import ZMTPSCOPE
+
+TIMES = (1, 2, 4)
+QUICK_SHARE = 10
+"""A quick run takes so much less of everything."""
+
+
+class Work(NamedTuple):
+    """A command, and the packets and octets that it is to take."""
+
+    command: Sequence[str]
+    packets: int
+    octets: int
+
+
+class Series(NamedTuple):
+    """An attack: the least size (n), and what gives the work for any size."""
+
+    least: int
+    work: Callable[[int], Work]
+
+
+def reading(name: str, count: int) -> Work:
+    """Read the capture of an attack."""
+    WORK.mkdir(exist_ok=True)
+    path = WORK / "hostile.pcap"
+    made = output_of([sys.executable, "-m", "benchmarks.attacks", name, str(count), str(path)])
+    packets, octets = map(int, made.split())
+    program, *options = (ZMTPSCOPE, *ATTACKS[name].options)
+    return Work([program, *options, str(path)], packets, octets)
+
+
+def of_capture(name: str, count: int) -> Series:
+    """The series of an attack on reading."""
+    return Series(count, lambda size: reading(name, size))
+
+
+SERIES: dict[str, Series] = {
+    "search, segments of 16": of_capture("search, segments of 16", 100_000),
+    "search, segments of 4": of_capture("search, segments of 4", 300_000),
+    "search, zeros": of_capture("search, zeros", 300_000),
+    "cut segments": of_capture("cut segments", 20_000),
+}
+
+
+def hostile(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, Any]]:
+    """Each series whose name contains one of the words: costs at n, 2n and 4n."""
+    return [
+        grown(name, series.least // QUICK_SHARE if setting.quick else series.least, series.work)
+        for name, series in SERIES.items()
+        if any(word in name for word in words)
+    ]
+
+
+def grown(name: str, count: int, work: Callable[[int], Work]) -> dict[str, Any]:
+    """Seconds of CPU that each size takes beyond the least one, and the largest memory."""
+    note(name)
+    cost_of(work(1).command)  # the first run of all compiles
+    start = cost_of(work(1).command).cpu
+    points = []
+    for times in TIMES:
+        command, packets, octets = work(times * count)
+        cost = cost_of(command)
+        points.append({"packets": packets, "octets": octets, "cpu": max(0.0, cost.cpu - start), "peak": cost.peak})
+    return {"attack": name, "points": points}
+
+
+def main() -> None:
+    """Run those that are asked for and print the page."""
+    parser = argparse.ArgumentParser(prog="benchmarks.hostile", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("words", nargs="*", metavar="NAME", default=[""])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    given = parser.parse_args()
+    print(report.hostile(hostile(Setting(given.quick, 1, None, None), given.words or [""])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""The captures that are made to be dear are what they say, and can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.attacks import ATTACKS, CaptureWriter
+from benchmarks.hostile import SERIES
+from zmtpscope.capture import open_captures
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_packets_of_an_attack_are_read(tmp_path: Path, name: str) -> None:
+    assert name in SERIES
+    path = tmp_path / "attack.pcap"
+    with path.open("wb") as file:
+        written = CaptureWriter(file)
+        ATTACKS[name].write(written, 10)
+    blocks = list(open_captures([str(path)]))
+    assert sum(len(block.starts) for block in blocks) == written.packets
+    assert sum(int((block.stops - block.starts).sum()) for block in blocks) == written.octets
