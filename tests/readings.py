@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.sink import OctetSums
@@ -61,7 +62,10 @@ def read_inside(path: pathlib.Path) -> Reading:
 def _read(path: pathlib.Path, options: Options) -> Reading:
     analyser = Analyser(options)
     captures = open_captures([str(path)])
-    records = [json.loads(line) for batch in analyser.run(captures) for line in json_lines.lines(batch, options)]
+    records: list[Record] = []
+    for batch in analyser.run(captures):
+        assert_runs_agree(batch)
+        records += map(json.loads, json_lines.lines(batch, options))
     return Reading(records, captures.problems, analyser.summary.sums)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.runs import assert_runs_agree
 from zmtpscope.capture import segments
 from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
@@ -160,11 +161,12 @@ class Capture:
 
 
 def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str, Any]], Analyser]:
-    """Every record of a run as one dict each, in order, and the analyser that made them."""
+    """Every record as one dict each, in order, and the analyser that made them; all runs are looked at on the way."""
     options = options or Options()
     analyser = Analyser(options)
     found: list[dict[str, Any]] = []
     for batch in analyser.run(capture):
+        assert_runs_agree(batch)
         for item, index in batch.in_order():
             found.append(record_of(item, index, options))
     return found, analyser

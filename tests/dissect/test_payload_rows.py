@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.dissect.talks import hello, message
@@ -9,7 +11,8 @@ from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
 from tests.payloads.reading import claimed
 from tests.traffic import Capture, Conversation, records
-from zmtpscope.dissect import Options
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.export.json_lines import lines
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.text import Text
 
@@ -52,3 +55,21 @@ def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> N
     found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
     assert [r["payload"]["protocol"] for r in found if r["record"] == "message"] == ["zre"] * 3
     assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"]
+
+
+@pytest.mark.parametrize("body", [*OTHERS, b"hi\xf9\xf9", b"hi\x01\x02"])
+def test_what_is_no_text_is_none_where_the_peer_is_known_from_the_next_message_on(body: bytes) -> None:
+    """The run of messages is cut there, and what stands behind the cut says nothing of what stands before it."""
+    talk = Conversation()
+    greeting, ready = hello("PULL")[:64], hello("PULL")[64:]
+    talk.send(0, hello("PUSH"))
+    talk.send(1, greeting)
+    talk.send(0, message(body))
+    talk.send(1, ready)
+    talk.send(0, message(b"text"))
+    for options in (Options(payloads=Registry()), Options(payloads=Registry("text"))):
+        found = [
+            json.loads(line) for batch in Analyser(options).run(Capture(talk.packets)) for line in lines(batch, options)
+        ]
+        payloads = [record["payload"] for record in found if record["record"] == "message"]
+        assert payloads == [None, {"protocol": "text", "summary": "text", "fields": None}]

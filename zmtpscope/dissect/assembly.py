@@ -257,13 +257,13 @@ class Assembly:
                 )
             )
         if self.damaged is not None or self.uncertain_start:
-            whole = runs.pop(0)
-            head, rest = whole.part(0, 1), whole.part(1, len(whole.first))
+            whole = runs[0]
+            head, count = whole.part(0, 1), len(whole.first)
             if self.damaged is not None:
                 head.data, head.base = self.damaged
             if self.uncertain_start:
                 head.confidence = "likely"
-            runs[:0] = [head, rest] if len(rest.first) else [head]
+            runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
         self.message_runs += runs
 
     def _tell_frames(self, carried: int, whole: int, context: Context) -> None:

@@ -153,8 +153,10 @@ class Run:
 class MessageRun(Run):
     """Messages of one side: message i is made of the frames `first[i]..last[i]` (both included).
 
-    `orders` are the ordinals of the segments that made the messages decidable, `packets` and `times` those of their
-    first octets, `packet_ends` and `time_ends` those of their last.
+    The frames are those of these messages and no others, at least one: `first` begins with 0, each message where the
+    one before ends, and `last` ends with the last frame. `orders` are the ordinals of the segments that made the
+    messages decidable, `packets` and `times` those of their first octets, `packet_ends` and `time_ends` those of their
+    last.
     """
 
     version: str | None
@@ -171,15 +173,17 @@ class MessageRun(Run):
     payloads: list[Dissected | None] | None = None
     """What dissectors made of each message, where they made anything."""
     texts: NDArray[np.bool_] | None = None
-    """Which of the others are plain text: `text_frame` of each is."""
+    """Which of the others are plain text: the last frame of each is."""
 
     def part(self, low: int, high: int) -> MessageRun:
-        """The messages `low..high` (high excluded) as a run of their own, over the same frames."""
-        rows = slice(low, high)
-        names = ("first", "last", "complete", "orders", "packets", "times", "packet_ends", "time_ends")
-        columns = {name: getattr(self, name)[rows] for name in names}
+        """The messages `low..high` (high excluded), at least one, as a run of their own; the octets are shared."""
+        rows, begin = slice(low, high), int(self.first[low])
+        frames = slice(begin, int(self.last[high - 1]) + 1)
+        columns = {name: getattr(self, name)[frames] for name in ("offsets", "bodies", "sizes", "flags")}
+        for name in ("complete", "orders", "packets", "times", "packet_ends", "time_ends"):
+            columns[name] = getattr(self, name)[rows]
         inside = {name: value[rows] for name in ("payloads", "texts") if (value := getattr(self, name)) is not None}
-        return replace(self, **columns, **inside)
+        return replace(self, first=self.first[rows] - begin, last=self.last[rows] - begin, **columns, **inside)
 
 
 @dataclass(slots=True)

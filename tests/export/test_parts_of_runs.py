@@ -1,0 +1,99 @@
+"""A part of a run says of its messages what the whole run says: as lines, as tables, and to who judges them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.export.test_arrow import table
+from tests.export.test_json_lines import OPTIONS, frames_of, message_runs
+from tests.readings import CAPTURES
+from tests.runs import assert_columns_agree
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
+from zmtpscope.dissect.payload_rows import contents, plain_texts
+from zmtpscope.dissect.row_rules import broken_rows
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.json_lines import lines
+from zmtpscope.export.tables import by_type
+from zmtpscope.export.text import Look, TextLines
+from zmtpscope.payloads.registry import Registry
+
+FILES = ["a", None]
+
+
+def parts(run: MessageRun, cuts: set[int]) -> list[MessageRun]:
+    """The run cut in front of the messages `cuts`, as far as there are so many."""
+    count = len(run.first)
+    bounds = [0, *sorted(cut for cut in cuts if 0 < cut < count), count]
+    return [run.part(low, high) for low, high in pairwise(bounds)]
+
+
+def text(batch: Batch, options: Options, width: int | None = None) -> list[str]:
+    look = Look(Clock("e", lambda: 0), width=width)
+    return list(TextLines(look, options).lines(batch))
+
+
+def assert_says_the_same(parted: Batch, whole: Batch, options: Options) -> None:
+    """In every output, row by row."""
+    assert list(lines(parted, options)) == list(lines(whole, options))
+    assert table(parted, "message", options) == table(whole, "message", options)
+    assert text(parted, options) == text(whole, options)
+    assert text(parted, options, 80) == text(whole, options, 80)
+
+
+CUTS = st.sets(st.integers(1, 4))
+
+
+@settings(max_examples=200)
+@given(message_runs(), CUTS, st.sampled_from(OPTIONS))
+def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageRun, cuts: set[int], options: Options) -> None:
+    made = parts(run, cuts)
+    for part in made:
+        assert_columns_agree(part)
+    assert_says_the_same(Batch(FILES, runs=made), Batch(FILES, runs=[run]), options)
+
+
+@given(message_runs(), CUTS, CUTS)
+def test_parts_of_parts_are_parts(run: MessageRun, cuts: set[int], more: set[int]) -> None:
+    made = [inner for part in parts(run, cuts) for inner in parts(part, more)]
+    assert_says_the_same(Batch(FILES, runs=made), Batch(FILES, runs=[run]), Options())
+
+
+@given(message_runs(), CUTS, st.integers(0, 40))
+def test_what_is_inside_a_message_does_not_depend_on_its_run(run: MessageRun, cuts: set[int], limit: int) -> None:
+    _, _, _, known = contents(run, limit)
+    texts = plain_texts(run, *contents(run, limit)).tolist()
+    broken = broken_rows(run)
+    before = 0
+    for part in parts(run, cuts):
+        behind = before + len(part.first)
+        assert contents(part, limit)[3].tolist() == known.tolist()[before:behind]
+        assert plain_texts(part, *contents(part, limit)).tolist() == texts[before:behind]
+        assert broken_rows(part) == [(name, row - before) for name, row in broken if before <= row < behind]
+        before = behind
+
+
+@given(message_runs(), st.booleans(), st.sampled_from(OPTIONS))
+def test_a_batch_of_one_type_says_what_the_whole_batch_does(run: MessageRun, first: bool, options: Options) -> None:
+    batch = Batch(FILES, runs=[run], frame_runs=[frames_of(run)])
+    apart = dict(by_type(batch))
+    for record in ("message", "frame"):
+        wanted = [line for line in lines(batch, options) if b'"record":"%b"' % record.encode() in line]
+        assert list(lines(apart[record], options)) == wanted
+        assert len(table(apart[record], record, options)) == len(wanted)
+
+
+@pytest.mark.parametrize("options", [Options(), Options(payloads=Registry())], ids=["off", "payloads"])
+def test_parts_of_the_runs_of_captures_say_what_the_whole_does(options: Options) -> None:
+    for path in sorted(CAPTURES.rglob("*.pcap*")):
+        if path.suffix == ".json" or path.stat().st_size > 100_000:
+            continue
+        for batch in Analyser(options).run(open_captures([str(path)])):
+            if not batch.runs:
+                continue
+            parted = [part for run in batch.runs for part in parts(run, set(range(1, 4)) | {len(run.first) - 1})]
+            assert_says_the_same(Batch(batch.files, runs=parted), Batch(batch.files, runs=batch.runs), options)
