@@ -20,7 +20,6 @@ from tests.peers import (
     SERVER_KEY,
     SERVER_SECRET,
     VERSIONS,
-    Act,
     Draw,
     Meeting,
     Network,
@@ -31,11 +30,10 @@ from tests.peers import (
 )
 from tests.zmtp.sides import MANY, command
 from zmtpscope import curve_crypto
-from zmtpscope.zmtp import z85
+from zmtpscope.zmtp import memberships, z85
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.mechanisms.curve import BOXES, WELCOME_SIZE
-from zmtpscope.zmtp.memberships import Memberships
 from zmtpscope.zmtp.peer import (
     CurveClient,
     CurveServer,
@@ -181,9 +179,10 @@ ENDLESS: dict[str, tuple[Callable[[], Peer], bytes, bytes, type[PeerError] | Non
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_comes_without_end_is_not_kept(name: str) -> None:
+def test_what_comes_without_end_is_not_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """2 MiB come; what a peer keeps of them is less than its limits say: 100,000 octets of a message, 64 KiB of an
     identity, 1 MiB of a handshake command or of names."""
+    monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
     make, first, again, kind = ENDLESS[name]
     octets = (first + again * (VOLUME // len(again)))[:VOLUME]
     peer = make()
@@ -199,26 +198,12 @@ def test_what_comes_without_end_is_not_kept(name: str) -> None:
     assert kind is None if error is None else kind is not None and isinstance(error, kind)
 
 
-def test_a_publisher_is_not_slowed_down_by_changes_of_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each subscription and cancel changes what is wanted, and nothing of the others is looked at for that."""
-    looked: list[str] = []
-    look = Memberships.open
-    monkeypatch.setattr(Memberships, "open", lambda self, what: looked.append(what) or look(self, what))
-    meeting = met(Settings("PUB"), Settings("SUB"))
-    meeting.act(1, Act("subscribe", (b"a",)))
-    meeting.settle()
-    for topic in (b"b", b"bc", b""):
-        assert not meeting.peers[0].send([b"bcd"])
-        meeting.act(1, Act("subscribe", (topic,)))
-        meeting.act(1, Act("subscribe", (topic,)))
-        meeting.settle()
-        assert meeting.peers[0].send([b"bcd"])
-        meeting.act(1, Act("cancel", (topic,)))
-        meeting.settle()
-        assert meeting.peers[0].send([b"bcd"])
-        meeting.act(1, Act("cancel", (topic,)))
-        meeting.settle()
-    assert looked == ["topic"]
+def test_who_asks_for_too_much_is_told_what_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
+    asks = b"".join(command("NULL", "SUBSCRIBE", topic=f"{number:06x}") for number in range(5000))
+    error = refusal(listening(Settings("PUB"), "SUB"), asks)
+    told = "Violation: the other side asks for more topics than are remembered: they would take more than 1 MiB"
+    assert said(error) == told
 
 
 # -- the end, anywhere -------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from zmtpscope.records import from_text
 from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 ENTERING = {"SUBSCRIBE": "topic", "JOIN": "group"}
 LEAVING = {"CANCEL": "topic", "LEAVE": "group"}
@@ -11,19 +13,21 @@ MEMBERSHIP_COMMANDS = ENTERING.keys() | LEAVING.keys()
 UNMATCHED = {"topic": "ZMTP-SUB-02", "group": "ZMTP31-GROUP-05"}
 """Findings for a cancel without subscription and a LEAVE without JOIN."""
 
-LARGEST_MEMORY = 1 << 20
-"""Characters of names after which nothing more is remembered; each counts one more than it has."""
+LARGEST_MEMORY = 16 << 20
+"""Octets of memory for the names of one side, as `Trie.size` counts them, after which nothing more is remembered."""
+
+_NOTHING = Trie()
+"""Most sides subscribe to nothing."""
 
 
 class Memberships:
     """Topics and groups that are open on one side, with their counts."""
 
-    __slots__ = ("_complete", "_counts", "_size")
+    __slots__ = ("_complete", "_groups", "_topics")
 
     def __init__(self, complete: bool = True) -> None:
         self._complete = complete
-        self._counts: dict[tuple[str, str], int] = {}
-        self._size = 0
+        self._topics = self._groups = _NOTHING
 
     def forgive(self) -> None:
         """Octets were lost: a subscription may have been among them."""
@@ -34,31 +38,49 @@ class Memberships:
         """Everything that is open is known."""
         return self._complete
 
-    def open(self, what: str) -> set[str]:
-        """All topics ("topic") or groups ("group") that are open."""
-        return {name for kind, name in self._counts if kind == what}
+    @property
+    def size(self) -> int:
+        """Octets of memory that all names take up, about."""
+        return self._topics.size + self._groups.size
 
-    def is_open(self, what: str, name: str) -> bool:
-        """Whether this topic or group is open."""
-        return (what, name) in self._counts
+    def topic_of(self, message: bytes) -> bytes | None:
+        """The longest open topic that `message`, or the first octets of one, begins with; None where none does."""
+        return self._topics.longest_prefix_of(message)
+
+    def has_topic_of(self, message: bytes) -> bool:
+        """Whether `message` begins with an open topic."""
+        return self._topics.has_prefix_of(message)
+
+    def has_group(self, group: bytes) -> bool:
+        """Whether this group is open."""
+        return self._groups.count(group) > 0
 
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
         """One more SUBSCRIBE, CANCEL, JOIN or LEAVE of `name`; findings are about `length` octets at `start`."""
         what = ENTERING.get(command) or LEAVING[command]
-        count = self._counts.get((what, name), 0)
+        names = self._topics if what == "topic" else self._groups
+        octets = from_text(name)
+        count = names.count(octets)
         if command in LEAVING:
-            if count > 1:
-                self._counts[what, name] = count - 1
-            elif count == 1:
-                del self._counts[what, name]
-                self._size -= len(name) + 1
+            if count:
+                names.remove(octets)
             elif self._complete:
                 reader.finding(UNMATCHED[what], start, length)
             return
         if count and what == "topic":
             reader.finding("ZMTP-SUB-04", start, length)
-        if count == 0 and self._size + len(name) >= LARGEST_MEMORY:
+        if count == 0 and self.size + len(octets) + 2 * NODE_COST > LARGEST_MEMORY:
             self._complete = False
             return
-        self._size += 0 if count else len(name) + 1
-        self._counts[what, name] = count + 1
+        if names is _NOTHING:
+            names = self._begin(what)
+        names.add(octets)
+
+    def _begin(self, what: str) -> Trie:
+        """The first name of its kind comes."""
+        names = Trie()
+        if what == "topic":
+            self._topics = names
+        else:
+            self._groups = names
+        return names

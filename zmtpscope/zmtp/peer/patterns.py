@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 from typing import NamedTuple
 
-from zmtpscope.records import from_text, to_text
+from zmtpscope.records import to_text
 from zmtpscope.zmtp.peer.events import Dropped, Message
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND, PEERS, SUBSCRIBERS
 from zmtpscope.zmtp.traffic import LARGEST_GROUP
@@ -107,36 +106,3 @@ def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
         delimiter = frames.index(b"")
         return Message(frames[delimiter + 1 :], tuple(frames[:delimiter]))
     return Message(frames)
-
-
-class Filter:
-    """Which messages a publisher sends on one connection: what the other side has subscribed to or joined.
-
-    `topics` are texts; a prefix of the first frame counts for topics, the whole of it for groups.
-    """
-
-    def __init__(self, topics: set[str], *, whole: bool) -> None:
-        self._topics: set[bytes] = set()
-        self._sizes: Counter[int] = Counter()
-        self._whole = whole
-        for topic in topics:
-            self.change(from_text(topic), wanted=True)
-
-    def change(self, topic: bytes, *, wanted: bool) -> None:
-        """From now on this topic or group is wanted, or is not."""
-        if wanted is (topic in self._topics):
-            return
-        if wanted:
-            self._topics.add(topic)
-            self._sizes[len(topic)] += 1
-            return
-        self._topics.remove(topic)
-        self._sizes[len(topic)] -= 1
-        if not self._sizes[len(topic)]:
-            del self._sizes[len(topic)]
-
-    def passes(self, first: bytes) -> bool:
-        """Whether a message that begins with this frame is wanted."""
-        if self._whole:
-            return first in self._topics
-        return any(first[:size] in self._topics for size in self._sizes if size <= len(first))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zmtpscope.records import from_text, to_text
+from zmtpscope.zmtp import memberships
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND, build_command
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC, build_subscription
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL, SUBSCRIBE, Command, Event, Fields, Greeting
@@ -29,7 +30,7 @@ from zmtpscope.zmtp.peer.errors import (
 from zmtpscope.zmtp.peer.events import Membership, Message, PeerEvent, Pong, Ready, Subscription
 from zmtpscope.zmtp.peer.greeting import GreetingSender
 from zmtpscope.zmtp.peer.handshakes import CurvePart, Part, part_for, unfit
-from zmtpscope.zmtp.peer.patterns import PATTERNS, Filter, Form, check_member, check_subscriber, incoming, outgoing
+from zmtpscope.zmtp.peer.patterns import PATTERNS, Form, check_member, check_subscriber, incoming, outgoing
 from zmtpscope.zmtp.peer.settings import PART_COST, Heartbeat, Settings
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
@@ -85,7 +86,6 @@ class Peer:
         self._size = 0
         """What the message under way takes up."""
 
-        self._filter: Filter | None = None
         self._be(settings)
 
         self._started = self._heard = self._pinged = now
@@ -96,7 +96,8 @@ class Peer:
         pattern = PATTERNS[settings.socket_type]
         self.settings = settings
         self._takes_as_is = pattern.form is Form.PLAIN and pattern.receives
-        self._publishes = settings.socket_type in PUBLISHERS or settings.socket_type == "RADIO"
+        self._publishes = settings.socket_type in PUBLISHERS
+        self._has_groups = settings.socket_type == "RADIO"
 
     # -- what the shell asks for --------------------------------------------------------------------------------------
 
@@ -419,12 +420,10 @@ class Peer:
         self._events.append(Subscription(topic, begins))
 
     def _remember(self, what: str, name: bytes) -> None:
-        """Take over what the reader knows of this topic or group."""
-        memberships = self._content_reader.memberships
-        if not memberships.complete or len(name) > LARGEST_AWAITED_TOPIC:
-            raise Violation(f"the other side asks for more {what}s than are remembered")
-        if self._filter is not None:
-            self._filter.change(name, wanted=memberships.is_open(what, to_text(name)))
+        """See that the reader has remembered this topic or group."""
+        if not self._content_reader.memberships.complete or len(name) > LARGEST_AWAITED_TOPIC:
+            limit = f"they would take more than {memberships.LARGEST_MEMORY >> 20} MiB"
+            raise Violation(f"the other side asks for more {what}s than are remembered: {limit}")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -449,15 +448,11 @@ class Peer:
             raise ValueError("nothing can be sent before the handshake is complete")
 
     def wants(self, first: bytes) -> bool:
-        """Whether the other side has asked for messages that begin with this frame, where a publisher sends them; 1.0
-        has no way to ask."""
-        if not self._publishes or self.version == "1.0":
-            return True
-        if self._filter is None:
-            groups = self.settings.socket_type == "RADIO"
-            names = self._content_reader.memberships.open("group" if groups else "topic")
-            self._filter = Filter(names, whole=groups)
-        return self._filter.passes(first)
+        """Whether the other side has asked for messages that begin with this frame, where somebody has to ask; 1.0 has
+        no way to."""
+        if self._publishes and self.version != "1.0":
+            return self._content_reader.memberships.has_topic_of(first)
+        return not self._has_groups or self._content_reader.memberships.has_group(first)
 
     def _subscribe(self, name: str, topic: bytes) -> None:
         check_subscriber(self.settings.socket_type)

@@ -1,0 +1,160 @@
+"""Counted names, matched by prefix: a compressed trie over octets.
+
+A name that matches is found in as many steps as it has branches on its way, whatever else is in there. Only standard
+types, and no more than two nodes for a name, so that what a hostile side may make us keep can be counted (`size`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+NODE_COST = 240
+"""Octets that a node takes up beyond its label: 90 to 280 on the average, as measured, by what the names are like."""
+
+
+class _Node:
+    __slots__ = ("children", "count", "label")
+
+    def __init__(self, label: bytes, count: int) -> None:
+        self.label = label
+        """What stands between the node above and this one."""
+        self.count = count
+        """How often the name that ends here was added."""
+        self.children: dict[int, _Node] | None = None
+        """By the first octet of their labels."""
+
+
+class Trie:
+    """Names (octets) with a count of at least 1 each."""
+
+    __slots__ = ("_labels", "_nodes", "_root")
+
+    def __init__(self) -> None:
+        self._root = _Node(b"", 0)
+        self._nodes = self._labels = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """All names, in no order."""
+        waiting = [(b"", self._root)]
+        while waiting:
+            above, node = waiting.pop()
+            name = above + node.label
+            if node.count:
+                yield name
+            waiting += [(name, child) for child in (node.children or {}).values()]
+
+    @property
+    def size(self) -> int:
+        """Octets of memory, about."""
+        return self._labels + self._nodes * NODE_COST
+
+    def add(self, name: bytes) -> None:
+        """Count one more of `name`."""
+        node, at = self._root, 0
+        while at < len(name):
+            if node.children is None:
+                node.children = {}
+            child = node.children.get(name[at])
+            if child is None:
+                node.children[name[at]] = _Node(name[at:], 1)
+                self._nodes += 1
+                self._labels += len(name) - at
+                return
+            if not name.startswith(child.label, at):
+                child = node.children[name[at]] = self._split(child, _common(child.label, name[at:]))
+            at += len(child.label)
+            node = child
+        node.count += 1
+
+    def remove(self, name: bytes) -> None:
+        """Count one less of `name`. Raises `KeyError` where there is none."""
+        path = self._path(name)
+        if not path or not path[-1].count:
+            raise KeyError(name)
+        node = path.pop()
+        node.count -= 1
+        if node.count or not path:
+            return
+        if node.children is None:
+            self._cut_off(path[-1], node)
+            node = path.pop()
+        if path:
+            self._join(path[-1], node)
+
+    def count(self, name: bytes) -> int:
+        """How often `name` was added and not removed."""
+        path = self._path(name)
+        return path[-1].count if path else 0
+
+    def has_prefix_of(self, name: bytes) -> bool:
+        """Whether one of the names begins `name`, or is it."""
+        node, at, size = self._root, 0, len(name)
+        while not node.count:
+            children = node.children
+            if children is None or at == size:
+                return False
+            child = children.get(name[at])
+            if child is None or not name.startswith(child.label, at):
+                return False
+            at += len(child.label)
+            node = child
+        return True
+
+    def longest_prefix_of(self, name: bytes) -> bytes | None:
+        """The longest of the names that begin `name`; None where none does."""
+        node, at, longest = self._root, 0, None
+        while True:
+            if node.count:
+                longest = at
+            child = node.children.get(name[at]) if node.children is not None and at < len(name) else None
+            if child is None or not name.startswith(child.label, at):
+                return None if longest is None else name[:longest]
+            at += len(child.label)
+            node = child
+
+    def _path(self, name: bytes) -> list[_Node]:
+        """The nodes from the root to where `name` ends; none where it leads nowhere."""
+        path, at = [self._root], 0
+        while at < len(name):
+            children = path[-1].children
+            child = children.get(name[at]) if children is not None else None
+            if child is None or not name.startswith(child.label, at):
+                return []
+            at += len(child.label)
+            path.append(child)
+        return path
+
+    def _split(self, node: _Node, at: int) -> _Node:
+        """A node in the middle of the label of this one."""
+        middle = _Node(node.label[:at], 0)
+        node.label = node.label[at:]
+        middle.children = {node.label[0]: node}
+        self._nodes += 1
+        return middle
+
+    def _cut_off(self, above: _Node, node: _Node) -> None:
+        children = above.children
+        assert children is not None
+        del children[node.label[0]]
+        self._nodes -= 1
+        self._labels -= len(node.label)
+        left = len(children)
+        if not left & (left - 1):  # a dictionary never gets smaller by itself
+            above.children = dict(children) if left else None
+
+    def _join(self, above: _Node, node: _Node) -> None:
+        """Take out a node where no name ends or parts any more."""
+        if node.count or node.children is None or len(node.children) > 1:
+            return
+        (child,) = node.children.values()
+        child.label = node.label + child.label
+        assert above.children is not None
+        above.children[child.label[0]] = child
+        self._nodes -= 1
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many first octets are the same."""
+    size = min(len(one), len(other))
+    differs = int.from_bytes(one[:size], "big") ^ int.from_bytes(other[:size], "big")
+    return size - (differs.bit_length() + 7) // 8
