@@ -155,6 +155,14 @@ def test_a_guess_does_not_depend_on_who_sends() -> None:
     assert len({record["conn_id"] for record in found}) == 4
 
 
+def test_a_flow_that_was_forgotten_begins_anew_with_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where times stand still, too."""
+    monkeypatch.setattr("zmtpscope.dissect.datagrams.MOST_FLOWS", 1)
+    flows = [sent(NEWS[0], ports=(40_000 + number % 2, 5556))[0] for number in range(6)]
+    found = datagrams(told([*flows], decode_as=(FORCED,)))
+    assert len({record["conn_id"] for record in found}) == 6
+
+
 def test_what_is_forced_is_told_whatever_it_looks_like() -> None:
     payloads = [
         b"\0",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.dissect.talks import hello, message
-from tests.traffic import Capture, Conversation, records
+from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, MessageRun, Options, Record
 
@@ -140,6 +140,42 @@ def test_ports_are_used_again(how: str) -> None:
     found, _ = records(Capture([*first.packets, *second.packets]))
     assert bodies(found) == [b"first", b"second"]
     assert [record["close"] for record in connections(found)] == [how, "fin"]
+    assert len({record["conn_id"] for record in connections(found)}) == 2
+
+
+def again_and_again(times: int) -> list[list[Packet]]:
+    """Connections on the same ports whose packets have the same times, as a coarse clock gives them."""
+    talks = []
+    for number in range(times):
+        again = Conversation(initial=(1000 * number, 9000))
+        again.send(0, hello("PUSH") + message(b"%d" % number))
+        again.send(1, hello("PULL"))
+        again.reset(0)
+        talks.append(again.packets)
+    return talks
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_connections_on_the_same_ports_have_identities_of_their_own(size: int) -> None:
+    """Where times stand still or run backwards; others in the capture change nothing."""
+    talks = again_and_again(4)
+    talks[2] = [replace(packet, time=packet.time - 5_000_000_000) for packet in talks[2]]
+    packets = [packet for talk in talks for packet in talk]
+    identities = [record["conn_id"] for record in connections(records(Capture(packets, size))[0])]
+    assert len(set(identities)) == 4
+    others = [replace(packet, ports=(50_001, 5555)) for packet in packets]
+    both = [packet for pair in zip(others, packets, strict=True) for packet in pair]
+    found = connections(records(Capture(both, size))[0])
+    assert [record["conn_id"] for record in found if record["port_0"] == 50_000] == identities
+
+
+def test_a_syn_sent_again_behind_the_close_begins_another_connection() -> None:
+    conversation = talk()
+    conversation.close()
+    packets = [*conversation.packets, replace(conversation.packets[0], time=conversation.packets[0].time)]
+    packets += [replace(packet, time=conversation.time) for packet in conversation.packets[1:]]
+    found, _ = records(Capture(packets, 1))
+    assert [record["close"] for record in connections(found)] == ["fin", "fin"]
     assert len({record["conn_id"] for record in connections(found)}) == 2
 
 

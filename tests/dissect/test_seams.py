@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
+from zmtpscope.dissect.gaps import MOST_GAPS
 from zmtpscope.dissect.reassembly import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.framing import build_frame
@@ -285,6 +287,58 @@ def test_p13_no_octet_is_lost_without_a_word(packets: list[Packet], data: st.Dat
     if 1 in told:
         captured = sum(len(packet.payload) for packet in packets)
         assert analyser.summary.sums.captured == captured
+    assert_every_loss_is_told_once(found, analyser)
+
+
+def assert_every_loss_is_told_once(found: list[dict[str, Any]], analyser: Analyser) -> None:
+    """The gap records of a connection have together what its own record calls lost, and none has octets of another."""
+    gaps = [record for record in found if record["record"] == "gap"]
+    for connection in found:
+        if connection["record"] == "connection":
+            own = [gap for gap in gaps if gap["conn"] == connection["conn"]]
+            assert sum(gap["bytes"] for gap in own) == connection["gap_bytes"]
+    assert sum(gap["bytes"] for gap in gaps) == analyser.summary.sums.gaps
+    assert len(gaps) == analyser.summary.gaps
+    places = sorted((gap["conn"], gap["side"], gap["offset"], gap["length"]) for gap in gaps)
+    for (*one, offset, length), (*other, start, _) in pairwise(places):
+        assert one != other or offset + length <= start
+
+
+def with_losses_before_it_is_known(losses: int) -> list[Packet]:
+    """Of side 0 nothing is read, and many octets were lost, before frames of side 1 tell that this is ZMTP."""
+    talk = Conversation(syn=False)
+    for _ in range(losses):
+        talk.add(0, ACK, b"\0" * 50)
+        talk.packets[-1] = replace(talk.packets[-1], cut=10)
+        talk.next[0] += 10
+    talk.send(1, message(b"x" * 30, b"abc") * 10)
+    talk.send(0, b"\0" * 50)
+    return talk.packets
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("losses", [1, 5, MOST_GAPS + 20])
+def test_losses_from_before_it_is_known_that_this_is_zmtp_are_told(losses: int, size: int) -> None:
+    packets = with_losses_before_it_is_known(losses)
+    whole, _ = records(Capture(packets))
+    found, analyser = records(Capture(packets, size))
+    assert found == whole
+    assert analyser.summary.sums.gaps == 10 * losses
+    assert analyser.summary.gaps == min(losses, MOST_GAPS + 1)  # of the last it is known behind it
+    assert_every_loss_is_told_once(found, analyser)
+
+
+def test_losses_of_a_side_that_is_left_alone_are_told() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, b"SSH-2.0-none of ours\r\n")
+    talk.send(1, b"lost")
+    talk.packets.pop()
+    talk.send(1, b"and more that nobody reads")
+    talk.close()
+    found, analyser = records(Capture(talk.packets))
+    assert [record["bytes"] for record in found if record["record"] == "gap"] == [4]
+    assert_every_loss_is_told_once(found, analyser)
 
 
 @given(sent=pushed(), data=st.data())

@@ -202,7 +202,7 @@ class Agreement:
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self.version = decision.version
         if not SILENT_FORMS.issuperset(decision.forms):
-            dialogue.identified = True
+            dialogue.identify(arrival.ordinal)
         begin: list[tuple[SideStream, SideReader | None]] = []
         for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:

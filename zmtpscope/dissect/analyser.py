@@ -41,9 +41,9 @@ class Analyser:
         """What the run saw so far."""
         return self.sink.summary
 
-    def _open(self, key: bytes, start: Arrival) -> Connection:
+    def _open(self, key: bytes, start: Arrival, incarnation: int) -> Connection:
         self.connections += 1
-        return Connection(self.connections, key, start, self.sink, self.options)
+        return Connection(self.connections, key, start, incarnation, self.sink, self.options)
 
     def _teller(self, connection: Connection) -> Teller:
         return Teller(self.sink, connection.ends(), self.options.records)

@@ -15,7 +15,8 @@ from zmtpscope.dissect.sink import Sink
 
 
 class Connection:
-    """`tcp` are its two directions as reassembly sees them; side 0 opened it.
+    """`tcp` are its two directions as reassembly sees them; side 0 opened it. `incarnation` sets it apart from those on
+    the same ports that began no earlier (`incarnations.py`).
 
     What is said on it is a `Dialogue`, made when it is first needed: a port scan has many connections without.
     """
@@ -28,9 +29,10 @@ class Connection:
     closed_by: int | None = None
     dialogue: Dialogue | None = None
 
-    def __init__(self, number: int, key: bytes, start: Arrival, sink: Sink, options: Options) -> None:
+    def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int, sink: Sink, options: Options) -> None:
         self.number = number
         self.key = key
+        self.incarnation = incarnation
         self.sink = sink
         self.options = options
         self.start = self.end = start
@@ -86,7 +88,7 @@ class Connection:
 
     def ends(self) -> tuple[Stream, Stream]:
         """What the records of side 0 and of side 1 have in common."""
-        first = stream_of(self.key, self.start.time, self.number)
+        first = stream_of(self.key, self.start.time, self.incarnation, self.number)
         number, conn_id, _, here, port, there, other = first
         return first, Stream(number, conn_id, 1, there, other, here, port)
 
@@ -100,12 +102,15 @@ class Connection:
         del self.tcp
 
 
-def stream_of(key: bytes, began: int, number: int | None, transport: str = "") -> Stream:
-    """What the records of side 0 have in common; `key` is the source, the destination and their ports."""
+def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:
+    """What the records of side 0 have in common; `key` is the source, the destination and their ports.
+
+    `conn_id` is made of the endpoints and the time of the first packet, and of `incarnation` where that is not 0.
+    """
     size = (len(key) - 4) // 2
     here, there = address(key[:size]), address(key[size : 2 * size])
     port, other = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-    identity = f"{transport}{here} {port} {there} {other} {began}"
+    identity = f"{transport}{here} {port} {there} {other} {began}{f' {incarnation}' * (incarnation > 0)}"
     return Stream(number, blake2b(identity.encode(), digest_size=8).hexdigest(), 0, here, port, there, other)
 
 

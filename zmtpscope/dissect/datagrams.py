@@ -16,6 +16,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
 from zmtpscope.dissect.connection import stream_of
 from zmtpscope.dissect.details import put_inside
+from zmtpscope.dissect.incarnations import Incarnations
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.payload_rows import hide, side_payloads
 from zmtpscope.dissect.sink import Sink
@@ -85,6 +86,7 @@ class Datagrams:
         self.options = options
         self.forced = frozenset(rule.value for rule in options.decode_as if rule.selector == "udp.port")
         self.flows: OrderedDict[bytes, Flow] = OrderedDict()
+        self.incarnations = Incarnations()
         self.guesses: OrderedDict[bytes, list[Held] | bool] = OrderedDict()
         """By destination: what waits, or what was decided."""
 
@@ -227,7 +229,8 @@ class Datagrams:
             return flow
         if known_only:
             return None
-        stream = stream_of(datagram.key, datagram.time, None, "udp ")
+        incarnation = self.incarnations.begin(datagram.key, datagram.time)
+        stream = stream_of(datagram.key, datagram.time, incarnation, None, "udp ")
         about = about_flow((stream.src_port, stream.dst_port))
         flow = self.flows[datagram.key] = Flow(stream, self.sink, self.options, about)
         if len(self.flows) > MOST_FLOWS:

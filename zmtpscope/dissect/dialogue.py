@@ -12,6 +12,7 @@ from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import MessageRun, Unit
+from zmtpscope.dissect.gaps import Gap, Gaps
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads, starred
@@ -49,8 +50,9 @@ class Dialogue:
         self.connection = connection
         self.sink = connection.sink
         self.options = connection.options
-        self.identified = forced is not None
-        """A side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        self.identified_since = None if forced is None else connection.start.ordinal
+        """The ordinal of the segment that told that a side speaks ZMTP, began like it, or is forced to."""
+        self.gaps = Gaps()
         ends = connection.ends()
         self.session: Session | None = None
         """What is known about the keys of the connection, where keys were given."""
@@ -69,6 +71,16 @@ class Dialogue:
         """The sides that are ZRE nodes."""
         self.zap = ZapTalk()
         self.teller = Teller(self.sink, ends, self.options.records)
+
+    @property
+    def identified(self) -> bool:
+        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        return self.identified_since is not None
+
+    def identify(self, ordinal: int) -> None:
+        """The segment `ordinal` told that this is ZMTP, if none did before."""
+        since = self.identified_since
+        self.identified_since = ordinal if since is None else min(since, ordinal)
 
     @property
     def version(self) -> str | None:
@@ -110,6 +122,7 @@ class Dialogue:
                 else:
                     stream.extend(view, entry)
         self.relations.weigh(view, rows)
+        self._tell_gaps()
         self._tell_rows()
 
     def _advance_in_order(self, session: Session, view: BlockView) -> None:
@@ -147,6 +160,7 @@ class Dialogue:
         if self.session is not None:
             self.session.give_up()
             self.note_unfit_keys(arrival)
+        self._tell_gaps()
         self._tell_rows()
         if not self.identified:
             self.sink.summary.other_tcp += 1
@@ -285,17 +299,20 @@ class Dialogue:
 
     def note_gap(self, stream: SideStream, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
         """A hole, once it is known where reading goes on behind it (None: nowhere)."""
-        if not self.identified:
-            return
-        side = stream.side
-        self.teller.gap(side, hole, start, told, resumed_at)
-        behind = "; reading went on nowhere" if resumed_at is None else f"; reading goes on at offset {resumed_at}"
-        detail = f"{hole.octets} octets at offset {start}, {hole.reason}{behind}"
-        self.note(side, Finding("ZMTP-CONN-05", start, hole.octets, None, detail), told)
+        gap = Gap(start, start + hole.octets, hole.octets, hole.reason, told, resumed_at)
+        self.gaps.add(stream.side, gap)
+
+    def _tell_gaps(self) -> None:
+        for side, gap in self.gaps.take(self.identified_since):
+            self.teller.gap(side, gap)
+            went_on = gap.resumed_at is not None
+            behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"
+            detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
+            self.note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.told)
 
     def found_midstream(self, stream: SideStream, offset: int, arrival: Arrival) -> None:
         """Frames were found in a stream whose start was not captured."""
-        self.identified = True
+        self.identify(arrival.ordinal)
         detail = f"frames were found from offset {offset} on"
         self.note(stream.side, Finding("ZMTP-CONN-01", offset, 0, None, detail), arrival)
 

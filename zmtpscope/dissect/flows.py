@@ -17,6 +17,7 @@ from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.directions import Directions
+from zmtpscope.dissect.incarnations import Incarnations
 from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance, reverse
 
 ODD = SYN | FIN | RST | CUT
@@ -33,10 +34,10 @@ Turn = tuple[int, Callable[[], None]]
 class Flows:
     """All TCP connections that are open, by the key of each direction.
 
-    `open_connection(key, first segment)` makes the connection whose side 0 sends under `key`.
+    `open_connection(key, first segment, incarnation)` makes the connection whose side 0 sends under `key`.
     """
 
-    def __init__(self, open_connection: Callable[[bytes, Arrival], Connection]) -> None:
+    def __init__(self, open_connection: Callable[[bytes, Arrival, int], Connection]) -> None:
         self.open_connection = open_connection
         self.most_open = MOST_OPEN
         self.sides: dict[bytes, TcpSide] = {}
@@ -48,6 +49,7 @@ class Flows:
         """Connections of this block that gave way to newer ones."""
         self.late = 0
         """Payload octets that came for closed connections."""
+        self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.packet = 0
         self.time = 0
@@ -231,7 +233,8 @@ class Flows:
         if len(self.sides) >= 2 * self.most_open:
             self.gave_way.append(self._least_missed())
             self._close(self.gave_way[-1], index, "evicted", None)
-        connection = self.open_connection(opener, self._arrival(index))
+        start = self._arrival(index)
+        connection = self.open_connection(opener, start, self.incarnations.begin(opener, start.time))
         if flags & SYN:
             connection.listener = 1
         self.silent[connection] = None

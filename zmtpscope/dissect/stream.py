@@ -457,8 +457,7 @@ class SideStream:
         self.end += hole.octets
         self.lost_octets += hole.octets
         if self.mode is Mode.OPAQUE:
-            if self.unmasking is not None:
-                self.dialogue.note_gap(self, hole, start, told, None)
+            self.dialogue.note_gap(self, hole, start, told, None)
             return
         if not self.arrivals.ends or self.arrivals.ends[-1] < self.end:  # else it was put there before it was replayed
             self.arrivals.add_hole(self.end, told)

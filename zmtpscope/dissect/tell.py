@@ -8,7 +8,7 @@ from typing import Any
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit, place_of
-from zmtpscope.dissect.reassembly import Hole
+from zmtpscope.dissect.gaps import Gap
 from zmtpscope.dissect.sink import Sink, count_word
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import empty
@@ -147,17 +147,16 @@ class Teller:
         for key, (finding, last, source) in self.last.items() if self.telling else ():
             self._put_finding(key[0], finding, last, ordinal, (), AT_THE_END, self.told[key] - TOLD, source)
 
-    def gap(self, side: int, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
+    def gap(self, side: int, gap: Gap) -> None:
         """Octets that the capture lost."""
         self.sink.summary.gaps += 1
         if not self.telling:
             return
         stream = self.streams[side]
-        values = self._values("gap", stream, told)
-        values.update(
-            source=0, offset=start, length=hole.octets, bytes=hole.octets, reason=hole.reason, resumed_at=resumed_at
-        )
-        self._put(values, stream, told.ordinal, start)
+        values = self._values("gap", stream, gap.told)
+        values.update(source=0, offset=gap.start, length=gap.stop - gap.start)
+        values.update(bytes=gap.octets, reason=gap.reason, resumed_at=gap.resumed_at)
+        self._put(values, stream, gap.told.ordinal, gap.start)
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
         """A datagram of a flow, decidable with the segment `ordinal`; `own` has the fields of its own."""
