@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,7 +51,9 @@ from zmtpscope.zmtp.peer import (
     TooSlow,
     Violation,
 )
+from zmtpscope.zmtp.peer.greeting import GreetingSender
 from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.side import SideReader
 
 
 def feed(peer: Peer, octets: bytes, cuts: list[int]) -> PeerError | None:
@@ -97,11 +101,11 @@ def test_a_dialogue_may_be_damaged_anywhere(mechanism: str, side: int, data: st.
 
 
 def assert_orderly(peer: Peer, error: PeerError | None) -> None:
-    """Messages come behind Ready only; an error says something."""
+    """Messages come behind Ready only; an error says something, and is no way to a terminal."""
     events = peer.events()
     assert sum(isinstance(event, Ready) for event in events) == peer.ready
     assert not events or isinstance(events[0], Ready)
-    assert error is None or str(error)
+    assert error is None or (str(error) and str(error).isprintable())
 
 
 def refusal(peer: Peer, octets: bytes) -> PeerError:
@@ -204,6 +208,53 @@ def test_who_asks_for_too_much_is_told_what_is_too_much(monkeypatch: pytest.Monk
     error = refusal(listening(Settings("PUB"), "SUB"), asks)
     told = "Violation: the other side asks for more topics than are remembered: they would take more than 1 MiB"
     assert said(error) == told
+
+
+DRIBBLED: dict[str, tuple[Callable[[], Peer], bytes]] = {
+    "an identity of 1.0": (lambda: Peer(SMALL, 0.0), b"\xff" + (40_001).to_bytes(8, "big") + b"\0" + b"a" * 40_000),
+    "a READY": (
+        lambda: Peer(SMALL, 0.0),
+        build_greeting_3("NULL") + b"\x06" + (2**20 - 20).to_bytes(8, "big") + b"\5READY" + bytes(40_000),
+    ),
+    "a PING": (listening, b"\x06" + (2**20 - 20).to_bytes(8, "big") + b"\4PING" + bytes(40_000)),
+    "a subscription": (
+        lambda: listening(Settings("PUB", version="3.0"), "SUB"),
+        b"\x02" + (40_001).to_bytes(8, "big") + b"\1" + bytes(40_000),
+    ),
+    "a message": (listening, b"\x02" + (99_000).to_bytes(8, "big") + bytes(40_000)),
+    "parts of a message": (listening, frame(bytes(100), more=True) * 400),
+    "messages": (listening, frame(bytes(100)) * 400),
+}
+"""By what comes octet by octet: who listens, and the octets."""
+
+
+@pytest.mark.parametrize("name", DRIBBLED)
+def test_what_comes_octet_by_octet_is_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at in vain is counted: 100 times what came, where it would be 20,000 times."""
+    make, octets = DRIBBLED[name]
+    peer = make()
+    looked = 0
+
+    def counting(look: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(self: object, octets: bytes, *arguments: Any) -> Any:
+            nonlocal looked
+            looked += len(octets)
+            return look(self, octets, *arguments)
+
+        return counted
+
+    monkeypatch.setattr(SideReader, "read", counting(SideReader.read))
+    monkeypatch.setattr(GreetingSender, "take", counting(GreetingSender.take))
+    with contextlib.suppress(Violation):
+        for octet in octets:
+            peer.receive(bytes((octet,)), 0.0)
+    assert looked <= 100 * len(octets)
+
+
+def test_errors_are_no_way_to_a_terminal() -> None:
+    """Whatever the other side says of itself."""
+    error = refusal(Peer(Settings("PULL"), 0.0), build_greeting_3("\x1b[31m\u202e\n"))
+    assert str(error) == r"the other side wants the mechanism \x1b[31m\u202e\n, and here it is NULL"
 
 
 # -- the end, anywhere -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from tests.peers import secured
 from tests.zmtp.sides import command
-from zmtpscope.zmtp.peer import Message, Peer, Ready, Settings, UnfitSocketType
+from zmtpscope.zmtp.peer import Message, Peer, PeerError, Ready, Settings, UnfitSocketType
 
 
 def meet(*peers: Peer) -> None:
@@ -76,6 +76,24 @@ def test_waits_with_the_greeting_of_2_0() -> None:
     meet(one, other)
     assert one.events() == [Ready("2.0", None, "DEALER", "me", ())]
     assert [event.socket_type for event in other.events() if isinstance(event, Ready)] == ["ROUTER"]
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("1.0", "the other side speaks ZMTP 1.0, which has no RADIO sockets"),
+        ("2.0", "the other side speaks ZMTP 2.0, and nothing older than 3.0 is accepted here"),
+    ],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_a_draft_type_does_not_fit_old_versions(version: str, why: str, first: bool) -> None:
+    """Whether the version of the other side is known by then or not."""
+    one, other = Peer(Settings("PUB"), 0.0, waits=True), Peer(Settings("SUB", version=version), 0.0)
+    if not first:
+        meet(one, other)
+    with pytest.raises(PeerError, match=why if not first else "and nothing older than 3.0 is accepted here"):
+        one.introduce("RADIO")
+        meet(one, other)
 
 
 def test_nothing_is_said_in_front_of_ready() -> None:

@@ -114,6 +114,13 @@ def _guard(octets: bytes) -> Class:
     return Class.FIRM if 0 < length <= 2**40 and flags in FLAGS_1 else Class.DOUBTFUL
 
 
+def first_frame_stop(octets: bytes) -> int:
+    """Octets that the first frame has of a side of the class CUT."""
+    first = _header_1(octets, 0)
+    assert first is not None
+    return first.stop
+
+
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
     """Whether a whole header of a first frame is one that 1.0 peers have little reason to send.
 

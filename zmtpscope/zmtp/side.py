@@ -74,6 +74,8 @@ class SideReader(UnitReader):
 
     It may lie beyond the octets given: bodies that nobody has to look into are counted, never awaited.
     """
+    wanted = 0
+    """The unit at `position` cannot be read before the stream has come to this offset; 0: that is not known."""
     broken: int | None = None
     """The stream offset behind which the framing is lost: a size above 2^63-1."""
     opaque = False
@@ -165,6 +167,7 @@ class SideReader(UnitReader):
     def read(self, data: bytes, base: int) -> None:
         """Read every unit that can be read; `data[0]` has the stream offset `base`, at most `position`."""
         length = len(data)
+        self.wanted = 0
         while self.broken is None and not self.opaque and self.position - base < length:
             if self._scanning:
                 self._scan(data, base)
@@ -342,6 +345,7 @@ class SideReader(UnitReader):
             return self._read_command(reader, flags, size)
         awaited = kind == "group" or (kind == "subscription" and size <= content.LARGEST_AWAITED_TOPIC)
         if awaited and stop > len(data):
+            self.wanted = reader.base + stop
             return False
         reader.stop = stop
         self._read_message(reader, flags, size, kind)
@@ -370,6 +374,7 @@ class SideReader(UnitReader):
         whole = size <= LARGEST_AWAITED_COMMAND
         reader.stop = reader.position + (size if whole else COMMAND_HEAD)
         if reader.stop > len(reader.data):
+            self.wanted = reader.base + reader.stop
             return False
         if not self._conduct.done and not self.regime.early and starts_padded(reader):
             self._change(early=True)

@@ -9,7 +9,13 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class PeerError(Exception):
-    """The connection is over. What came before stands, and `Peer.outgoing` may have a last word to send."""
+    """The connection is over. What came before stands, and `Peer.outgoing` may have a last word to send.
+
+    `text` may hold what the other side sent: what is not printable in it is escaped.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if text.isprintable() else "".join(map(_printable, text)))
 
 
 class NotZmtp(PeerError):
@@ -38,6 +44,10 @@ class TooSlow(PeerError):
 
 class ClosedHalfWay(PeerError):
     """The other side closed inside the greeting, the handshake or a message."""
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def check(findings: Iterable[Finding]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import SIGNATURE_SIZE, build_greeting_1, build_greeting_2, build_greeting_3
-from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Class, Decision, Form, classify, negotiate
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Class, Decision, Form, classify, first_frame_stop, negotiate
 from zmtpscope.zmtp.peer.errors import Mismatch, NotZmtp
 from zmtpscope.zmtp.peer.settings import Settings
 
@@ -26,6 +26,8 @@ class GreetingSender:
     """
 
     decision: Decision | None = None
+    wanted = 0
+    """Nothing can be decided before so many octets have come."""
 
     def __init__(self, settings: Settings, waits: bool = False) -> None:
         self._settings = settings
@@ -62,6 +64,8 @@ class GreetingSender:
         kind = classify(prefix)
         if kind is Class.ALIEN:
             raise NotZmtp(f"the other side does not speak ZMTP: it began with {shown(received)}")
+        if kind is Class.CUT:
+            self.wanted = min(first_frame_stop(prefix), PREFIX_LIMIT + 1)
         octets = self._answer(kind, prefix)
         old = kind in _OLD and self._settings.version == "1.0"
         decision = self.decision = _OLD_BOTH if old else negotiate(self._sent, prefix)

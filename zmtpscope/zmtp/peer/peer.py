@@ -34,7 +34,7 @@ from zmtpscope.zmtp.peer.patterns import PATTERNS, Form, check_member, check_sub
 from zmtpscope.zmtp.peer.settings import PART_COST, Heartbeat, Settings
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
-from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
+from zmtpscope.zmtp.socket_types import DRAFT, PUBLISHERS, may_meet
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 from zmtpscope.zmtp.units import UnitReader
 
@@ -135,6 +135,7 @@ class Peer:
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         if self._reader is None and not self._settle(data):
             self._chunks = [data]
+            self._wanted = self._greeting.wanted
             return
         self._read(data)
 
@@ -183,8 +184,13 @@ class Peer:
 
     def introduce(self, socket_type: str) -> None:
         """Wait no longer, and be a socket of this type. Raises `PeerError` where it does not fit."""
+        oldest = self.version or self.settings.oldest
+        if socket_type in DRAFT and oldest is not None and oldest < "3.0":
+            if self.version is not None:
+                raise UnfitSocketType(f"the other side speaks ZMTP {self.version}, which has no {socket_type} sockets")
+            oldest = "3.0"
         self._waits = False
-        self._be(replace(self.settings, socket_type=socket_type, oldest=self.version or self.settings.oldest))
+        self._be(replace(self.settings, socket_type=socket_type, oldest=oldest))
         self._greeting.introduce(self.settings)
         part = self._part
         if part is not None:
@@ -307,7 +313,7 @@ class Peer:
         keep = reader.position if self._held is None else self._held[0]
         self._chunks = [data[keep - self._base :]]
         self._base = keep
-        self._wanted = 0 if self._held is None else self._held[1] + self._held[2]
+        self._wanted = reader.wanted if self._held is None else self._held[1] + self._held[2]
 
     def _walk(self, data: bytes | bytearray, base: int, rows: list[Row], events: list[Event]) -> None:
         """Rows and events in the order in which they stand in the stream."""
