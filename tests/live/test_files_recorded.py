@@ -29,13 +29,18 @@ def mode(path: pathlib.Path) -> int:
 
 
 class TestCapture:
-    def test_it_has_the_mode_of_a_new_file(self, capture: pathlib.Path) -> None:
-        before = os.umask(0o027)
+    @pytest.mark.parametrize("force", [False, True])
+    def test_its_owner_alone_can_read_it(self, capture: pathlib.Path, force: bool) -> None:
+        """Also where it takes the place of one that others could read."""
+        if force:
+            capture.write_text("old")
+            capture.chmod(0o777)
+        before = os.umask(0)
         try:
-            CaptureFile(capture, "").close()
+            CaptureFile(capture, "", force=force).close()
         finally:
             os.umask(before)
-        assert mode(capture) == 0o640
+        assert mode(capture) == 0o600
 
     def test_one_that_is_there_is_refused(self, capture: pathlib.Path) -> None:
         capture.write_text("precious")
@@ -46,10 +51,8 @@ class TestCapture:
 
     def test_force_makes_it_anew(self, capture: pathlib.Path) -> None:
         capture.write_text("old")
-        capture.chmod(0o777)
         CaptureFile(capture, "", force=True).close()
         assert capture.read_bytes().startswith(b"\x0a\x0d\x0d\x0a")
-        assert not mode(capture) & 0o111
         CaptureFile(capture.with_name("new"), "", force=True).close()
 
     def test_force_spares_what_is_no_plain_file(self, capture: pathlib.Path) -> None:

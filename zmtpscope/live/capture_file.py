@@ -12,7 +12,8 @@ from zmtpscope.export.pcapng import PcapngWriter
 
 
 class CaptureFile:
-    """A new pcapng file at `path`. `comment` is for those who look at its properties.
+    """A new pcapng file at `path`, which its owner alone can read: it may hold passwords of PLAIN. `comment` is for
+    those who look at its properties.
 
     Raises `FileExistsError` where something is there already; with `force` a plain file gives way. Every method raises
     an `OSError` that names the path.
@@ -23,8 +24,8 @@ class CaptureFile:
         with self._naming_path():
             if force:
                 _remove_plain_file(path)
-            # made anew, never written over: so it has the mode of a new file, and is nothing that a link leads to
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb")
             self._writer = PcapngWriter(self._file, comment)
 
