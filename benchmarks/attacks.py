@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 FIN, SYN, ACK = 0x01, 0x02, 0x10
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+HOSTS = b"\x0a\0\0\1", b"\x0a\0\0\2"
 HEADERS = 40
 """Octets of an IPv4 and a TCP header."""
 START = 1_750_000_000
@@ -29,13 +30,15 @@ class CaptureWriter:
         self.packets = self.octets = 0
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 101))
 
-    def write(self, ports: tuple[int, int], numbers: tuple[int, int], flags: int, octets: bytes, cut: int) -> None:
-        """A packet of which the last `cut` octets are not captured."""
+    def write(
+        self, side: int, ports: tuple[int, int], numbers: tuple[int, int], flags: int, octets: bytes, cut: int
+    ) -> None:
+        """A packet of `side`, of which the last `cut` octets are not captured."""
         seconds, ticks = divmod(self.packets, 10_000)
         captured = HEADERS + len(octets) - cut
         record = struct.pack("<IIII", START + seconds, ticks * 100, captured, HEADERS + len(octets))
-        ip = struct.pack(">BxHHxxBBxx4s4s", 0x45, HEADERS + len(octets), 0, 64, 6, b"\x0a\0\0\1", b"\x0a\0\0\2")
-        tcp = struct.pack(">HHIIBBHxxxx", *ports, *numbers, 0x50, flags, 0xFFFF)
+        ip = struct.pack(">BxHHxxBBxx4s4s", 0x45, HEADERS + len(octets), 0, 64, 6, *HOSTS[:: 1 - 2 * side])
+        tcp = struct.pack(">HHIIBBHxxxx", *ports[:: 1 - 2 * side], *numbers, 0x50, flags, 0xFFFF)
         self.file.write(record + ip + tcp + octets[: len(octets) - cut])
         self.packets += 1
         self.octets += len(octets) - cut
@@ -53,8 +56,7 @@ class Connection:
 
     def send(self, side: int, octets: bytes, flags: int = ACK, cut: int = 0) -> None:
         """One segment."""
-        ports = self.ports if side == 0 else self.ports[::-1]
-        self.capture.write(ports, (self.next[side], self.next[1 - side]), flags, octets, cut)
+        self.capture.write(side, self.ports, (self.next[side], self.next[1 - side]), flags, octets, cut)
         self.lose(side, len(octets) + bool(flags & (SYN | FIN)))
 
     def lose(self, side: int, octets: int) -> None:
@@ -104,6 +106,27 @@ def search_of_zeros(capture: CaptureWriter, count: int) -> None:
         talk.send(0, bytes(4))
 
 
+def search_for_1_0(capture: CaptureWriter, count: int) -> None:
+    """The same between two sides of 1.0: each octet may be a length, each second one flags."""
+    random, talk = Random(1), Connection(capture)
+    for side in (0, 1):
+        talk.send(side, b"\1\0" + b"\4\0abc")
+    talk.lose(0, 100)
+    for _ in range(count):
+        talk.send(0, bytes(random.choices((0, 1, 2, 3, 255), k=16)))
+
+
+def search_behind_many_holes(capture: CaptureWriter, count: int) -> None:
+    """A hole in front of every second segment, acknowledged, and never a frame."""
+    random, talk = Random(1), Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count // 4):
+        talk.lose(0, 100)
+        for _ in range(2):
+            talk.send(0, random.randbytes(64))
+        talk.send(1, b"")
+
+
 def cut_segments(capture: CaptureWriter, count: int) -> None:
     """Each segment is cut by the snap length: a hole in each packet."""
     talk = Connection(capture)
@@ -116,6 +139,8 @@ ATTACKS = {
     "search, segments of 16": Attack(search_never_finds),
     "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4)),
     "search, zeros": Attack(search_of_zeros),
+    "search, 1.0": Attack(search_for_1_0),
+    "search, many holes": Attack(search_behind_many_holes),
     "cut segments": Attack(cut_segments),
 }
 

@@ -58,6 +58,8 @@ SERIES: dict[str, Series] = {
     "search, segments of 16": of_capture("search, segments of 16", 100_000),
     "search, segments of 4": of_capture("search, segments of 4", 300_000),
     "search, zeros": of_capture("search, zeros", 300_000),
+    "search, 1.0": of_capture("search, 1.0", 100_000),
+    "search, many holes": of_capture("search, many holes", 20_000),
     "cut segments": of_capture("cut segments", 20_000),
 }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from tests.dissect.talks import message
+from zmtpscope.dissect import resync
 from zmtpscope.dissect.resync import WINDOW, Found, FrameSearch
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
@@ -51,3 +54,68 @@ def test_sealed_messages_wherever_they_begin(cuts: int, size: int) -> None:
 
 def test_random_octets_alone_are_no_frames() -> None:
     assert search(REST, 1448, known=True) is None
+
+
+def steps(call: Callable[[], object]) -> int:
+    """Lines of Python executed in it."""
+    count = 0
+
+    def trace(frame: object, event: str, argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+FOLLOWED_FOR_LONG = b"\2" + (1 << 30).to_bytes(8)
+NEVER_FRAMES = {
+    "random octets": Random(2).randbytes(40_000),
+    "zeros": bytes(40_000),
+    "frames whose end never comes": FOLLOWED_FOR_LONG * 4_000,
+    "frames of 1.0 whose end never comes": (b"\xff" + (1 << 30).to_bytes(8) + b"\0") * 4_000,
+}
+
+
+@pytest.mark.parametrize("octets", NEVER_FRAMES.values(), ids=NEVER_FRAMES)
+@pytest.mark.parametrize("framing", [Framing.V2, Framing.V1])
+@pytest.mark.parametrize("size", [1, 9, 300])
+def test_a_search_in_vain_costs_the_same_for_each_segment_and_octet(
+    octets: bytes, framing: Framing, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resync, "WINDOW", 1 << 12)
+    monkeypatch.setattr(resync, "RETAINED", 1 << 13)
+    monkeypatch.setattr(resync, "RETAINED_SEGMENTS", 1 << 10)
+    octets = octets if size > 1 else octets[:20_000]
+    pieces = [octets[start : start + size] for start in range(0, len(octets), size)]
+    search = FrameSearch(framing, 0, True)
+
+    def feed() -> None:
+        for piece in pieces:
+            assert search.feed(piece) is None
+
+    assert steps(feed) < 100 * (len(octets) + len(pieces))
+    assert len(search.data) <= resync.RETAINED * 5 // 4 + size
+    assert len(search.edges) <= resync.RETAINED_SEGMENTS * 5 // 4 + 1
+    assert len(search.boundaries) < 2 * resync.RETAINED
+
+
+def test_commands_inside_of_each_other_are_read_as_often_as_there_are_octets(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = 0
+
+    def count(body: bytes) -> bool:
+        nonlocal looked_at
+        looked_at += len(body)
+        return False
+
+    monkeypatch.setattr(resync, "is_known_command", count)
+    command = b"\6" + (8_000).to_bytes(8) + b"\x09SUBSCRIBE"
+    search = FrameSearch(Framing.V2, 0, True)
+    for _ in range(5_000):
+        search.feed(command)
+    assert 0 < looked_at < 3 * 5_000 * len(command)

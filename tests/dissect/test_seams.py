@@ -529,6 +529,29 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert analyser.sink.held_octets == 0
 
 
+def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 18)
+    talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]
+    for talk in talks:
+        talk.send(0, hello("PUSH"))
+        talk.send(1, hello("PULL"))
+        talk.add(0, ACK, message(b"the capture lacks this"))
+        del talk.packets[-1]
+        talk.acknowledge(1)
+        talk.send(0, Random(1).randbytes(1 << 17), cuts=range(0, 1 << 17, 1 << 10))
+        talk.close()
+    packets = [talk.packets[place] for place in range(len(talks[0].packets)) for talk in talks]
+    analyser = Analyser(Options())
+    most = 0
+    for block in Capture(packets, 64):
+        list(analyser.take(block))
+        most = max(most, analyser.sink.held_octets)
+    assert 1 << 17 < most <= 1 << 18
+    list(analyser.finish())
+    assert analyser.sink.held_octets == 0
+    assert analyser.summary.sums.hold()
+
+
 @given(first=st.binary(max_size=400), second=st.binary(max_size=400), data=st.data())
 def test_p9_no_octets_raise(first: bytes, second: bytes, data: st.DataObject) -> None:
     prefix = data.draw(st.sampled_from([b"", hello("DEALER"), hello("SUB")]))

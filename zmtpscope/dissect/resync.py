@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from zmtpscope.findings import FINDINGS
 from zmtpscope.zmtp.commands import read_command
 from zmtpscope.zmtp.content import MESSAGE_NAME
+from zmtpscope.zmtp.mechanisms import UNSEEN
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
@@ -23,13 +24,21 @@ WINDOW = 64 << 10
 """Every octet in the first 64 KiB may begin a frame; behind them only the first octet of a segment, and the header of a
 sealed MESSAGE."""
 RETAINED = 1 << 20
-"""A trial that needs more octets than these in front of what was captured last is given up."""
+"""A trial that needs more octets than these in front of what was captured last is given up ..."""
+RETAINED_SEGMENTS = 16 << 10
+"""... and one that needs more segments, ..."""
+TRIMMED = 4
+"""... once there are more by a part in so many: trials and edges are looked through then, not with every segment."""
+TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
+"""Octets that a trial and an edge stand for where what is held is counted."""
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 LEAST_FRAMES = 3
 LARGEST = 1 << 31
 LARGEST_COMMAND = 8 << 10
 """A trial believes in no command that is larger: real ones are small."""
+COMMANDS_PER_OCTET = 2
+"""So many octets of commands are read for each that was fed: those of different trials may overlap."""
 BIG_ENDIAN_LENGTH = b"\0\0\0"
 """An empty message and the flags of another: lengths of 32 bits in front of other protocols' messages look like it, so
 the frame behind it is no evidence."""
@@ -56,6 +65,20 @@ FOR_KNOWN_SIZE = 2
 
 
 TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
+
+KNOWN_NAME = re.compile(
+    b"|".join(
+        re.escape(octets)
+        for octets in (
+            *(bytes([len(name)]) + name.encode("ascii") for name in UNSEEN.commands),
+            *(misspelling.octets for misspelling in UNSEEN.misspellings),
+        )
+    )
+)
+"""How a command begins that can be read in `TRAFFIC`."""
+
+LONGEST_REPETITION = 8
+"""No frame of more octets is one octet repeated: its header alone has several."""
 
 
 def is_known_command(body: bytes) -> bool:
@@ -114,6 +137,8 @@ class FrameSearch:
         self.limit = offset + WINDOW
         self.known_sizes = known_sizes
         self.data = bytearray()
+        self.command_octets = LARGEST_COMMAND
+        """Octets of commands that may still be read."""
         self.at = offset
         self.trials: dict[int, Trial] = {}
         self.edges: set[int] = {offset}
@@ -130,6 +155,7 @@ class FrameSearch:
             self.starts.append(end)
         self.edges.add(end)
         self.data += octets
+        self.command_octets += COMMANDS_PER_OCTET * len(octets)
         if self.framing is Framing.V2 and end + len(octets) > self.limit:
             self._look_for_sealed(end)
         self.edges.add(end + len(octets))
@@ -170,6 +196,11 @@ class FrameSearch:
         if self.known and trial is not None and trial.start in self.edges and trial.score >= ENOUGH_AT_THE_END:
             return Found(self.framing, trial.start)
         return None
+
+    @property
+    def held_octets(self) -> int:
+        """What the search holds, in octets."""
+        return len(self.data) + TRIAL_WEIGHT * len(self.trials) + EDGE_WEIGHT * len(self.edges)
 
     def first_octets(self) -> Found | None:
         """The very start, once the window was looked at in vain, if a frame may begin there."""
@@ -241,7 +272,7 @@ class FrameSearch:
         """Add the evidence of the frame that ends at `boundary`; False where it cannot be a frame after all."""
         first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
         if trial.command:
-            if stop - body > LARGEST_COMMAND or not is_known_command(bytes(self.data[body:stop])):
+            if stop - body > LARGEST_COMMAND or not self._is_known_command(body, stop):
                 return False
             trial.score += FOR_COMMAND
         if body == stop or self._is_one_octet(first, stop):
@@ -259,10 +290,17 @@ class FrameSearch:
             trial.aligned = True
         return True
 
+    def _is_known_command(self, body: int, stop: int) -> bool:
+        """Whether these octets are a known command, as far as commands may still be read."""
+        if KNOWN_NAME.match(self.data, body, stop) is None or stop - body > self.command_octets:
+            return False
+        self.command_octets -= stop - body
+        return is_known_command(bytes(self.data[body:stop]))
+
     def _is_one_octet(self, first: int, stop: int) -> bool:
-        """Whether these octets are one octet repeated."""
-        octet = self.data[first]
-        return octet == self.data[stop - 1] and self.data.count(octet, first, stop) == stop - first
+        """Whether this frame is one octet repeated."""
+        count = stop - first
+        return count <= LONGEST_REPETITION and self.data.count(self.data[first], first, stop) == count
 
     def _step(self, trial: Trial | None) -> bool:
         """Read the header at the current offset and move the trial to the frame's end; False to wait for octets."""
@@ -312,12 +350,21 @@ class FrameSearch:
         return (10, size - 1, False) if 255 <= size <= LARGEST and data[at + 9] in (0, 1) else none
 
     def _trim(self) -> None:
-        """Give up what lies more than `RETAINED` octets behind."""
-        excess = len(self.data) - RETAINED
-        if excess <= 0:
+        """Give up what lies too many octets or segments behind, when it is worth it."""
+        octets, segments = len(self.data) - RETAINED, len(self.edges) - RETAINED_SEGMENTS
+        if octets < RETAINED // TRIMMED and segments < RETAINED_SEGMENTS // TRIMMED:
             return
-        del self.data[:excess]
-        self.base += excess
+        first = self.base + max(0, octets)
+        if segments > 0:
+            first = max(first, sorted(self.edges)[segments])
+        self.give_up_in_front_of(first)
+
+    def give_up_in_front_of(self, offset: int) -> None:
+        """Forget the octets in front of stream offset `offset`, which is not beyond the end, and their trials."""
+        del self.data[: offset - self.base]
+        self.base = offset
         self.at = max(self.at, self.base)
         self.trials = {boundary: trial for boundary, trial in self.trials.items() if trial.start >= self.base}
         self.edges = {edge for edge in self.edges if edge >= self.base}
+        self.boundaries = list(self.trials)
+        heapify(self.boundaries)

@@ -541,7 +541,18 @@ class SideStream:
                 self.mode = Mode.OPAQUE
                 return octets[stop - begin :]
         self.arrivals.trim(self.searches[0].base)
+        self._hold_searches()
         return b""
+
+    def _hold_searches(self) -> None:
+        """Count what the searches hold as held; where all sides hold too much, they begin anew behind it."""
+        held = sum(search.held_octets for search in self.searches)
+        if self.dialogue.sink.held_octets - self.held_octets + held > ALL_HELD:
+            for search in self.searches:
+                search.give_up_in_front_of(search.end)
+            held = 0
+        self.dialogue.sink.held_octets += held - self.held_octets
+        self.held_octets = held
 
     def _conclude(self, arrival: Arrival) -> None:
         """The octets that belong together end before a boundary was found: the last chance to find one."""
@@ -558,6 +569,7 @@ class SideStream:
     def _give_up_search(self, arrival: Arrival) -> None:
         self.undissected += self.searches[0].end - self.searches[0].origin
         self.searches = []
+        self._hold([])
         self._tell_gap(arrival, None)
 
     def _resume(self, found: Found, search: FrameSearch, arrival: Arrival) -> None:
