@@ -6,13 +6,14 @@ BIN := .venv/bin
 VENV := .venv/with-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint mutants bench profile .venv
+.PHONY: help demo test lint mutants fuzz bench profile .venv
 
 help:
 	@echo "make demo     install into .venv and read a real capture"
 	@echo "make test     install, lint, types, import contracts, tests"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
+	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60; 10 if not given)"
 	@echo "make bench    measure beside tshark and a walk in C (most of an hour; QUICK=1: some minutes)"
 	@echo "make profile  write docs/performance.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
@@ -39,6 +40,9 @@ test: lint
 
 mutants: $(VENV)
 	$(BIN)/python -m tests.mutants
+
+fuzz: $(VENV)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
 bench: $(VENV)
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)

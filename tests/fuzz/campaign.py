@@ -1,0 +1,248 @@
+"""A campaign: case after case, each by its number; what fails is made small, written down, and counted."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from tests.capture.containers import pcap, pcapng
+from tests.fuzz.cases import Case, case_of
+from tests.fuzz.changes import in_32_bits
+from tests.fuzz.checks import CHECKS, Check
+from tests.fuzz.readings import Fault, Subject
+from tests.fuzz.talks import Talk, real
+from tests.fuzz.wire import packets_of
+
+Item = TypeVar("Item")
+
+STUCK = 60.0
+"""Seconds of CPU time that one check may take."""
+TRIES = 400
+"""How often a case that fails is tried with something left out."""
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a check of a case found. `kind` is the same for faults of the same cause, as far as that can be told."""
+
+    check: str
+    kind: str
+    text: str
+
+
+@dataclass
+class Tally:
+    """What was done: counted for each worker, and added up."""
+
+    cases: int = 0
+    octets: int = 0
+    checks: Counter[str] = field(default_factory=Counter)
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        self.cases += other.cases
+        self.octets += other.octets
+        self.checks.update(other.checks)
+        self.faults.update(other.faults)
+
+
+class Stuck(BaseException):
+    """A check takes longer than any should; no handler of exceptions on the way is to catch it."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `Stuck` where what is done takes so much CPU time."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stuck
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for the files of cases, in memory where there is one."""
+    with tempfile.TemporaryDirectory(
+        prefix="zmtpscope-fuzz-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    ) as folder:
+        yield Path(folder)
+
+
+def what_fails(subject: Subject, check: Check) -> Found | None:
+    """What a check says of a case, if it fails."""
+    try:
+        with limited(STUCK):
+            check.hold(subject)
+    except Fault as fault:
+        return Found(check.name, fault.kind, str(fault))
+    except Exception as error:
+        return Found(check.name, kind_of(error), traceback.format_exc())
+    except Stuck as stuck:
+        return Found(check.name, "stuck in " + place_of(stuck), traceback.format_exc())
+    return None
+
+
+def kind_of(error: BaseException) -> str:
+    """An exception that should not have been: its class, and where in the package it came from."""
+    return f"{type(error).__name__} in {place_of(error)}"
+
+
+def place_of(error: BaseException) -> str:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/zmtpscope/" in frame.filename]
+    if not frames:
+        return "the campaign"
+    return f"{frames[-1].filename.rpartition('/zmtpscope/')[2]}, {frames[-1].name}"
+
+
+def faults_of(case: Case, number: int, checks: Iterable[Check]) -> Iterator[Found | str]:
+    """Run checks on a case: what they found, and the names of those that were made."""
+    with scratch() as folder:
+        subject = Subject(case, folder)
+        for check in checks:
+            if number % check.every == 0 and (subject.readable or check.unreadable):
+                found = what_fails(subject, check)
+                yield check.name
+                if found is not None:
+                    yield found
+
+
+# -- made small --------------------------------------------------------------------------------------------------------
+
+
+def minimised(case: Case, check: Check, kind: str) -> Case:
+    """A smaller case that fails in the same way: fewer options, files, packets, or else octets."""
+
+    def fails(changed: Case) -> bool:
+        with scratch() as folder:
+            subject = Subject(changed, folder)
+            found = what_fails(subject, check) if subject.readable or check.unreadable else None
+        return found is not None and found.kind == kind
+
+    simpler = [replace(case, files=(file,)) for file in case.files] if len(case.files) > 1 else []
+    for changed in (*simpler, replace(case, keys=""), replace(case, reading={})):
+        if changed.files in (case.files, (case.files[0],)) and changed != case:
+            combined = replace(case, files=changed.files if changed in simpler else case.files)
+            combined = replace(
+                combined,
+                keys=changed.keys if changed not in simpler else combined.keys,
+                reading=changed.reading if changed not in simpler else combined.reading,
+            )
+            if fails(combined):
+                case = combined
+    if len(case.files) > 1:
+        return case
+    with scratch() as folder:
+        path = folder / "case"
+        path.write_bytes(case.files[0])
+        packets = packets_of(path)
+    if fails(replace(case, files=(written(packets),))):
+        packets = fewer(packets, lambda some: fails(replace(case, files=(written(some),))))
+        return replace(case, files=(written(packets),))
+    pieces = [case.files[0][start : start + 4] for start in range(0, len(case.files[0]), 4)]
+    pieces = fewer(pieces, lambda some: fails(replace(case, files=(b"".join(some),))))
+    return replace(case, files=(b"".join(pieces),))
+
+
+def written(packets: Sequence[Any]) -> bytes:
+    """A plain file of these packets: pcap where it can hold them."""
+    if packets and {packet.link for packet in packets} == {packets[0].link}:
+        return pcap([in_32_bits(packet) for packet in packets], nanoseconds=True)
+    return pcapng(packets)
+
+
+def fewer(items: list[Item], fails: Callable[[list[Item]], bool]) -> list[Item]:
+    """As few of the items as still fail, by leaving out ever smaller stretches."""
+    size, tries = max(1, len(items) // 2), 0
+    while size and tries < TRIES:
+        start = 0
+        while start < len(items) and tries < TRIES:
+            some = items[:start] + items[start + size :]
+            tries += 1
+            if some and fails(some):
+                items = some
+            else:
+                start += size
+        size //= 2
+    return items
+
+
+# -- the campaign ------------------------------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """What a campaign does: cases `first`, `first + step` and so on, at most `cases` of them, until `deadline`."""
+
+    seed: int
+    captures: tuple[Path, ...]
+    checks: tuple[Check, ...] = CHECKS
+    first: int = 0
+    step: int = 1
+    cases: int | None = None
+    deadline: float | None = None
+    """By `time.monotonic`."""
+    faults: Path | None = None
+    """Where faults are written."""
+
+
+def real_talks(captures: Iterable[Path]) -> list[Talk]:
+    """The capture files to begin with."""
+    with scratch() as folder:
+        return [talk for path in captures if (talk := real(path, folder)).packets]
+
+
+def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
+    """Run the cases of a plan; `told` hears of the first fault of each kind."""
+    talks = real_talks(plan.captures)
+    tally = Tally()
+    number = plan.first
+    while plan.cases is None or tally.cases < plan.cases:
+        if plan.deadline is not None and time.monotonic() > plan.deadline:
+            break
+        case = case_of(plan.seed, number, talks)
+        tally.cases += 1
+        tally.octets += case.octets
+        for found in faults_of(case, number, plan.checks):
+            if isinstance(found, str):
+                tally.checks[found] += 1
+                continue
+            tally.faults[found.check, found.kind] += 1
+            if tally.faults[found.check, found.kind] == 1:
+                told(number, case, found)
+        number += plan.step
+    return tally
+
+
+def write_down(plan: Plan, number: int, case: Case, found: Found) -> Path:
+    """Make a fault small and write it: the capture, its keys, and what was found, with how to have it again."""
+    assert plan.faults is not None
+    plan.faults.mkdir(parents=True, exist_ok=True)
+    check = next(check for check in plan.checks if check.name == found.check)
+    small = minimised(case, check, found.kind)
+    name = re.sub("[^A-Za-z0-9]+", "-", f"{found.check} {found.kind}")[:80].strip("-")
+    for place, octets in enumerate(small.files):
+        (plan.faults / f"{name}{f'-{place}' * (len(small.files) > 1)}.pcap").write_bytes(octets)
+    if small.keys:
+        (plan.faults / f"{name}.keys").write_text(small.keys)
+    again = f"python -m tests.fuzz --seed {plan.seed} --number {number} --only {json.dumps(found.check)}"
+    words = [again, " <- ".join(reversed(case.made)), f"read with {small.reading}, salt {small.salt}", found.text]
+    path = plan.faults / f"{name}.txt"
+    path.write_text("\n\n".join(words) + "\n")
+    return path

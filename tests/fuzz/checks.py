@@ -1,0 +1,416 @@
+"""What must hold of every case, a table: each check raises `Fault` where it does not."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import io
+import re
+import shutil
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow.parquet as pq
+
+from tests.capture.containers import Packet, pcapng
+from tests.export.test_p12_formats_agree import COLUMNS, json_rows
+from tests.fuzz.readings import PASSWORDS, Fault, Reading, Record, Subject
+from tests.fuzz.wire import packets_of, reverse
+from zmtpscope.capture import open_captures
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect import Analyser
+from zmtpscope.dissect.sink import Summary
+from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.line_tables import CELLS, json_cell
+from zmtpscope.export.tables import Tables
+from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.records import RECORDS, SECOND
+
+
+def sums(subject: Subject) -> None:
+    """Every octet that was captured went somewhere, and every octet of a stream came from somewhere."""
+    if not subject.reading.summary.sums.hold():
+        raise Fault("a sum does not come out even", str(subject.reading.summary.sums))
+
+
+def summary(subject: Subject) -> None:
+    """Without records the same is counted."""
+    with_records, without = subject.reading.summary, subject.read(records=False).summary
+    for name in Summary.__dataclass_fields__:
+        if getattr(with_records, name) != getattr(without, name):
+            raise Fault(f"{name} is counted otherwise without records", f"{with_records}\n{without}")
+
+
+def identities(subject: Subject) -> None:
+    """No two records have one name (architecture.md, 4). Findings may say several things of one place."""
+    names = Counter(
+        (each["conn_id"], each["side"], each.get("source"), each.get("offset"), each["record"])
+        for each in subject.records
+        if each["record"] not in ("finding", "datagram", "zre_pair")
+    )
+    for name, count in names.items():
+        if count > 1:
+            raise Fault(f"{count} records of type {name[-1]} have one identity", str(name))
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+CONFIDENCE = {"proven", "likely", "guess"}
+VERSIONS = {"1.0", "2.0", "3.0", "3.1"}
+WORDS: dict[tuple[str, str], set[str]] = {
+    ("connection", "version"): VERSIONS,
+    ("connection", "transport"): {"tcp", "ws"},
+    ("connection", "handshake"): {"complete", "failed", "incomplete", "unseen"},
+    ("connection", "close"): {"fin", "rst", "open", "evicted"},
+    ("connection", "confidence"): CONFIDENCE,
+    ("message", "version"): VERSIONS,
+    ("message", "kind"): {"data", "subscribe", "cancel", "encrypted"},
+    ("message", "bodies_kept"): {"full", "head", "none"},
+    ("message", "confidence"): CONFIDENCE,
+    ("datagram", "kind"): {"beacon", "radio"},
+    ("datagram", "confidence"): CONFIDENCE,
+    ("finding", "severity"): set(SEVERITIES),
+    ("finding", "id"): set(FINDINGS),
+}
+"""Fields that have one of a few words."""
+
+SIDES = {"side", "opened_by", "closed_by", "security_server"}
+ALWAYS = {
+    *("schema", "record", "conn_id", "ts_ns", "packet", "src_ip", "src_port", "dst_ip", "dst_port"),
+    *("start_ns", "end_ns", "transport", "handshake", "close", "confidence", "complete", "kind", "bodies_kept"),
+    *("messages_0", "messages_1", "gap_bytes", "undissected_bytes", "id", "severity", "refs", "reason"),
+}
+"""Fields that are never null; `reason` in gaps only."""
+CONN_ID = re.compile("[0-9a-f]{16}")
+REFERENCE = re.compile("[0-9a-f]{16}/[01-]?/[0-9]*/[0-9]*/[a-z_]+")
+
+
+def schema(subject: Subject) -> None:
+    """Every line is what records.py and docs/records.md say of its type."""
+    for line, record in zip(subject.reading.lines, subject.records, strict=True):
+        if line.count(b"\n") != 1 or not line.endswith(b"\n"):
+            raise Fault("a record is not one line", line[:300].decode())
+        fields = RECORDS[record["record"]].fields
+        time = record.get("time")
+        if [name for name in record if name != "time"] != [field.name for field in fields]:
+            raise Fault("fields of a record are not those of its type", str(list(record)))
+        seconds, nanoseconds = divmod(record["ts_ns"], SECOND)
+        if time != f"{rfc_3339(seconds).decode()}.{nanoseconds:09d}Z":
+            raise Fault("time is not ts_ns in words", f"{time} {record['ts_ns']}")
+        for field in fields:
+            if not fits(record[field.name], field.type):
+                raise Fault(f"{record['record']}.{field.name} is no {field.type}", repr(record[field.name])[:200])
+            must_be(record, field.name)
+
+
+def must_be(record: Record, name: str) -> None:
+    """What is known of the values of one field beyond its type."""
+    value, kind = record[name], record["record"]
+    if value is None:
+        if name in ALWAYS and (kind, name) not in (("command", "reason"), ("finding", "packet")):
+            raise Fault(f"{kind}.{name} is null", str(record)[:300])
+        return
+    good = (
+        value in WORDS.get((kind, name), {value})
+        if isinstance(value, str)
+        else value >= 0
+        if isinstance(value, int) and name not in ("ttl_ms", "nonce")
+        else True
+    )
+    good = good and (name not in SIDES or value in (0, 1)) and (name != "conn_id" or CONN_ID.fullmatch(value))
+    good = good and (name != "refs" or all(map(REFERENCE.fullmatch, value)))
+    if not good:
+        raise Fault(f"{kind}.{name} cannot be this", repr(value)[:200])
+
+
+def fits(value: Any, type_: str) -> bool:
+    """Whether a value of a JSON line is of a logical type, or null."""
+    if value is None:
+        return True
+    if type_.startswith("list<"):
+        return isinstance(value, list) and all(each is not None and fits(each, type_[5:-1]) for each in value)
+    if type_.startswith("struct<"):
+        members = dict(member.split(":") for member in type_[7:-1].split(","))
+        return (
+            isinstance(value, dict)
+            and list(value) == list(members)
+            and all(fits(value[name], member) for name, member in members.items())
+        )
+    if type_ == "int":
+        return type(value) is int and -(2**63) <= value < 2**63
+    if type_ == "octets":
+        try:
+            return isinstance(value, str) and base64.b64encode(base64.b64decode(value, validate=True)) == value.encode()
+        except binascii.Error:
+            return False
+    return type_ == "json" or isinstance(value, {"text": str, "bool": bool}[type_])
+
+
+def messages(subject: Subject) -> None:
+    """A message says the same of itself in all its fields, and connections count what they sent."""
+    sent: Counter[tuple[int, int]] = Counter()
+    for record in subject.records:
+        if record["record"] != "message":
+            continue
+        sent[record["conn"], record["side"]] += 1
+        sizes, bodies = record["sizes"], record["bodies"]
+        if sizes is not None and record["parts"] != len(sizes):
+            raise Fault("parts is not the number of sizes", str(record)[:300])
+        if bodies is not None and sizes is not None and record["bodies_kept"] == "full" and record["complete"]:
+            lengths = [len(base64.b64decode(body)) for body in bodies]
+            if lengths != sizes:
+                raise Fault("bodies have other sizes", f"{lengths} {sizes}")
+    for record in subject.records:
+        if record["record"] == "connection":
+            for side in (0, 1):
+                if sent[record["conn"], side] != record[f"messages_{side}"]:
+                    raise Fault(f"messages_{side} is not their number", str(record)[:300])
+
+
+# -- what people see ---------------------------------------------------------------------------------------------------
+
+FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def safe_text(subject: Subject) -> None:
+    """No character that a terminal might obey."""
+    for character in sorted(set(subject.text) - {"\n"}):
+        if unicodedata.category(character) in FORBIDDEN:
+            at = subject.text.index(character)
+            raise Fault("a forbidden character", repr(subject.text[max(0, at - 100) : at + 20]))
+
+
+LETTERS = re.compile(r"(?m)^    [0-9a-f]{8}  .{47}  (.*)$")
+
+
+def secrets(subject: Subject) -> None:
+    """The passwords of the talks of our own are nowhere, as long as the messages that hold them are whole."""
+    for password in PASSWORDS if subject.case.is_harmless else ():
+        if any(password in octets for octets in subject.case.files):
+            word = password.decode()
+            if word in subject.text or word in "".join(LETTERS.findall(subject.text)):
+                raise Fault("a password in text", word)
+            for record in subject.records:
+                if any(password in octets for octets in octets_of(record)):
+                    raise Fault(f"a password in a {record['record']}", str(record)[:600])
+
+
+def octets_of(value: Any) -> Iterable[bytes]:
+    """Every text and everything that may be base64 in a value of JSON, as octets."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from octets_of(each)
+    elif isinstance(value, str):
+        yield value.encode()
+        with suppress(ValueError):
+            yield base64.b64decode(value, validate=True)
+
+
+# -- the same, read in another way -------------------------------------------------------------------------------------
+
+
+def blocks(subject: Subject) -> None:
+    """The same records in the same order, whatever the size of blocks."""
+    random = Random(subject.case.salt)
+    frames = random.random() < 0.3
+    whole = subject.read(frames=True) if frames else subject.reading
+    size = max(1, subject.case.octets // random.choice((2, 3, 5, 10, 40)))
+    assert_same(whole, subject.read(block_size=size, frames=frames), f"blocks of {size}")
+
+
+def assert_same(one: Reading, other: Reading, how: str) -> None:
+    """Two readings say the same; names the first difference."""
+    if one.lines == other.lines:
+        return
+    if Counter(one.lines) == Counter(other.lines):
+        raise Fault("order depends on blocks", how)
+    for left, right in zip(one.records, other.records, strict=False):
+        if left != right:
+            names = [name for name in left if left[name] != right.get(name)]
+            kinds = " and ".join(sorted({left["record"], right["record"]}))
+            what = f"{left.get('id')}/{right.get('id')} " if kinds == "finding" else ""
+            detail = f"{how}: {names} of\n{left}\n{right}"
+            raise Fault(f"{kinds} {what}depends on blocks", detail)
+    raise Fault("records are missing or too many", how)
+
+
+COMPARES = re.compile("ZRE|ZAP|CURVE-2[0-9]")
+"""Findings that compare connections."""
+
+
+def connections(subject: Subject) -> None:
+    """The same records of a connection whatever other connections are in the capture, if it ends at the same time."""
+    if len(subject.paths) > 1:
+        return
+    flows, packets = flows_of(subject.paths[0])
+    gone = {key for key in flows.values() if zlib.crc32(min(key, reverse(key)), subject.case.salt) % 2}
+    if not gone or gone == set(flows.values()):
+        return
+    last = max(range(len(packets)), key=lambda place: packets[place].time)
+    kept = [packet for place, packet in enumerate(packets) if place == last or flows.get(place + 1) not in gone]
+    every, few = (by_connection(read_anew(subject, each)) for each in (packets, kept))
+    for name, some in few.items():
+        if name in every and every[name] != some:
+            left, right = first_difference(every[name], some)
+            kind = (left or right or {}).get("record")
+            raise Fault(f"{kind} depends on other connections", f"\n{left}\n{right}")
+
+
+def read_anew(subject: Subject, packets: list[Packet]) -> list[Record]:
+    """The records of these packets of a case."""
+    path = subject.folder / "some.pcapng"
+    path.write_bytes(pcapng(packets))
+    return subject.read([path]).records
+
+
+def flows_of(path: Path) -> tuple[dict[int, bytes], list[Packet]]:
+    """The flow of each TCP packet of a file, by its number, and all packets."""
+    flows = {}
+    for block in open_captures([str(path)]):
+        for flow, reference in zip(block.flows.tolist(), block.packets.tolist(), strict=True):
+            flows[reference & PACKET_MASK] = block.keys[flow]
+    return flows, packets_of(path)
+
+
+NUMBERING = ("conn", "file", "packet", "packet_end", "last_packet", "conn_0", "conn_1")
+
+
+def by_connection(records: list[Record]) -> dict[str, list[Record]]:
+    """The records of each TCP connection without what counts over the capture and what compares connections."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        if record["conn"] is None or record["record"] == "zre_pair" or COMPARES.match(record.get("id") or ""):
+            continue
+        plain = {name: value for name, value in record.items() if name not in NUMBERING}
+        found.setdefault(record["conn_id"], []).append(plain)
+    return found
+
+
+def first_difference(one: list[Record], other: list[Record]) -> tuple[Record | None, Record | None]:
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            return left, right
+    return (one[len(other)], None) if len(one) > len(other) else (None, other[len(one)])
+
+
+def proven(subject: Subject) -> None:
+    """With packets lost, no message is called proven that the whole capture lacks."""
+    if not subject.case.whole:
+        return
+    packets, salt = packets_of(subject.paths[0]), subject.case.salt
+    rate = (3, 10, 30)[salt % 3]
+    left = [packet for packet in packets if zlib.crc32(packet.octets, salt) % rate]
+    known = {name_of(record) for record in subject.records if record["record"] == "message"}
+    for record in read_anew(subject, left):
+        sure = record["record"] == "message" and record["confidence"] == "proven" and record["complete"]
+        if sure and name_of(record) not in known:
+            raise Fault("a proven message that the whole capture lacks", str(record)[:600])
+
+
+def name_of(record: Record) -> tuple[Any, ...]:
+    ends = tuple(record[name] for name in ("src_ip", "src_port", "dst_ip", "dst_port"))
+    return *ends, record["kind"], str(record["sizes"]), str(record["bodies"])
+
+
+def tables(subject: Subject) -> None:
+    """CSV and Parquet hold what the JSON lines do."""
+    options = subject.options(frames=True)
+    expected: dict[str, list[bytes]] = {record: [] for record in RECORDS}
+    for line in subject.read(frames=True).lines:
+        expected[orjson.loads(line)["record"]].append(line)
+    for form in ("csv", "parquet"):
+        folder = subject.folder / form
+        with Tables(folder, form, COLUMNS, options, force=True) as made:
+            for batch in Analyser(options).run(open_captures(list(map(str, subject.paths)))):
+                made.add(batch)
+            made.commit()
+        for record, lines in expected.items():
+            path = folder / f"{record}s.{form}"
+            rows = csv_rows(path) if form == "csv" else pq.read_table(path).to_pylist()
+            wanted = csv_wanted(record, lines) if form == "csv" else json_rows(record, lines)
+            if rows != wanted:
+                place = next((i for i, pair in enumerate(zip(rows, wanted, strict=False)) if pair[0] != pair[1]), -1)
+                few = f"{rows[place : place + 1]}\n{wanted[place : place + 1]}"
+                raise Fault(f"{form} of {record}s is not as JSON", few)
+        shutil.rmtree(folder)
+
+
+csv.field_size_limit(1 << 30)
+
+
+def csv_rows(path: Path) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))[1:]
+
+
+def csv_wanted(record: str, lines: list[bytes]) -> list[list[str]]:
+    """The cells of JSON lines, as a reader of CSV finds them."""
+    cells = {field.name: CELLS.get(field.type, json_cell) for field in RECORDS[record].fields} | {"time": str}
+    text = "".join(
+        ",".join("" if value is None else cells[name](value) for name, value in orjson.loads(line).items()) + "\r\n"
+        for line in lines
+    )
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+READ, NOT_A_CAPTURE = {0, 3}, {2}
+"""Exit codes of `read` and `export`: it was read, or is damaged; no capture at all."""
+
+
+def command_line(subject: Subject) -> None:
+    """The commands themselves: no traceback, and the exit codes that are written down."""
+    out = str(subject.folder / "tables")
+    for arguments in (["read", "-V", "-x"], ["read", "-q", "--stats"], ["export", "-o", out, "--force", "--frames"]):
+        code, text = subject.command(*arguments)
+        if code not in (READ if subject.readable else NOT_A_CAPTURE):
+            raise Fault(f"exit code {code} of {arguments[0]}", text[-300:].decode(errors="replace"))
+    shutil.rmtree(out, ignore_errors=True)
+
+
+MOST_SECONDS, SECONDS_AN_OCTET = 1.0, 50e-6
+MOST_MEMORY, MEMORY_AN_OCTET = 100 << 20, 1000
+"""Generous, so that a machine with other things to do raises no fault: usual are 2 us and a few octets."""
+
+
+def cost(subject: Subject) -> None:
+    """Time and memory are bounded by the octets of the capture."""
+    _, seconds, grown = subject.measured
+    if seconds > MOST_SECONDS + SECONDS_AN_OCTET * subject.case.octets:
+        raise Fault("too much time", f"{seconds:.2f} s for {subject.case.octets} octets")
+    if grown > MOST_MEMORY + MEMORY_AN_OCTET * subject.case.octets:
+        raise Fault("too much memory", f"{grown} octets for {subject.case.octets} octets")
+
+
+class Check(NamedTuple):
+    """Made once in `every` so many cases; with `unreadable` also where a file is no capture at all."""
+
+    name: str
+    hold: Callable[[Subject], None]
+    every: int = 1
+    unreadable: bool = False
+
+
+CHECKS = (
+    Check("sums", sums),
+    Check("summary", summary, 5),
+    Check("identities", identities),
+    Check("schema", schema),
+    Check("messages", messages),
+    Check("safe text", safe_text),
+    Check("secrets", secrets),
+    Check("blocks", blocks),
+    Check("connections", connections),
+    Check("proven", proven),
+    Check("tables", tables, 10),
+    Check("command line", command_line, 20, unreadable=True),
+    Check("cost", cost),
+)

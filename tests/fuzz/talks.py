@@ -1,0 +1,136 @@
+"""The captures that a campaign begins with: real ones, and talks of our own of every kind that tests know."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests import peers
+from tests.capture.containers import Packet, Segment, pcapng
+from tests.dissect import sealed_talks
+from tests.dissect.talks import connections, pushed
+from tests.dissect.test_seams_payloads import talks as payload_talks
+from tests.dissect.test_zws import zws_connections
+from tests.fuzz.wire import framed, packets_of, scripted, segments_of
+from zmtpscope import curve_crypto
+from zmtpscope.zmtp.peer import CurveClient, CurveServer, Settings
+
+Draw = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A capture to begin with: its packets, its segments where only TCP is wanted, and the lines that open its boxes.
+
+    `honest`: it says what two correct peers say, and the capture has all of it.
+    """
+
+    name: str
+    packets: tuple[Packet, ...]
+    segments: tuple[Segment, ...]
+    keys: str = ""
+    honest: bool = False
+
+
+MOST_PACKETS = 150
+"""Of a capture that is longer, so many from somewhere: many small cases find more than few large ones."""
+
+
+def real(path: Path, folder: Path) -> Talk:
+    """A capture file, with the keys that lie beside it."""
+    packets = packets_of(path)
+    keys = path.with_suffix(".keys")
+    octets = pcapng(packets) if packets else b""
+    segments = segments_of(folder, octets) if packets else []
+    text = keys.read_text() if keys.exists() else ""
+    honest = path.parent.name in ("patterns", "versions", "implementations", "security", "network")
+    return Talk(f"{path.parent.name}/{path.name}", tuple(packets), tuple(segments), text, honest)
+
+
+def part_of(talk: Talk, start: int, count: int = MOST_PACKETS) -> Talk:
+    """A stretch of a long capture."""
+    packets, segments = talk.packets[start : start + count], talk.segments[start : start + count]
+    whole = talk.honest and len(packets) == len(talk.packets)
+    return Talk(talk.name, packets, segments, talk.keys, whole)
+
+
+# -- talks of our own --------------------------------------------------------------------------------------------------
+
+
+def predictable(given: Settings, number: int) -> Settings:
+    """The same settings, where CURVE draws its random octets from `number`."""
+    if not isinstance(given.security, CurveClient | CurveServer):
+        return given
+    functions = {name: getattr(curve_crypto, name) for name in ("public_key", "shared_key", "seal_box", "open_box")}
+    crypto = SimpleNamespace(random_octets=Random(number).randbytes, **functions)
+    return replace(given, security=replace(given.security, crypto=crypto))
+
+
+@st.composite
+def meetings(draw: Draw) -> Talk:
+    """Two of our peers, of any version, mechanism and socket type, whose network loses nothing."""
+    mechanism = draw(st.sampled_from(sorted(peers.SECURITY)))
+    one, other = draw(peers.settings_pairs(mechanism))
+    pair = predictable(one, draw(st.integers(0, 99))), predictable(other, draw(st.integers(100, 199)))
+    acts = draw(peers.scripts(*pair)), draw(peers.scripts(*reversed(pair)))
+    meeting = peers.talk(pair, acts, draw(peers.NETWORKS))
+    meeting.capture.close()
+    lines = [" ".join(each.key_line) + "\n" for each in meeting.peers if each.key_line]
+    return _talk(f"peers {mechanism}", meeting.capture.packets, "".join(lines[:1]), honest=True)
+
+
+@st.composite
+def sealed(draw: Draw) -> Talk:
+    """CURVE with keys, some of them wrong."""
+    talk = draw(sealed_talks.talks())
+    return _talk("sealed", draw(sealed_talks.sealed_packets(talk, draw(st.booleans()))), talk.text)
+
+
+OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
+    "peers": meetings(),
+    "sealed": sealed(),
+    "anything": connections().map(lambda packets: _talk("anything", packets)),
+    "pushed": pushed().map(lambda sent: _talk("pushed", sent[0], honest=True)),
+    "payloads": payload_talks().map(lambda packets: _talk("payloads", packets)),
+    "zws": zws_connections().map(lambda packets: _talk("zws", packets)),
+}
+
+
+def _talk(name: str, packets: Sequence[Any], keys: str = "", honest: bool = False) -> Talk:
+    segments = scripted(packets)
+    return Talk(name, tuple(map(framed, segments)), tuple(segments), keys, honest)
+
+
+DRAWN = 40
+"""Talks of each kind that a chapter of a campaign has."""
+
+
+@functools.lru_cache(maxsize=1)
+def of_our_own(number: int) -> tuple[Talk, ...]:
+    """The talks of one chapter of a campaign; the same for the same number."""
+    drawn: list[Talk] = []
+    for strategy in OF_OUR_OWN.values():
+
+        @seed(number)
+        @settings(
+            max_examples=DRAWN,
+            database=None,
+            deadline=None,
+            derandomize=False,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(strategy)
+        def draw(talk: Talk) -> None:
+            drawn.append(talk)
+
+        draw()
+    return tuple(drawn)

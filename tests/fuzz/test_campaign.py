@@ -1,0 +1,28 @@
+"""A short campaign, the same every time; `make fuzz` is the long one."""
+
+from __future__ import annotations
+
+from tests.fuzz.campaign import Found, Plan, run_campaign
+from tests.fuzz.cases import Case
+from tests.fuzz.checks import CHECKS
+from tests.readings import CAPTURES
+
+CASES = 200
+TIMED = {"cost"}
+"""Checks that measure time, which is no property of the code on a machine that has other things to do."""
+KNOWN = {"blocks", "connections", "summary"}
+"""Checks that find what is known and not mended yet."""
+
+
+def test_whatever_happens_to_captures_what_must_hold_holds() -> None:
+    told: list[tuple[int, Found]] = []
+
+    def tell(number: int, case: Case, found: Found) -> None:
+        told.append((number, found))
+
+    captures = tuple(sorted(CAPTURES.glob("*/*.pcap*")))
+    checks = tuple(check for check in CHECKS if check.name not in TIMED | KNOWN)
+    tally = run_campaign(Plan(13, captures, checks, cases=CASES), tell)
+    assert told == []
+    assert tally.cases == CASES
+    assert all(tally.checks[check.name] for check in checks)

@@ -1,0 +1,66 @@
+"""Captures as lists: packets as a file holds them, and the TCP segments in them, which can be written again.
+
+A segment becomes a packet of raw IP whose lengths and checksums are right, whatever was changed in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.capture.containers import Packet, Segment, captures_of, read
+from tests.traffic import Packet as Scripted
+from zmtpscope.capture.files import CaptureFile
+from zmtpscope.live.segments import LARGEST_PAYLOAD, Direction
+
+RAW_IP = 101
+MODULUS = 1 << 32
+Endpoint = tuple[str, int]
+
+
+def packets_of(path: Path) -> list[Packet]:
+    """The packets of a capture file."""
+    return [
+        Packet(block.data[start:stop], time, link, stop - start + missing)
+        for block in CaptureFile(str(path)).blocks(1 << 20, [])
+        for link, start, stop, missing, time, _ in zip(*map(list, block.columns()), strict=True)
+    ]
+
+
+def segments_of(folder: Path, octets: bytes) -> list[Segment]:
+    """The TCP segments of a capture; whatever else it holds is left out."""
+    return read(captures_of(folder, octets))[0]
+
+
+def scripted(packets: Sequence[Scripted]) -> list[Segment]:
+    """The packets of a conversation in memory."""
+    return [
+        Segment(0, 0, each.time, each.key, each.sequence, each.acknowledgment, each.flags, each.payload, each.cut)
+        for each in packets
+    ]
+
+
+def reverse(key: bytes) -> bytes:
+    """The flow key of the other direction."""
+    half = (len(key) - 4) // 2
+    return key[half : 2 * half] + key[:half] + key[-2:] + key[-4:-2]
+
+
+@functools.cache
+def endpoints(key: bytes) -> tuple[Endpoint, Endpoint]:
+    """Who sends to whom."""
+    half = (len(key) - 4) // 2
+    source, target = (str(ipaddress.ip_address(address)) for address in (key[:half], key[half : 2 * half]))
+    return (source, int.from_bytes(key[-4:-2])), (target, int.from_bytes(key[-2:]))
+
+
+def framed(segment: Segment) -> Packet:
+    """A segment as a packet; of one that was cut the octets that were captured."""
+    ours, theirs = Direction.pair(*endpoints(segment.key), segment.sequence)
+    theirs.next = segment.acknowledgment
+    whole = (segment.payload + bytes(min(segment.cut, LARGEST_PAYLOAD)))[:LARGEST_PAYLOAD]
+    octets = ours.segment(segment.flags & 0xFF, theirs, whole)
+    captured = len(octets) - max(0, len(whole) - len(segment.payload))
+    return Packet(octets[:captured], max(0, segment.time), RAW_IP, len(octets))
