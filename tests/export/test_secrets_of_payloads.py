@@ -46,8 +46,11 @@ class Login(Payload):
         return "somebody logs in"
 
 
+REQUEST = (b"1.0", b"7", b"global", b"10.0.0.7", b"", b"PLAIN", b"bob")
+
+
 def zap(*credentials: bytes) -> bytes:
-    return message(b"", b"1.0", b"7", b"global", b"10.0.0.7", b"", b"PLAIN", b"bob", *credentials)
+    return message(b"", *REQUEST, *credentials)
 
 
 def typed(content: bytes, *buffers: bytes) -> bytes:
@@ -87,6 +90,8 @@ SENT: dict[str, Callable[[], Packets]] = {
     "ZAP": lambda: between(("REQ", "REP"), zap(WORD), zap(WORD)),
     "ZAP of a proxy": lambda: between(("DEALER", "ROUTER"), zap(WORD)),
     "ZAP in small packets": lambda: between(("DEALER", "REP"), zap(WORD), zap(WORD), cut=7),
+    "ZAP without delimiter": lambda: between(("DEALER", "REP"), *[message(*REQUEST, WORD)] * 2),
+    "ZAP without delimiter, behind an address": lambda: between(("REQ", "REP"), message(b"peer", *REQUEST, WORD)),
     "ZAP before and after the peer is known": before_the_peer_is_known,
     "Jupyter": lambda: between(("DEALER", "ROUTER"), typed(CONTENT)),
     "Jupyter in small packets, with a buffer": lambda: between(("DEALER", "ROUTER"), typed(CONTENT, b"x" * 99), cut=30),

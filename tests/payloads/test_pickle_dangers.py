@@ -108,8 +108,8 @@ def test_the_same_imports_are_told_once() -> None:
         assert payload.claim(Message(frames, 0, None), ABOUT)
         found += read(payload, Message(frames, 0, None), reader).findings
     assert [(each.severity, (each.detail or "").partition(";")[0].rpartition(".")[2]) for each in found] == [
-        (None, "imports nothing"),
-        (None, "Counter"),
+        ("note", "imports nothing"),
+        ("warn", "Counter"),
         ("error", "system"),
     ]
 

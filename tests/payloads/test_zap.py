@@ -88,6 +88,20 @@ def test_the_password_is_a_secret() -> None:
     assert made.summary == 'request 7: PLAIN "bob" from 127.0.0.1 in domain global'
 
 
+@pytest.mark.parametrize("front", [(), (b"",), (b"peer", b""), (b"one", b"two", b"")], ids=len)
+@pytest.mark.parametrize("mechanism", CREDENTIALS)
+def test_a_request_is_one_with_a_delimiter_or_without(front: tuple[bytes, ...], mechanism: bytes) -> None:
+    """Without one an empty frame of the request, the identity or the domain, is taken for it by who tells envelopes."""
+    credentials = {b"PLAIN": (b"bob", b"hunter2"), b"CURVE": (KEY,), b"GSSAPI": (b"bob@REALM",)}.get(mechanism, ())
+    for domain in (b"global", b""):
+        frames = (*front, b"1.0", b"7", domain, b"127.0.0.1", b"", mechanism, *credentials)
+        for content in range(len(frames)):
+            assert claimed(Zap, *frames, content=content) is Claim.YES
+            made = dissected(Zap, *frames, content=content)
+            assert made.fields["mechanism"] == mechanism.decode()
+            assert made.secrets == ([len(frames) - 1] if mechanism == b"PLAIN" else [])
+
+
 def test_fields_of_replies() -> None:
     made = dissected(Zap, *reply(b"200", METADATA))
     assert made.summary == 'reply 7: 200 OK, user "bob"'

@@ -131,20 +131,25 @@ class PayloadRows:
         if self.side.left_alone or not len(octets):
             return np.zeros(len(first), np.bool_)
         heads = np.where(run.sizes[first] > 0, octets[np.clip(starts, 0, len(octets) - 1)], NO_OCTET)
-        table, several = openings(self.side.kinds)
-        frames = last - first + 1
+        table, several, in_front = openings(self.side.kinds)
         wanted: Bool = table[heads]
         for least in several:
-            wanted |= frames >= least
+            wanted |= last - first >= least - 1
+        for least in in_front:
+            wanted |= last - run.first >= least - 1
         return wanted
 
 
 @lru_cache(maxsize=8)
-def openings(kinds: tuple[type[Payload], ...]) -> tuple[Bool, list[int]]:
-    """What somebody of `kinds` may claim: first octets, and numbers of frames from which on."""
+def openings(kinds: tuple[type[Payload], ...]) -> tuple[Bool, set[int], set[int]]:
+    """What somebody of `kinds` may claim: first octets, and numbers of frames from which on, of content and in all."""
     table = np.zeros(NO_OCTET + 1, np.bool_)
     table[[octet for kind in kinds for octet in kind.begins or b""]] = True
-    return table, sorted({kind.least_frames for kind in kinds if kind.begins is None})
+    several, in_front = set[int](), set[int]()
+    for kind in kinds:
+        if kind.begins is None:
+            (in_front if kind.looks_in_front else several).add(kind.least_frames)
+    return table, several, in_front
 
 
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:

@@ -70,15 +70,17 @@ class Payload:
     messages come in the order of the stream.
 
     `begins`: the first octet of the first content frame is one of these (None: whatever), and there are at least
-    `least_frames` content frames, else `claim` is not asked. `prefix` stands in front of the names in field trees.
-    `judges`: it may have findings, so it is also run where only findings are wanted. What is not `automatic` is asked
-    only where the user names it: too much that is something else would fit.
+    `least_frames` content frames, else `claim` is not asked. Where it `looks_in_front`, the frames in front of these
+    count as well: those of messages without a delimiter, of which an empty frame was taken for one. `prefix` stands in
+    front of the names in field trees. `judges`: it may have findings, so it is also run where only findings are wanted.
+    What is not `automatic` is asked only where the user names it: too much that is something else would fit.
     """
 
     name: ClassVar[str]
     prefix: ClassVar[str]
     begins: ClassVar[bytes | None] = None
     least_frames: ClassVar[int] = 1
+    looks_in_front: ClassVar[bool] = False
     judges: ClassVar[bool] = False
     automatic: ClassVar[bool] = True
 

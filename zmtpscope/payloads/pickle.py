@@ -49,7 +49,7 @@ class Pickle(Framewise[Walk]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._told: set[int] = set()
-        """Sets of imports of which findings were raised."""
+        """Sets of imports of which findings were raised, each with whether there are no more."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, Walk | None]:
         return recognised(octets)
@@ -73,7 +73,7 @@ class Pickle(Framewise[Walk]):
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
         """Say what a pickle does, once for all of this side that import the same."""
-        key = hash(frozenset(walk.imports))
+        key = hash((walk.finished, frozenset(walk.imports)))
         if key in self._told:
             return
         if len(self._told) < _MOST_TOLD:
@@ -84,7 +84,9 @@ class Pickle(Framewise[Walk]):
         detail = f"imports {_listed(imports) or 'nothing'}"
         if calls:
             detail += f"; calls {_listed(calls)}"
-        reader.finding("PICKLE-01", severity="error" if dangerous else None, detail=str(plain(detail)))
+        harmless = walk.finished and not walk.imports
+        severity = "error" if dangerous else "note" if harmless else "warn"
+        reader.finding("PICKLE-01", severity=severity, detail=str(plain(detail)))
 
 
 def recognised(octets: bytes) -> tuple[Claim, Walk | None]:

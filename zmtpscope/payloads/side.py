@@ -125,12 +125,12 @@ class SidePayloads:
         """Who claims it, but for the dissector of text: who is surest, else wants most frames, else claimed last."""
         if self.left_alone:
             return None
-        frames = message.bodies
-        first = frames[0][:1] if frames else b""
+        bodies = message.bodies
+        first = bodies[0][:1] if bodies else b""
         best, strength = None, (Claim.NO, 0, False)
         for kind in self.kinds:
             wants_all = (self.made.get(kind.name) or kind).wants_all
-            if not (wants_all or may_claim(kind, len(frames), first)):
+            if not (wants_all or may_claim(kind, message, first)):
                 continue
             each = self._one(kind)
             if each is not None:
@@ -157,7 +157,7 @@ class SidePayloads:
         kinds = [kind for kind in self.registry.kinds.values() if kind.automatic]
         best: tuple[Claim, Payload] | None = None
         for kind in sorted(kinds, key=lambda kind: kind.name == TEXT):
-            if not may_claim(kind, 1, first):
+            if not may_claim(kind, message, first):
                 continue
             made = self.registry.make(kind)
             if made is None:
@@ -180,9 +180,10 @@ def _as_heard_by(payload: Payload, message: Message, untold: set[int]) -> Messag
     return message if message.after_loss == after_loss else message._replace(after_loss=after_loss)
 
 
-def may_claim(kind: type[Payload], frames: int, first: bytes) -> bool:
-    """Whether a dissector may claim a message of so many content frames that begin with the octet `first`."""
+def may_claim(kind: type[Payload], message: Message, first: bytes) -> bool:
+    """Whether a dissector may claim a message whose content begins with the octet `first`."""
     begins = kind.begins
+    frames = len(message.frames) - (0 if kind.looks_in_front else message.content)
     return frames >= kind.least_frames and (begins is None or (first != b"" and first in begins))
 
 

@@ -15,6 +15,8 @@ VERSION = b"1.0"
 FRAMES = 6
 """Frames of a reply, and of a request without credentials."""
 
+MOST_CREDENTIALS = 2
+
 CREDENTIALS = {
     b"NULL": (),
     b"PLAIN": ("username", "password"),
@@ -45,11 +47,12 @@ class Zap(Payload):
     name = "zap"
     prefix = "zap"
     least_frames = FRAMES
+    looks_in_front = True
     judges = True
 
     def claim(self, message: Message, about: About) -> Claim:
         frames = message.frames[_start(message) :]
-        if _ANY_VERSION.fullmatch(frames[0]) is None:
+        if not frames or _ANY_VERSION.fullmatch(frames[0]) is None:
             return Claim.NO
         if about.socket_type in ASKING and _is_request(frames):
             odd = 0
@@ -76,11 +79,15 @@ class Zap(Payload):
 
 
 def _start(message: Message) -> int:
-    """The frame with the version: the first of the content or, where nothing tells the envelope, behind its end."""
-    frames, content = message.frames, message.content
-    if _ANY_VERSION.fullmatch(frames[content]) is None and b"" in frames[content:-1]:
-        return frames.index(b"", content) + 1
-    return content
+    """The frame with the version. What is asked or answered ends with the message; in front may be an envelope, with
+    its delimiter or without: then the first empty frame, often the identity, was taken for one."""
+    frames = message.frames
+    most = FRAMES + MOST_CREDENTIALS
+    for start in range(max(0, len(frames) - most), len(frames) - FRAMES + 1):
+        behind = frames[start:]
+        if _ANY_VERSION.fullmatch(behind[0]) is not None and (_is_request(behind) or _is_reply(behind)):
+            return start
+    return message.content
 
 
 def _is_request(frames: Sequence[bytes]) -> bool:
