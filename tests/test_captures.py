@@ -166,11 +166,19 @@ NAMED = {
     "faults/property-without-name": "ZMTP3X-META-01",
     "faults/reserved-flag-80": "ZMTP3X-FRAME-01",
     "faults/resource-property": "ZMTP3X-META-13",
+    "security/curve-status-400": "CURVE-26",
+    "security/curve-status-500": "CURVE-26",
     "security/mismatch-null-server-plain-client": "ZMTP3X-GREETING-12",
     "security/mismatch-plain-server-null-client": "ZMTP3X-GREETING-12",
-    "security/plain-refused-4.1.8": "NULL-03",
+    "security/null-status-300": "NULL-08",
+    "security/null-status-400": "NULL-09",
+    "security/plain-no-zap-handler": "PLAIN-08",
+    "security/plain-refused-4.1.8": "PLAIN-06",
     "security/plain-refused-4.3.5": "PLAIN-06",
+    "security/plain-status-300": "PLAIN-08",
+    "security/plain-status-500": "PLAIN-06",
     "security/plain-wrong-password": "PLAIN-06",
+    "security/plain-zap-handler-hangs": "PLAIN-08",
 }
 """The finding that says what is wrong in a capture."""
 

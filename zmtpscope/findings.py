@@ -69,7 +69,7 @@ ZMTP-CONN-07 error 37 Version Negotiation
   This side went on in its own version although the other side is older, so the peers cannot talk
   > upgrade the older peer, or let the newer one wait for the other's version
 ZMTP-CONN-08 warn 37 Error Handling
-  The connection closed within a second of an error, probably because of it
+  The side that received an error closed within a second, probably because of it
   > look at the error first
 ZMTP-CONN-09 note 37 Error Handling
   The client tried again with the same mechanism after an ERROR, and is refused again
@@ -264,8 +264,8 @@ NULL-01 error 37 NULL Mechanism
 NULL-02 error 37 Error Handling
   The length of the ERROR reason does not match
 NULL-03 chat 27 Reply
-  The peer was refused by authentication
-  > 300: try later, the handler failed for now; 400: credentials or key refused; 500: the handler itself failed
+  The reason of the ERROR is a status of authentication
+  > 300: it is not possible for now; 400: credentials, key or address refused; 500: it met an internal error
 NULL-04 error 37 Error Handling
   Something other than a close follows ERROR
 NULL-05 note 37 NULL Mechanism
@@ -278,8 +278,8 @@ NULL-08 warn wire.md 14
   This side gave no answer to READY
   > its socket type does not fit, it did not like the READY it got, or its ZAP handler refused the peer
 NULL-09 warn 37 Error Handling
-  This side refused the peer: the handshake ended with its ERROR
-  > its ZAP handler decides who may come in: the log of that handler says more
+  This side did not let the peer in
+  > 400: NULL has no credentials, its ZAP handler goes by address and ZAP domain; 300 and 500: look at that handler
 
 ZMTP30-SUB-01 warn 23 Publish-Subscribe
   A SUBSCRIBE or CANCEL command travels on a 3.0 connection
@@ -379,15 +379,15 @@ PLAIN-04 note 24 Goals
   > PLAIN is for networks that you trust; use CURVE elsewhere
 PLAIN-05 note 24 HELLO
   The user name is empty
-PLAIN-06 error wire.md 8.2
-  The name ERROR is misspelt, as libzmq 4.3 does: the server refuses the credentials
-  > check user name and password, and the log of the ZAP handler
+PLAIN-06 warn 27 Reply
+  The server did not let the client in
+  > 400: check user name and password, and what its ZAP handler lets in; 300 and 500: look at that handler
 PLAIN-07 note wire.md 8.2
   The client calls its HELLO WELCOME, as libzmq 4.3.0 and 4.3.1 do: only these two understand each other
   > upgrade that peer to 4.3.2 or newer
 PLAIN-08 warn wire.md 8.2
   The server gave no answer to HELLO
-  > it refused user name and password, or no ZAP handler runs in its process
+  > most often no ZAP handler runs in its process; or it is of a release that refuses without a word
 PLAIN-09 warn wire.md 14
   The server gave no answer to INITIATE
   > the socket types do not fit, or it did not like the metadata; its log says more
@@ -450,8 +450,14 @@ CURVE-24 warn wire.md 14
 CURVE-25 note curve.md 6
   This message is not opened: it is larger than what is waited for
   > give a larger limit: --body full:1G
+CURVE-26 warn 27 Reply
+  The server did not let the client in
+  > 400: give the client's public key to its ZAP handler; 300 and 500: look at that handler
 GSSAPI-01 error wire.md 8.4
   The announced length of the token is not what follows
+GSSAPI-02 warn 27 Reply
+  This side did not let the peer in
+  > 400: check the principal, and what its ZAP handler lets in; 300 and 500: look at that handler
 
 ZRE-01 error 36 Protocol Signature
   The message does not start with the ZRE signature

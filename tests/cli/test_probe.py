@@ -183,7 +183,7 @@ def test_a_refused_login(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> 
     wrong = secret_file(tmp_path / "login", "admin:not-this")
     code, output, errors = probe(libzmq.endpoint("PUB", "PLAIN"), "--plain-file", wrong)
     assert code == 14
-    assert "the other side answered HELLO with ERROR '400': credentials or key refused" in errors
+    assert "the other side answered HELLO with ERROR '400': authentication refused" in errors
     assert "handshake       failed" in output
     assert "not-this" not in output + errors
 
@@ -305,7 +305,7 @@ WRONG: dict[str, tuple[Script, int, str]] = {
         "behind 40 octets and before it was told our mech",
     ),
     "closes behind it": (says(GREETING, closes=True), 17, "the other side closed behind the greetings"),
-    "ERROR": (says(GREETING, REFUSAL), 14, "ERROR '400': credentials or key refused"),
+    "ERROR": (says(GREETING, REFUSAL), 14, "ERROR '400': authentication refused"),
 }
 
 

@@ -13,6 +13,7 @@ from tests.curve import CurvePeers, frame, keys, secret
 from tests.dissect.talks import SECOND, hello, message, said
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
+from zmtpscope.export.describe import describe_finding
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -20,8 +21,8 @@ from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
 
 OURS = {
-    *("CURVE-21", "CURVE-24", "PLAIN-08", "PLAIN-09", "NULL-04", "NULL-05", "NULL-08", "NULL-09"),
-    "ZMTP3X-GREETING-13",
+    *("CURVE-21", "CURVE-24", "CURVE-26", "GSSAPI-02", "NULL-04", "NULL-05", "NULL-08", "NULL-09"),
+    *("PLAIN-06", "PLAIN-08", "PLAIN-09", "ZMTP3X-GREETING-13"),
 }
 
 
@@ -71,7 +72,8 @@ def test_a_server_closes_instead_of_answering(case: tuple[str, str, tuple[str, .
     closed = leave(shake(mechanism, *names), 1)
     (finding,) = findings(closed)
     assert (finding["id"], finding["side"], finding["severity"]) == (id_, 1, "warn")
-    assert finding["text"].endswith("it closed 2.0 ms after it")
+    after = 'the login of the user "admin"' if id_ == "PLAIN-08" else "it"
+    assert finding["text"].endswith(f"it closed 2.0 ms after {after}")
     assert finding["refs"][0].startswith(finding["conn_id"] + "/0/0/")
     aborted = shake(mechanism, *names)
     aborted.reset(1)
@@ -89,7 +91,9 @@ def test_a_client_gives_up_waiting(case: tuple[str, str, tuple[str, ...]]) -> No
     patient.wait(30 * SECOND)
     (finding,) = findings(leave(patient, 0))
     assert (finding["id"], finding["side"]) == (id_, 1)
-    assert finding["text"].endswith("the other side gave up 30.0 s after it")
+    after = 'the login of the user "admin"' if id_ == "PLAIN-08" else "it"
+    assert finding["text"].endswith(f"the other side gave up 30.0 s after {after}")
+    assert ("its ZAP handler never answered" in finding["hint"]) == (id_ in ("CURVE-24", "PLAIN-08", "NULL-08"))
     assert ids(leave(shake(mechanism, *names), 0)) == []  # who leaves at once waited for nothing
 
 
@@ -211,26 +215,54 @@ def error(reason: str) -> bytes:
     return frame(build_command("NULL", "ERROR", {"reason": reason}))
 
 
+REFUSALS = [
+    ("NULL", ("READY",), "NULL-09", "the peer"),
+    ("PLAIN", ("HELLO",), "PLAIN-06", 'the login of the user "admin"'),
+    ("CURVE", ("HELLO", "WELCOME", "INITIATE"), "CURVE-26", "the key of the client"),
+    ("GSSAPI", (), "GSSAPI-02", "the principal of the peer"),
+]
+"""By mechanism: what was said before, the finding, and what was asked for."""
+
 REASONS = [
-    ("300", "says 300 (try later)"),
-    ("400", "says 400 (credentials or key refused)"),
-    ("500", "says 500 (authentication itself failed)"),
-    ("Invalid mechanism", "says Invalid mechanism"),
-    ("", "says no reason"),
+    ("300", "300, authentication is not possible for now; {} was not judged", "try again later"),
+    ("400", "400, {} was refused", ""),
+    ("500", "500, authentication met an internal error; {} was not judged", "the fault is on that side"),
+    ("no way", 'it says "no way"', "the log of the side that sent ERROR says more"),
+    ("", "it gives no reason", "the log of the side that sent ERROR says more"),
 ]
 
 
-@pytest.mark.parametrize(("reason", "words"), REASONS)
-@pytest.mark.parametrize(("mechanism", "names", "who"), [("NULL", ("READY",), ""), ("PLAIN", ("HELLO",), "admin")])
-def test_a_peer_is_refused(reason: str, words: str, mechanism: str, names: tuple[str, ...], who: str) -> None:
+@pytest.mark.parametrize(("reason", "words", "hint"), REASONS, ids=[each[0] for each in REASONS])
+@pytest.mark.parametrize(("mechanism", "names", "id_", "who"), REFUSALS, ids=[each[0] for each in REFUSALS])
+def test_a_peer_is_refused(
+    mechanism: str, names: tuple[str, ...], id_: str, who: str, reason: str, words: str, hint: str
+) -> None:
     talk = shake(mechanism, *names)
     talk.send(1, error(reason))
     talk.send(1, error(reason))
-    finding = next(each for each in findings(leave(talk, 1)) if each["id"] != "NULL-04")
-    assert (finding["id"], finding["severity"], finding["side"]) == ("NULL-09", "warn", 1)
-    assert finding["text"].endswith(f"10.0.0.1 port 5555 {words}" + (f" to the user {who}" if who else ""))
+    (finding,) = [each for each in findings(leave(talk, 1)) if each["id"] != "NULL-04"]
+    assert (finding["id"], finding["severity"], finding["side"]) == (id_, "warn", 1)
+    about = f" about {who}" if mechanism == "PLAIN" and reason not in ("300", "400", "500") else ""
+    assert finding["text"].endswith(
+        f"did not let the {'client' if mechanism in SERVED else 'peer'} in: " + (words.format(who) + about)
+    )
+    assert finding["hint"].startswith(hint)
     assert finding["refs"] == [f"{finding['conn_id']}/1/0/{finding['offset']}/command"]
-    assert ids(talk).count("NULL-09") == 1
+
+
+SERVED = ("PLAIN", "CURVE")
+"""Mechanisms that know a client and a server."""
+
+
+def test_who_refused_for_now_is_not_held_against_the_credentials() -> None:
+    hints = {}
+    for reason in ("300", "400", "500"):
+        talk = shake("PLAIN", "HELLO")
+        talk.send(1, error(reason))
+        (finding,) = findings(leave(talk, 1))
+        hints[reason] = finding["hint"]
+    assert "password" in hints["400"]
+    assert "password" not in hints["300"] + hints["500"]
 
 
 @pytest.mark.parametrize("label", ["SHARED", "SERVER_PUBLIC"])
@@ -241,17 +273,38 @@ def test_the_key_of_a_client_that_is_refused(label: str, tmp_path: Path) -> None
         talk.send(side, octets)
     talk.send(1, error("400"))
     found, _ = records(Capture(leave(talk, 1).packets), Options(keys=keys(tmp_path, peers.lines(label))))
-    (finding,) = [each for each in found if each.get("id") == "NULL-09"]
+    (finding,) = [each for each in found if each.get("id") == "CURVE-26"]
     assert (z85.encode(peers.C) in finding["text"]) == (label == "SHARED")
 
 
-def test_what_is_no_refusal_or_told_already() -> None:
+def test_a_misspelt_error_refuses_like_any_other() -> None:
     misspelt = shake("PLAIN", "HELLO")
-    misspelt.send(1, frame(b"\x05^RROR\x03400"))
-    assert ids(leave(misspelt, 1)) == []
-    client = shake("CURVE", "HELLO", "WELCOME")
-    client.send(0, error("no"))
-    assert "NULL-09" not in ids(leave(client, 0))
+    misspelt.send(1, frame(b"^RROR\x03400"))
+    found, _ = records(Capture(leave(misspelt, 1).packets))
+    told = [each for each in found if each["record"] == "finding" and each["severity"] in ("error", "warn")]
+    assert [each["id"] for each in told] == ["PLAIN-06"]
+    who = 'the login of the user "admin" was refused'
+    assert told[0]["text"].endswith(f"400, {who}; the name ERROR is misspelt, as by libzmq 4.3")
+
+
+def test_the_user_name_is_shown_escaped_and_the_password_never() -> None:
+    talk = shake("PLAIN")
+    hello = build_command("PLAIN", "HELLO", {"username": "a\x1b[31m\n\u202e", "password": "s3cret"})
+    talk.send(0, frame(hello))
+    talk.send(1, error("400"))
+    found, _ = records(Capture(leave(talk, 1).packets))
+    (finding,) = [each for each in found if each.get("id") == "PLAIN-06"]
+    assert "s3cret" not in str(finding)
+    line = describe_finding(finding)
+    assert 'the user "a' in line
+    assert line.isprintable()
+
+
+def test_what_is_no_refusal() -> None:
+    for mechanism, names in (("CURVE", ("HELLO", "WELCOME")), ("PLAIN", ("HELLO", "WELCOME"))):
+        client = shake(mechanism, *names)
+        client.send(0, error("no"))
+        assert not {"CURVE-26", "PLAIN-06", "NULL-09"} & set(ids(leave(client, 0)))
     later = shake("NULL", "READY", "READY")
     later.send(1, error("closing"))
     assert "NULL-09" not in ids(leave(later, 1))

@@ -47,7 +47,7 @@ def test_normal_events_and_habits_are_listed_for_those_who_ask() -> None:
 
 
 def test_findings_are_counted_from_the_worst_to_the_most_normal() -> None:
-    assert quiet("security/plain-wrong-password.pcap", chat=True)["findings"] == "error: 1, warn: 1, note: 1, chat: 5"
+    assert quiet("security/plain-wrong-password.pcap", chat=True)["findings"] == "warn: 1, note: 1, chat: 5"
 
 
 def test_a_command_without_a_name_is_counted_in_words() -> None:

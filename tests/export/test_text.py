@@ -93,7 +93,7 @@ def test_a_wrong_server_key_is_named() -> None:
 
 
 def test_refused_credentials_are_named() -> None:
-    assert 'ERROR "400" (credentials or key refused)' in text("security/plain-refused-4.1.8.pcap")
+    assert 'ERROR "400" (authentication refused)' in text("security/plain-refused-4.1.8.pcap")
 
 
 def test_a_hole_is_one_line_with_what_to_do() -> None:
@@ -152,7 +152,7 @@ def test_colour_changes_no_letter() -> None:
     made = TextLines(look, Options())
     printed = "".join(line for batch in Analyser(Options()).run(captures) for line in made.lines(batch))
     assert re.sub(r"<(/|side \d|\w+)>", "", printed) == text("security/plain-refused-4.3.5.pcap")
-    assert "<error>error PLAIN-06" in printed
+    assert "<warn>warn PLAIN-06" in printed
 
 
 def test_the_tree_names_every_octet_and_hides_the_password() -> None:
@@ -232,7 +232,7 @@ def test_greetings_in_words(changes: dict[str, object], shown: str) -> None:
         ({"name": "JOIN", "group": "g"}, 'JOIN "g"'),
         ({"name": "PING", "ttl_ms": 2500, "context": b"abc"}, "PING ttl 2.5 s context abc"),
         ({"name": "PONG", "context": b"\0\1"}, "PONG context 0x0001"),
-        ({"name": "ERROR", "reason": "500"}, 'ERROR "500" (authentication itself failed)'),
+        ({"name": "ERROR", "reason": "500"}, 'ERROR "500" (internal error of authentication)'),
         ({"name": "READY", "metadata": [{"name": "X-Version", "value": "7"}]}, 'READY X-Version="7"'),
         ({"name": "WELCOME", "length": 170, "size": 168}, "WELCOME 170 octets"),
         ({"name": "HELLO", "server_longterm_key": "S"}, "HELLO made for the server S"),

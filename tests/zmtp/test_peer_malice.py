@@ -426,7 +426,7 @@ def quarrel(first: Settings, second: Settings) -> tuple[Meeting, list[str | None
 
 
 def denied(command_name: str) -> str:
-    return f"Refused: the other side answered {command_name} with ERROR '400': credentials or key refused"
+    return f"Refused: the other side answered {command_name} with ERROR '400': authentication refused"
 
 
 PLAIN_CLIENT, PLAIN_SERVER = SECURITY["PLAIN"]

@@ -28,6 +28,12 @@ OWED: dict[tuple[str | None, str | None, str | None], str] = {
 """What to say where a handshake ends without the answer that a side owes: by mechanism, the last handshake command of
 the side that asked, and that of the side that owes the answer (None: it has sent its greeting only)."""
 
+WAITS_FOR_ZAP = ("PLAIN-08", "CURVE-24", "NULL-08")
+"""Where the side that owes the answer asks its ZAP handler first: libzmq sends nothing as long as that is silent, and
+nothing for status 300 (wire.md 7.3), so that the other side waits for its whole ZMQ_HANDSHAKE_IVL."""
+
+SILENT_HINT = "its ZAP handler never answered, or answered 300 (not possible for now); or the process hangs"
+
 SERVERS_NAMED = 3
 """So many server keys are named that a HELLO was not made for."""
 
@@ -35,18 +41,26 @@ SERVERS_NAMED = 3
 def judge(relations: Relations, arrival: Arrival) -> None:
     """The connection closed with `arrival` (FIN or RST captured), and every octet of it was captured."""
     dialogue = relations.dialogue
+    closed_by = dialogue.connection.first_to_close
     if not dialogue.is_agreed():
-        closed_by = dialogue.connection.first_to_close
         _judge_greeting(relations, arrival, closed_by)
         _judge_steps(relations, arrival, closed_by)
     if dialogue.is_read_whole():
         _judge_requests(relations, arrival)
-    if relations.fault is not None and arrival.time - relations.fault[0].time <= SECOND:
-        told, side_number, finding, reference = relations.fault
-        milliseconds = (arrival.time - told.time) / 1e6
-        detail = f"{finding.id} came {milliseconds:.1f} ms before"
-        note = Finding("ZMTP-CONN-08", finding.start, finding.length, None, detail)
-        dialogue.note(side_number, note, arrival, (reference,))
+    if closed_by is not None:
+        _judge_fault(relations, arrival, 1 - closed_by)
+
+
+def _judge_fault(relations: Relations, arrival: Arrival, side: int) -> None:
+    """The side that received the last error of `side` closed first; who closes behind its own error had other
+    reasons."""
+    fault = relations.faults[side]
+    if fault is None or arrival.time - fault.arrival.time > SECOND:
+        return
+    told = fault.finding
+    detail = f"it closed {(arrival.time - fault.arrival.time) / 1e6:.1f} ms after {told.id}"
+    note = Finding("ZMTP-CONN-08", told.start, told.length, None, detail)
+    relations.dialogue.note(side, note, arrival, (fault.reference,))
 
 
 def _judge_greeting(relations: Relations, arrival: Arrival, closed_by: int | None) -> None:
@@ -75,11 +89,13 @@ def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int | None) 
         if early is not None:
             relations.note_at_arrival("NULL-05", number, early, arrival.ordinal, "that of the other side never came")
         waited = arrival.time - side.step.arrival.time
-        explained = relations.fault is not None and relations.fault[1] == number
+        explained = relations.faults[number] is not None
         if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
             continue
         who = "it closed" if closed_by == 1 - number else "the other side gave up"
-        detail = f"{who} {f'{waited / SECOND:.1f} s' if waited > SECOND else f'{waited / 1e6:.1f} ms'} after it"
+        time = f"{waited / SECOND:.1f} s" if waited > SECOND else f"{waited / 1e6:.1f} ms"
+        asked = side.subject if id_ == "PLAIN-08" else None
+        detail = f"{who} {time} after {asked or 'it'}"
         if side.step.event.fields.get("mangled"):
             detail += "; the name of the command is misspelt"
         if early is not None:
@@ -88,7 +104,8 @@ def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int | None) 
             id_, proof = _about_server_key(dialogue)
             detail += proof
         reference = dialogue.reference(side.step)
-        dialogue.note(1 - number, Finding(id_, None, 0, None, detail), arrival, (reference,))
+        hint = SILENT_HINT if id_ in WAITS_FOR_ZAP and waited > SECOND and early is None else None
+        dialogue.note(1 - number, Finding(id_, None, 0, None, detail, hint), arrival, (reference,))
 
 
 def _about_server_key(dialogue: Dialogue) -> tuple[str, str]:

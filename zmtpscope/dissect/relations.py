@@ -14,17 +14,17 @@ from zmtpscope.dissect import closing
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.heartbeats import Heartbeats
 from zmtpscope.dissect.moments import SECOND, Moment, order
+from zmtpscope.dissect.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.reports import Reports
 from zmtpscope.zmtp.events import Command, Greeting
-from zmtpscope.zmtp.mechanisms.null import STATUS
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.dialogue import Dialogue
 
-TELL_MORE = ("PLAIN-06", "CURVE-16")
-"""What is said of an ERROR instead of NULL-09."""
+FROM_THE_CLIENT = ("ZMTP3X-CMD-12", "CURVE-16")
+"""What is said of an ERROR that only the server may send: it refuses nobody."""
 
 Rows = tuple[list[int], list[int]]
 """The rows of a block with octets of side 0 and side 1."""
@@ -39,6 +39,14 @@ class Hush(NamedTuple):
     reason: str
 
 
+class Fault(NamedTuple):
+    """An error in what a side sent: when, what, and the identity of the record it is about."""
+
+    arrival: Arrival
+    finding: Finding
+    reference: str
+
+
 class Side:
     """What is known of one side so far."""
 
@@ -47,8 +55,8 @@ class Side:
     """Its last handshake command."""
     refused: int | None = None
     """The ordinal of its first ERROR."""
-    who: str = ""
-    """By what it wants to be known, for a sentence."""
+    subject: str | None = None
+    """What it wants to be let in by, for a sentence."""
     awaited: int | None = None
     """The ordinal of its READY, where nothing had come behind that when it was read, and the mechanism is NULL ..."""
     behind_ready: Arrival | None = None
@@ -72,8 +80,8 @@ class Relations:
         self.heartbeats: Heartbeats | None = None
         """Once there are any."""
         self.moments: list[Moment] = []
-        self.fault: tuple[Arrival, int, Finding, str] | None = None
-        """The last error: when, whose, what, and the identity of the record it is about."""
+        self.faults: list[Fault | None] = [None, None]
+        """The last error of each side."""
 
     def add(self, side: int, event: Greeting | Command, arrival: Arrival) -> None:
         """Something was read on `side`; its last octet came with `arrival`."""
@@ -89,8 +97,9 @@ class Relations:
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
         """Remember the last error, in case the connection closes because of it."""
-        if self.fault is None or (arrival.ordinal, side) >= (self.fault[0].ordinal, self.fault[1]):
-            self.fault = (arrival, side, finding, reference)
+        last = self.faults[side]
+        if last is None or arrival.ordinal >= last.arrival.ordinal:
+            self.faults[side] = Fault(arrival, finding, reference)
 
     def weigh(self, view: BlockView | None = None, rows: Rows = ([], [])) -> None:
         """Judge what was added, in the order of capture; `rows` are those of the block with octets of either side."""
@@ -128,10 +137,11 @@ class Relations:
         severity: str | None = None,
         detail: str | None = None,
         refs: tuple[str, ...] = (),
+        hint: str | None = None,
     ) -> None:
         """A finding about what was said, decidable once that was there."""
         event, arrival = moment.event, moment.arrival
-        finding = Finding(id_, event.start, event.stop - event.start, severity, detail)
+        finding = Finding(id_, event.start, event.stop - event.start, severity, detail, hint)
         self.dialogue.teller.finding(moment.side, finding, arrival, arrival.ordinal, refs, source=moment.source)
 
     def note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
@@ -193,13 +203,13 @@ class Relations:
         side, key = self.sides[moment.side], moment.event.fields.get("client_longterm_key")
         side.step = moment
         if key is not None:
-            side.who = f" to the client with the key {key}"
+            side.subject = f"the client's key {key}"
 
     def _hello(self, moment: Moment) -> None:
         side, key, user = self.sides[moment.side], *map(moment.event.fields.get, ("client_key", "username"))
         side.step = moment
         if user is not None:
-            side.who = f" to the user {user}"
+            side.subject = f'the login of the user "{user}"'
         if key is not None:
             self.reports.tell("hello", moment, key)
 
@@ -217,17 +227,21 @@ class Relations:
         self._hush(1 - moment.side, "NULL-04", moment, "ERROR was received")
         if moment.side == self.dialogue.connection.listener:
             user = None if asker is None else asker.event.fields.get("username")
-            self.reports.tell("refused", moment, (moment.event.regime.mechanism, user))
-        if refused and not self.refusal_told and not any(each.id in TELL_MORE for each in moment.event.findings):
-            self.refusal_told = True
-            self._note("NULL-09", moment, None, self._refusal(moment), (self.dialogue.reference(moment),))
+            if moment.event.fields.get("reason") not in NOT_JUDGED:
+                self.reports.tell("refused", moment, (moment.event.regime.mechanism, user))
+        if refused and not self.refusal_told and not any(each.id in FROM_THE_CLIENT for each in moment.event.findings):
+            self._refusal(moment)
 
-    def _refusal(self, moment: Moment) -> str:
-        """Who refused whom in the handshake, and why."""
-        here = self.dialogue.streams[moment.side].stream
-        reason = str(moment.event.fields.get("reason") or "no reason")
-        told = f"{reason} ({STATUS[reason]})" if reason in STATUS else reason
-        return f"{here.src_ip} port {here.src_port} says {told}{self.sides[1 - moment.side].who}"
+    def _refusal(self, moment: Moment) -> None:
+        """Say who was not let in, and why."""
+        event, refusing = moment.event, REFUSING.get(moment.event.regime.mechanism or "")
+        if refusing is None:
+            return
+        self.refusal_told = True
+        detail, hint = explain(refusing, event.fields.get("reason"), self.sides[1 - moment.side].subject)
+        if event.fields.get("mangled"):
+            detail += "; the name ERROR is misspelt, as by libzmq 4.3"
+        self._note(refusing.id, moment, None, detail, (self.dialogue.reference(moment),), hint)
 
     # -- sides that go on --------------------------------------------------------------------------------------------
 

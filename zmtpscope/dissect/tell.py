@@ -135,7 +135,7 @@ class Teller:
             severity=_severity(finding),
             text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
             section=kind.section,
-            hint=kind.hint,
+            hint=finding.hint or kind.hint,
             refs=list(refs),
             count=count,
             last_packet=first.packet & PACKET_MASK,

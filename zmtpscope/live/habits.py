@@ -57,7 +57,7 @@ class Habits(NamedTuple):
     misspelt_hello: bool | None = None
     """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
     misspelt_error: bool | None = None
-    """Whether its PLAIN ERROR begins with 5E (PLAIN-06)."""
+    """Whether its PLAIN ERROR begins with 5E (wire.md 8.2)."""
     little_endian_nonces: bool | None = None
     """Whether the short nonce of its CURVE READY or INITIATE counts from its first octet on."""
 

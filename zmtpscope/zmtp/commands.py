@@ -92,7 +92,8 @@ def _read_misspelt(reader: Reader, mechanism: Mechanism, fields: Fields, misspel
     fields["mangled"] = True
     reader.name_span = (reader.body, len(misspelling.octets))
     reader.text("zmtp.command.mangled_name", len(misspelling.octets))
-    reader.finding(misspelling.finding, *reader.name_span)
+    if misspelling.finding is not None:
+        reader.finding(misspelling.finding, *reader.name_span)
     return mechanism.commands[misspelling.name]
 
 

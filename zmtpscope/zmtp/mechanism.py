@@ -20,7 +20,8 @@ class Misspelling(NamedTuple):
 
     octets: bytes
     name: str
-    finding: str
+    finding: str | None
+    """What is said of it where it is met, if anything."""
 
 
 @dataclass(frozen=True, slots=True)

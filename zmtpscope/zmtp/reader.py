@@ -20,7 +20,7 @@ class Cut(Exception):
 class Finding(NamedTuple):
     """Something worth saying (conformance.md). `start` is a stream offset, None where it concerns something absent.
 
-    `severity` None means the usual one of `zmtpscope.findings`.
+    `severity` and `hint` None mean the usual ones of `zmtpscope.findings`.
     """
 
     id: str
@@ -28,6 +28,7 @@ class Finding(NamedTuple):
     length: int = 0
     severity: str | None = None
     detail: str | None = None
+    hint: str | None = None
 
 
 @dataclass(slots=True)

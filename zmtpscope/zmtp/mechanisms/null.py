@@ -10,7 +10,11 @@ from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
-STATUS = {"300": "try later", "400": "credentials or key refused", "500": "authentication itself failed"}
+STATUS = {
+    "300": "authentication not possible for now",
+    "400": "authentication refused",
+    "500": "internal error of authentication",
+}
 """Authentication codes (27/ZAP) that libzmq sends as reason of an ERROR, and what they mean."""
 
 STRAY_REASON_LENGTH = 0x20

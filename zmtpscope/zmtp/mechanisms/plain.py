@@ -13,8 +13,8 @@ from zmtpscope.zmtp.metadata import build_metadata, read_metadata
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
-MISSPELT_ERROR = Misspelling(b"\x5eRROR", "ERROR", "PLAIN-06")
-"""Of libzmq 4.3.0 to 4.3.6: name length and E lost to a hex escape (D23)."""
+MISSPELT_ERROR = Misspelling(b"\x5eRROR", "ERROR", None)
+"""Of libzmq 4.3.0 to 4.3.6: name length and E lost to a hex escape (D23). What it refuses is said of any ERROR."""
 
 MISSPELT_HELLO = Misspelling(b"\x05WELCOME", "HELLO", "PLAIN-07")
 """Of libzmq 4.3.0 and 4.3.1 (D39)."""
