@@ -27,7 +27,6 @@ from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.zap import Zap
 from zmtpscope.payloads.zre.messages import Zre, uuid_of
 from zmtpscope.records import from_text
-from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.units import UnitReader
@@ -248,11 +247,7 @@ class Dialogue:
         """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with
         octets of it that the stream does not remember any more, by stream offset."""
         side = stream.side
-        stop = event.stop
-        if isinstance(event, Command) and not event.regime.opened:
-            size: int = event.fields["size"]
-            stop -= size - COMMAND_HEAD if size > LARGEST_AWAITED_COMMAND else 0
-        ordinal = stream.ordinal_of(event.start, stop)
+        ordinal = stream.ordinal_of(event.start, event.stop if isinstance(event, Remark) else event.read_to)
         if not isinstance(event, Remark):
             first = stream.arrivals.at(event.start)
             unit = self._unit(stream, event) if self.options.details else None
@@ -273,8 +268,8 @@ class Dialogue:
     def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
         octets = event.octets if isinstance(event, Command) else None
         if octets is None:
-            octets = stream.octets(event.start, event.stop)
-        return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.stop))
+            octets = stream.octets(event.start, event.read_to)
+        return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.read_to))
 
     def count_repeats(self, stream: SideStream, reader: UnitReader, told: dict[str, int]) -> None:
         """Take over what a reader of a side only counted since it was asked last; `told` is how much that was then."""

@@ -48,8 +48,11 @@ class Directions:
         self.first_flags: list[int] = flags[first].tolist()
         self.first_sequence: list[int] = sequences[first].tolist()
         self.octets: list[int] = np.add.reduceat(lengths, first).tolist()
-        self.acknowledgment: list[int] = np.where(flags[last] & ACK, block.acknowledgments[order[last]], -1).tolist()
+        self._rows, self._first, self._last = order, first, last
+        self._acknowledgments = np.where(flags & ACK, block.acknowledgments[order], -1)
+        self.acknowledgment: list[int] = self._acknowledgments[last].tolist()
         """That of the direction's last segment, -1 where it is a mere SYN."""
+        self.last_row: list[int] = order[last].tolist()
         self.fin_row: list[int] = np.where(last_fin < 0, -1, order[last_fin]).tolist()
         """The row of its FIN, -1 where there is none."""
         carries = lengths > 0
@@ -59,6 +62,14 @@ class Directions:
     def rows_of(self, direction: int) -> list[int]:
         """The rows of a direction that carry octets."""
         return self.rows[self.bounds[direction] : self.bounds[direction + 1]]
+
+    def acknowledgment_until(self, direction: int, row: int) -> int:
+        """That of the direction's last segment that does not stand behind `row` of the block; it has one."""
+        if self.last_row[direction] <= row:
+            return self.acknowledgment[direction]
+        first, last = self._first[direction], self._last[direction]
+        behind = self._rows[first : last + 1].searchsorted(row, "right")
+        return int(self._acknowledgments[first + behind - 1])
 
     def begin_a_connection(self, direction: int, other: int | None) -> bool:
         """Whether `direction` begins with a SYN that `other` answers next, if there is another one yet."""

@@ -123,10 +123,15 @@ class Flows:
                 side.delivered += octets
                 side.captured += octets
             side.acknowledged = directions.acknowledgment[way]
+        last_fin = -1
         for side, way in sorted(ways, key=lambda each: directions.fin_row[each[1]]):
             if directions.fin_row[way] >= 0:
                 side.finish = side.delivered
+                last_fin = directions.fin_row[way]
                 self._end(side)
+        if last_fin >= 0 and ways[0][0].ended and ways[0][0].peer.ended:  # what comes behind that is not looked at
+            for side, way in ways:
+                side.acknowledged = directions.acknowledgment_until(way, last_fin)
         for side, _ in ways:
             side.resume_plain()
 

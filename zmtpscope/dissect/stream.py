@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -222,7 +223,7 @@ class SideStream:
         if reader.broken is not None:
             rest = data[max(0, reader.broken - self.kept_base) :]
             self._hold([data])
-            self._give_up_message()
+            self._give_up_message(self.ordinal_of(reader.broken - 1, reader.broken))
             if self.unmasking is not None:
                 self.mode = Mode.OPAQUE
             else:
@@ -231,7 +232,8 @@ class SideStream:
         if reader.opaque:
             self.undissected += self.end - reader.position
             self._hold([data])
-            self._give_up_message()
+            told = reader.gave_up_at
+            self._give_up_message(self.settled if told is None else self.ordinal_of(told - 1, told))
             self.mode = Mode.OPAQUE
             return b""
         self._trim_arrivals(min(reader.position, self.end))
@@ -476,7 +478,7 @@ class SideStream:
                 return
             self.undissected += max(0, start - reader.position)
             self.settled = told.ordinal
-            self._give_up_message()
+            self._give_up_message(told.ordinal)
         if self.unmasking is not None:  # the headers of WebSocket are not looked for
             self.mode = Mode.OPAQUE
             self.dialogue.note_gap(self, hole, start, told, None)
@@ -489,11 +491,13 @@ class SideStream:
         for remark, arrived in held:
             self.dialogue.take_event(self, remark, arrived)
 
-    def _give_up_message(self) -> None:
+    def _give_up_message(self, ordinal: int) -> None:
+        """The message under way will never be whole, as the segment `ordinal` told."""
         self._release_remarks()
-        self._let_go_of_boxes(self.settled)
+        self._let_go_of_boxes(ordinal)
         if self.assembly.open_frames:
-            self.assembly.give_up(self.context(b"".join(self.kept)))
+            context = self.context(b"".join(self.kept))
+            self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
         self.assembly.damaged = None
         self._hold([])
 
@@ -614,7 +618,7 @@ class SideStream:
                     self._tell()
                     self.reading = b""
             self.undissected += max(0, self.end - reader.position)
-            self._give_up_message()
+            self._give_up_message(arrival.ordinal)
         self.mode = Mode.OPAQUE
 
 

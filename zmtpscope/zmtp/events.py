@@ -62,7 +62,10 @@ NO_FRAMES = FrameColumns()
 
 
 class Greeting(NamedTuple):
-    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False where the stream ends inside it."""
+    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False where the stream ends inside it.
+
+    `head` is as in `Command`; what is too large is an identity.
+    """
 
     start: int
     stop: int
@@ -70,13 +73,20 @@ class Greeting(NamedTuple):
     fields: Fields
     findings: tuple[Finding, ...]
     complete: bool = True
+    head: int | None = None
+
+    @property
+    def read_to(self) -> int:
+        """The stream offset behind the octets that it was read from."""
+        return self.stop if self.head is None else self.head
 
 
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `stop` lies beyond the octets seen where the command was too large to wait for. `octets` are those of a control
-    frame of WebSocket, which may stand inside of a message whose octets are moved; None: those of the stream.
+    `octets` are those of a control frame of WebSocket, which may stand inside of a message whose octets are moved;
+    None: those of the stream. `head` is the stream offset behind the octets that a command was read from which is too
+    large to wait for, whatever else of it has come by then; None: all of it was read.
     """
 
     start: int
@@ -85,6 +95,12 @@ class Command(NamedTuple):
     fields: Fields
     findings: tuple[Finding, ...]
     octets: bytes | None = None
+    head: int | None = None
+
+    @property
+    def read_to(self) -> int:
+        """The stream offset behind the octets that it was read from."""
+        return self.stop if self.head is None else self.head
 
 
 class Remark(NamedTuple):

@@ -154,6 +154,7 @@ def _read_mechanism(reader: Reader) -> bytes:
 
 def _read_identity(reader: Reader, fields: Fields, name: str, size: int) -> None:
     if size > LARGEST_AWAITED_IDENTITY:
+        reader.head = reader.offset
         reader.skip(name, size)
     else:
         fields["identity"] = reader.text(name, size)

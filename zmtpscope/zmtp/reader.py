@@ -109,10 +109,23 @@ class Reader:
     `data[position:stop]` are the octets not read yet, `base` is the stream offset of `data[0]`. A read that would pass
     `stop` records what is there, leaves nothing, and raises `Cut`. `unit` is the stream offset of the unit's first
     octet, `body` that of its body; `size_span` and `name_span` (stream offset, length) are where the announced size and
-    the command name stand, for findings about them.
+    the command name stand, for findings about them. `head` is set where the unit is too large to wait for: the stream
+    offset behind what is read of it.
     """
 
-    __slots__ = ("base", "body", "data", "findings", "name_span", "position", "recorder", "size_span", "stop", "unit")
+    __slots__ = (
+        "base",
+        "body",
+        "data",
+        "findings",
+        "head",
+        "name_span",
+        "position",
+        "recorder",
+        "size_span",
+        "stop",
+        "unit",
+    )
 
     def __init__(self, data: bytes, position: int, stop: int, base: int, recorder: Recorder | None = None) -> None:
         self.data = data
@@ -123,6 +136,7 @@ class Reader:
         self.findings: list[Finding] = []
         self.unit = self.body = base + position
         self.size_span = self.name_span = (self.unit, 0)
+        self.head: int | None = None
 
     @property
     def offset(self) -> int:

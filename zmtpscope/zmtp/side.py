@@ -80,6 +80,8 @@ class SideReader(UnitReader):
     """The stream offset behind which the framing is lost: a size above 2^63-1."""
     opaque = False
     """No version is in force, or the greeting is cut: nothing behind `position` will be read."""
+    gave_up_at: int | None = None
+    """The stream offset behind the header because of which nothing more is read, where that stands amid traffic."""
     unreliable_from: int | None = None
     """Where the first 1.0 frame of length 0 stands, behind which boundaries are uncertain (wire.md 3.1)."""
     version_announced: str | None = None
@@ -273,7 +275,8 @@ class SideReader(UnitReader):
     def _emit_greeting(self, reader: Reader, fields: Fields, complete: bool) -> None:
         start = self.position
         self.position = reader.offset
-        self.events.append(Greeting(start, self.position, self.regime, fields, tuple(reader.findings), complete))
+        findings = tuple(reader.findings)
+        self.events.append(Greeting(start, self.position, self.regime, fields, findings, complete, reader.head))
         self.version_announced = fields.get("version_announced")
         self.mechanism = fields.get("mechanism")
         self.as_server = fields.get("as_server")
@@ -384,6 +387,7 @@ class SideReader(UnitReader):
             reader.finding("ZMTP3X-FRAME-07", reader.unit, 1)
         if not whole:
             reader.finding("ZMTP3X-FRAME-08", *reader.size_span)
+            reader.head = reader.base + reader.stop
         fields: Fields = {"size": size}
         read_under = self.regime
         layout = read_command(reader, read_under, fields, whole)
@@ -393,7 +397,8 @@ class SideReader(UnitReader):
             if whole:
                 self._judge_command(reader, layout.name, fields)
         self.position = reader.body + size
-        self.events.append(Command(reader.unit, self.position, read_under, fields, tuple(reader.findings)))
+        findings = tuple(reader.findings)
+        self.events.append(Command(reader.unit, self.position, read_under, fields, findings, None, reader.head))
         self._settle_phase()
         if self._conduct.error:
             self._choose_lane()

@@ -267,5 +267,5 @@ class ZwsReader(SideReader):
         """Read nothing more of this side."""
         reader.finding(id_, reader.unit, reader.offset - reader.unit, None, detail)
         self._remark(reader.unit, reader.offset, reader.findings)
-        self.opaque = True
+        self.opaque, self.gave_up_at = True, reader.offset
         return True

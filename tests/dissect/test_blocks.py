@@ -1,0 +1,203 @@
+"""P1 once more, where it was broken: what is told is decided by packets, never by where a block ends.
+
+A block is as much as is read at a time. What the capture of a connection says has to be the same whether all of it is
+in one block or each packet is in one of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.dissect.talks import Draw, hello, message, packets_of, said
+from tests.dissect.test_zws import talk as zws_talk
+from tests.traffic import Capture, Conversation, Packet, record_of
+from tests.zws import says
+from zmtpscope.capture.segments import ACK
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.details import Detail, details
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY, build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.websocket import CONTINUATION, build_websocket_frame
+
+EVERYTHING = Options(frames=True, details=True)
+
+IMPOSSIBLE = b"\x02\xff" + bytes(7)
+"""A header whose size is above 2^63-1: behind it the framing is lost."""
+
+ENDLESS_COMMAND = b"\x06" + (1 << 40).to_bytes(8)
+"""The header of a command that nobody waits for."""
+
+
+Told = tuple[dict[str, Any], list[Detail]]
+"""A record, and the octets and packets of what it was made of."""
+
+
+def told(packets: list[Packet], size: int, options: Options = EVERYTHING) -> list[Told]:
+    """Every record of the packets in blocks of `size`, with the octets and packets of what it was made of."""
+    found: list[Told] = []
+    for batch in Analyser(options).run(Capture(packets, size)):
+        for item, index in batch.in_order():
+            found.append((record_of(item, index, options), details(item, index) if options.details else []))
+    return found
+
+
+def assert_same_for_any_blocks(packets: list[Packet], options: Options = EVERYTHING) -> None:
+    whole = told(packets, 1 << 30, options)
+    assert whole
+    for size in (1, 2, 3, 7):
+        assert told(packets, size, options) == whole
+
+
+def greeting_with_an_endless_identity(socket_type: str) -> bytes:
+    return build_greeting_2(socket_type)[:-2] + b"\2" + (1 << 54).to_bytes(8)
+
+
+def with_an_endless_identity() -> list[Packet]:
+    """The identity of one side goes on for ever, and the other side answers in between."""
+    talk = Conversation()
+    talk.send(0, greeting_with_an_endless_identity("PUB") + b"begin")
+    talk.send(1, build_greeting_2("PUSH"))
+    talk.send(0, b"and so on")
+    return talk.packets
+
+
+def with_a_large_identity() -> list[Packet]:
+    """One that is too large to wait for, but comes."""
+    size = LARGEST_AWAITED_IDENTITY + 1
+    talk = Conversation()
+    talk.send(0, build_greeting_2("PUB")[:-2] + b"\2" + size.to_bytes(8) + bytes(size), cuts=range(100, size, 20_000))
+    talk.send(1, build_greeting_2("SUB"))
+    return talk.packets
+
+
+def with_an_endless_command() -> list[Packet]:
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, ENDLESS_COMMAND + b"\x04PING" + bytes(500), cuts=(300, 400))
+    talk.send(1, said("NULL", "ERROR"))
+    talk.send(0, bytes(500))
+    return talk.packets
+
+
+def with_a_ready_too_large_to_wait_for() -> list[Packet]:
+    """What follows the head of it within the command is no traffic that came too early."""
+    talk = Conversation()
+    body = b"\x05READY" + bytes(1 << 20)
+    octets = build_greeting_3() + build_frame(Framing.V2, body, command=True) + message(b"x")
+    talk.send(1, hello("PULL")[:64])
+    talk.send(0, octets, cuts=range(400, len(octets), 1 << 17))
+    talk.wait(3_000_000_000)
+    talk.send(1, hello("PULL")[64:])
+    talk.close()
+    return talk.packets
+
+
+def with_a_message_that_an_impossible_size_ends() -> list[Packet]:
+    """Its frames came with one packet, what ends it with the next."""
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, b"\1\4pong\1\4from")
+    talk.send(1, b"\4\7\4PING\0\0")
+    talk.send(0, IMPOSSIBLE)
+    talk.send(0, message(b"more"))
+    return talk.packets
+
+
+def with_a_message_that_an_impossible_fragment_ends() -> list[Packet]:
+    """The same over WebSocket, where the rest is given up."""
+    continued = build_websocket_frame(b"no", CONTINUATION, final=False)
+    reserved = bytes([continued[0] | 0x40]) + continued[1:]
+    talk = zws_talk()
+    talk.send(1, says(False, b"part", b"end")[:7])
+    talk.send(0, says(True, b"hello"))
+    talk.send(1, reserved)
+    return talk.packets
+
+
+def with_acknowledgments_behind_the_close(octets: int) -> list[Packet]:
+    """They count as little as whatever else comes then: of the greeting nothing was lost that this side lacked."""
+    talk = Conversation()
+    talk.send(0, build_greeting_3("PLAIN"))
+    talk.send(1, build_greeting_3("PLAIN", as_server=True) + IMPOSSIBLE)
+    talk.close()
+    last = talk.packets[-1]
+    talk.packets.append(replace(last, acknowledgment=last.acknowledgment + octets))
+    return talk.packets
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        pytest.param(with_an_endless_identity(), id="an endless identity"),
+        pytest.param(with_a_large_identity(), id="a large identity"),
+        pytest.param(with_an_endless_command(), id="an endless command"),
+        pytest.param(with_a_ready_too_large_to_wait_for(), id="a large READY"),
+        pytest.param(with_a_message_that_an_impossible_size_ends(), id="a message in front of an impossible size"),
+        pytest.param(with_a_message_that_an_impossible_fragment_ends(), id="a message in front of a strange fragment"),
+        pytest.param(with_acknowledgments_behind_the_close(40), id="acknowledgments behind the close"),
+        pytest.param(with_acknowledgments_behind_the_close(-40), id="old acknowledgments behind the close"),
+    ],
+)
+def test_p1_blocks_of_any_size_tell_the_same(packets: list[Packet]) -> None:
+    for options in (Options(), EVERYTHING):
+        assert_same_for_any_blocks(packets, options)
+
+
+def test_what_nobody_waits_for_is_told_with_its_head() -> None:
+    """In the packet that brought the head, with the octets of the head and no more."""
+    found = told(with_an_endless_identity(), 1 << 30)
+    (made,) = (made for record, made in found if record["record"] == "greeting" and record["side"] == 0)
+    assert made[0].octets == greeting_with_an_endless_identity("PUB")
+    (unfit,) = (record for record, _ in found if record.get("id") == "ZMTP20-GREETING-04")
+    assert unfit["side"] == 1  # the one that greeted last
+
+
+def units(*more: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """Traffic of 2.0 and 3.x, honest and not; now and then what ends the framing, or never ends."""
+    part = build_frame(Framing.V2, b"part", more=True)
+    honest = st.sampled_from([part, part + part, message(b"a", b"end"), message(b""), bytes([0x41]) + part[1:]])
+    return st.one_of(honest, honest, st.sampled_from([IMPOSSIBLE, IMPOSSIBLE, b"\2" + (1 << 40).to_bytes(8)]), *more)
+
+
+@st.composite
+def hostile_sides(draw: Draw[Any], version: str) -> bytes:
+    """A side whose units announce what never comes, end amid a message, or say it twice."""
+    if version == "2.0":
+        kind = draw(st.sampled_from(["PUB", "PUSH", "PAIR"]))
+        greeting = draw(st.sampled_from([build_greeting_2(kind, "me"), greeting_with_an_endless_identity(kind)]))
+        return greeting + b"".join(draw(st.lists(units(), max_size=6)))
+    commands = st.sampled_from(
+        [ENDLESS_COMMAND + b"\x04PING" + bytes(300), b"\4\7\4PING\0\0", said("NULL", "ERROR"), b"\4\0"]
+    )
+    greeting = draw(st.sampled_from([hello("PUSH"), hello("SUB"), build_greeting_3("PLAIN"), build_greeting_3()]))
+    return greeting + b"".join(draw(st.lists(units(commands), max_size=6)))
+
+
+@st.composite
+def hostile_connections(draw: Draw[Any]) -> list[Packet]:
+    """Two such sides. Some packets are lost, and acknowledgments say what they like, also behind the close."""
+    version = draw(st.sampled_from(["2.0", "3.1", "3.1"]))
+    packets = draw(packets_of(draw(hostile_sides(version)), draw(hostile_sides(version)), close=draw(st.booleans())))
+    for _ in range(draw(st.integers(0, 2))):
+        del packets[draw(st.integers(0, len(packets) - 1))]
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(max(0, len(packets) - 4), len(packets)) | st.integers(0, len(packets)))
+        before = packets[max(0, at - 1)]
+        acknowledged = (before.acknowledgment + draw(st.sampled_from([0, 5, -5, 70]))) % (1 << 32)
+        following = (before.sequence + len(before.payload) + (before.flags & 3 > 0)) % (1 << 32)
+        packets.insert(at, replace(before, sequence=following, acknowledgment=acknowledged, flags=ACK, payload=b""))
+    return packets
+
+
+@settings(max_examples=300)
+@given(packets=hostile_connections(), size=st.integers(1, 7))
+def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(packets: list[Packet], size: int) -> None:
+    assert told(packets, size) == told(packets, 1 << 30)
