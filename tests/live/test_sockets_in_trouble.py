@@ -18,15 +18,15 @@ import pytest
 
 from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
-from zmtpscope.live import Socket, bind, connect
+from zmtpscope.live import Socket, bind, connect, patience
 from zmtpscope.live import socket as sockets
 from zmtpscope.live.connection import LINGER, PIECE, Connection, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.recording import Recording
 from zmtpscope.live.streams import Reader
-from zmtpscope.zmtp.peer import ClosedHalfWay, Dropped, PeerError, Settings, Violation
+from zmtpscope.zmtp.peer import ClosedHalfWay, Dropped, Limits, PeerError, Settings, Violation
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which a test has failed; none waits for it."""
 
 
@@ -39,10 +39,11 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def stranger(to: Socket, socket_type: str) -> AsyncIterator[socket.socket]:
-    """A connection to a socket that listens, on which the handshake is said, and nothing is read."""
+async def stranger(to: Socket, socket_type: str, buffer: int = 4096) -> AsyncIterator[socket.socket]:
+    """A connection to a socket that listens, on which the handshake is said, and nothing is read. `buffer`: octets that
+    the system takes all the same, about."""
     with socket.socket() as made:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         made.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(made, ("127.0.0.1", to.endpoint.port))
@@ -331,7 +332,7 @@ def test_closing_does_not_wait_for_what_nobody_takes() -> None:
 
 def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is waited for, once; from then on what is meant for it is dropped and told, and everybody else is served."""
-    monkeypatch.setattr(sockets, "PATIENCE", 0.2)
+    monkeypatch.setattr(patience, "PATIENCE", 0.2)
     told: list[object] = []
 
     async def work() -> None:
@@ -355,6 +356,197 @@ def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: p
     assert 0 < len(dropped) <= 12
     assert {what.parts[0] for what in dropped} == {b"big"}
     assert "takes nothing" in dropped[0].reason
+
+
+async def published(ours: Socket, seconds: float) -> float:
+    """Publish for so long; the longest time that one message took."""
+    time_of = asyncio.get_running_loop().time
+    begin = before = time_of()
+    longest = 0.0
+    while (now := time_of()) < begin + seconds:
+        longest, before = max(longest, now - before), now
+        await ours.send([b"news", bytes(1 << 18)])
+    return max(longest, time_of() - before)
+
+
+def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those that come later, or again, not at all."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    monkeypatch.setattr(patience, "RENEWAL", 0.0)
+    subscribe = command("NULL", "SUBSCRIBE", topic="")
+    count = 6
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with bind("tcp://:0", "PUB") as ours:
+            assert await published(ours, 0.1) < 0.5
+            for turn in range(3):
+                async with contextlib.AsyncExitStack() as stack:
+                    for _ in range(count):
+                        await loop.sock_sendall(await stack.enter_async_context(stranger(ours, "SUB")), subscribe)
+                    await ours.wait_ready(count)
+                    longest = await published(ours, 1.0)
+                assert (0.4 < longest < 1.0) if turn == 0 else longest < 0.4
+                while ours.connected:
+                    await asyncio.sleep(0.01)
+
+    run(work)
+
+
+def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it needs longer for a message than others are waited for, and these have used up what all share."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.3)
+    monkeypatch.setattr(patience, "RENEWAL", 0.0)
+    subscribe = command("NULL", "SUBSCRIBE", topic="")
+    count, size, piece = 5, 1 << 20, 1 << 16
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def read_slowly() -> None:
+            """2 MiB a second."""
+            came = 0
+            while came < count * size:
+                came += len(await loop.sock_recv(slow, piece))
+                await asyncio.sleep(0.03)
+
+        async with (
+            bind("tcp://:0", "PUB") as ours,
+            stranger(ours, "SUB", 1 << 18) as slow,
+            stranger(ours, "SUB") as stuck,
+        ):
+            await ours.wait_ready(2)
+            for connection in ours._connections:
+                connection._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, piece)
+            for each in (slow, stuck):
+                await loop.sock_sendall(each, subscribe)
+            while await ours.send([b"both are there"]) < 2:
+                await asyncio.sleep(0.01)
+            reading = loop.create_task(read_slowly())
+            sent = [await ours.send([bytes(size)]) for _ in range(count)]
+            await reading
+            assert sent == [2, 1, 1, 1, 1]
+
+    run(work)
+
+
+def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often whoever asked comes back."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    monkeypatch.setattr(patience, "RENEWAL", 0.0)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with bind("tcp://:0", "REP") as ours:
+            begin = loop.time()
+            for _ in range(6):
+                async with stranger(ours, "REQ") as stuck:
+                    await loop.sock_sendall(stuck, message(b"", b"ask"))
+                    await ours.receive()
+                    assert await ours.send([bytes(8 << 20)]) == 1
+                while ours.connected:
+                    await asyncio.sleep(0.01)
+            assert loop.time() - begin < 1.5
+
+    run(work)
+
+
+def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has most of them is closed, and told why; others keep theirs."""
+    monkeypatch.setattr(sockets, "LARGEST_HELD", 1 << 20)
+    ends: dict[str, object] = {}
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with (
+            bind("tcp://:0", "PUB", limits=Limits(message=1 << 18), report=ends.__setitem__) as ours,
+            connect(str(ours.endpoint), "SUB") as honest,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            await honest.subscribe(b"news")
+            greedy = [await stack.enter_async_context(stranger(ours, "SUB")) for _ in range(3)]
+            await ours.wait_ready(4)
+            for number in range(6000):
+                each = greedy[number % 3]
+                with contextlib.suppress(ConnectionError):
+                    await loop.sock_sendall(each, command("NULL", "SUBSCRIBE", topic=f"{number:08}"))
+            while not any(isinstance(end, Violation) for end in ends.values()):
+                await asyncio.sleep(0.01)
+            assert await ours.send([b"news"]) == 1
+            assert await honest.receive() == [b"news"]
+
+    run(work)
+    told = {str(end) for end in ends.values() if isinstance(end, Violation)}
+    assert all(
+        "all connections together hold more than 1 MiB" in each and "this one holds most" in each for each in told
+    )
+    assert 1 <= len(told) <= 2
+
+
+def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "LARGEST_HELD", 8 << 20)
+    ends: list[object] = []
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        limits = Limits(message=4 << 20)
+        async with (
+            bind("tcp://:0", "PULL", limits=limits, report=lambda remote, what: ends.append(what)) as ours,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            others = [await stack.enter_async_context(stranger(ours, "PUSH")) for _ in range(12)]
+            for other in others:
+                with contextlib.suppress(ConnectionError):
+                    await loop.sock_sendall(other, b"\2" + (3 << 20).to_bytes(8, "big") + bytes(1 << 20))
+            honest = await stack.enter_async_context(connect(str(ours.endpoint), "PUSH"))
+            await honest.send([bytes(1 << 19)])
+            assert await ours.receive() == [bytes(1 << 19)]
+            assert sum(connection.held for connection in ours._ready) <= 8 << 20
+
+    run(work)
+    assert sum(isinstance(end, Violation) for end in ends) >= 4
+
+
+@pytest.mark.parametrize("greets", [False, True])
+def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent ones, before their handshake or behind it; a connection that is in use is kept."""
+    monkeypatch.setattr(sockets, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(sockets, "LEAST_IDLE", 0.3)
+    ends: list[tuple[str, object]] = []
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with (
+            bind("tcp://:0", "PULL", report=lambda remote, what: ends.append((remote, what))) as ours,
+            connect(str(ours.endpoint), "PUSH") as working,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            await working.wait_ready()
+            for _ in range(7):
+                silent = stack.enter_context(socket.socket())
+                silent.setblocking(False)
+                await loop.sock_connect(silent, ("127.0.0.1", ours.endpoint.port))
+                await loop.sock_sendall(silent, GREETING + ready("PUSH") if greets else GREETING[:11])
+            while len(ours._connections) < 8 or (greets and ours.connected < 8):
+                await asyncio.sleep(0.01)
+            newcomer = await stack.enter_async_context(connect(str(ours.endpoint), "PUSH"))
+            async with asyncio.timeout(3):
+                while newcomer.connected == 0:
+                    await working.send([b"work"])
+                    await ours.receive()
+                    await asyncio.sleep(0.02)
+            await newcomer.send([b"served"])
+            while await ours.receive() != [b"served"]:
+                pass
+            assert working.connected == 1
+            assert len(ours._connections) == 8
+
+    run(work)
+    told = [str(what) for _, what in ends if isinstance(what, PeerError)]
+    why = "had been silent for" if greets else "had not completed its handshake after"
+    assert sum("closed for another one: 8 were open, and this one" in each and why in each for each in told) == 1
+    turned_away = "turned away: 8 connections are open, and none of them has been silent for 0.3 s"
+    assert (turned_away in told) is greets
 
 
 def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:

@@ -22,8 +22,10 @@ from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 if TYPE_CHECKING:
     from zmtpscope.live.recording import RecordedConnection, Recording
 
-PIECE = 1 << 18
-"""Octets that are read at once."""
+PIECE, LEAST_PIECE = 1 << 18, 1 << 10
+"""Octets that are read at once: at most, and where each of them makes much work."""
+TURN = 0.005
+"""Seconds of work after which all other connections have their turn."""
 FULL = 1 << 16
 """Octets that are waiting to be sent, and make a sender wait until the system has taken them."""
 LINGER = 2.0
@@ -102,7 +104,8 @@ def reason(error: OSError | UnicodeError) -> str:
 
 
 class Connection:
-    """Runs until either side closes; what the peer hears goes to `hear`, with the octets that it came in.
+    """Runs until either side closes, or `fail` is called; what the peer hears goes to `hear`, with the octets that it
+    came in.
 
     `room` is cleared while nobody takes that: then what comes is not looked at, and the other side has to wait.
     """
@@ -115,14 +118,19 @@ class Connection:
         hear: Callable[[Connection, list[PeerEvent], int], None],
         room: asyncio.Event,
     ) -> None:
-        self.peer = Peer(settings, asyncio.get_running_loop().time())
+        self.since = self.active_at = asyncio.get_running_loop().time()
+        """When it was made, and when the other side last sent or took something."""
+        self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
         self._hear = hear
         self._recording: Recording | None = None
         self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
-        self._waiting = 0
+        self._waiting = self._written = 0
+        self._piece = PIECE
+        self._task: asyncio.Task[None] | None = None
+        self._failure: PeerError | None = None
         self._answered = self._answers_taken = 0
         """Octets of answers to PINGs: those that were handed to the system or wait for it, and those it took."""
         self._keys_told = False
@@ -132,6 +140,7 @@ class Connection:
         """Something of what was said has probably not arrived."""
         self.is_stuck = False
         """It was waited for in vain."""
+        self.stuck_at = 0
         self.name = b""
         """What a socket calls the other side that names those it is connected to."""
         self._room = room
@@ -149,23 +158,59 @@ class Connection:
     async def run(self) -> None:
         """Until the other side closes, or `close` was called. Raises `PeerError`."""
         reset = False
+        self._task = asyncio.current_task()
         try:
-            self.flush()
-            while octets := await self._read():
-                if self._recorded is not None:
-                    self._recorded.received(octets, time.time_ns())
-                while not (self._closing or self._room.is_set()):
-                    await self._room.wait()  # another connection that has waited for longer may use it up
-                if not self._closing:
-                    self._take(octets)
-            if self._reader.failure is not None:
-                raise self._reader.failure
-            self._end()
+            if self._failure is None:
+                self.flush()
+                await self._take_all()
         except OSError:  # reset, or a network that is no longer there
             reset = self.lost = True
             self._end()
+        except PeerError:
+            if self.peer.ready and self.unsent:  # nothing of that is a last word to it
+                self._writer.transport.abort()
+            raise
+        except asyncio.CancelledError:
+            if self._failure is None or self._task is None:
+                raise
+            self._task.uncancel()
         finally:
             self._let_go(reset)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _take_all(self) -> None:
+        """Everything that comes, in turn with other connections."""
+        time_of = asyncio.get_running_loop().time
+        worked = 0.0
+        while octets := await self._read():
+            if self._recorded is not None:
+                self._recorded.received(octets, time.time_ns())
+            while not (self._closing or self._room.is_set()):
+                await self._room.wait()  # another connection that has waited for longer may use it up
+            if self._closing:
+                continue
+            begin = time_of()
+            self._take(octets)
+            spent = time_of() - begin
+            if spent > TURN:
+                self._piece = max(self._piece // 2, LEAST_PIECE)
+            elif spent < TURN / 4:
+                self._piece = min(self._piece * 2, PIECE)
+            worked += spent
+            if worked > TURN:
+                worked = 0.0
+                await asyncio.sleep(0)
+        if self._reader.failure is not None:
+            raise self._reader.failure
+        self._end()
+
+    def fail(self, error: PeerError) -> None:
+        """End it at once: `run` raises the error."""
+        self._failure = error
+        self._writer.transport.abort()
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
 
     def _end(self) -> None:
         """The other side has closed. Raises `PeerError` where it should not have."""
@@ -180,7 +225,7 @@ class Connection:
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
-                    return await self._reader.read(PIECE)
+                    return await self._reader.read(self._piece)
             except TimeoutError:
                 if not timer.expired():  # it is the system that has given up
                     raise
@@ -189,12 +234,15 @@ class Connection:
 
     def _take(self, octets: bytes) -> None:
         peer = self.peer
+        self.active_at = asyncio.get_running_loop().time()
         try:
-            peer.receive(octets, asyncio.get_running_loop().time())
+            peer.receive(octets, self.active_at)
         finally:
             self._hear(self, peer.events(), len(octets))
             self.flush()
-        unread = min(self._answered - self._answers_taken, self._writer.transport.get_write_buffer_size())
+        if self._failure is not None:
+            raise self._failure
+        unread = min(self._answered - self._answers_taken, self.unsent)
         if unread > LARGEST_UNREAD:
             told = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
             raise Violation(f"the other side reads none of the answers to its PINGs: {told}")
@@ -205,7 +253,7 @@ class Connection:
             self._flushing.cancel()
             self._flushing = None
         self._waiting = 0
-        if not self._writer.transport.get_write_buffer_size():
+        if not self.unsent:
             self._answers_taken = self._answered
         self._answered = self.peer.answered
         octets = self.peer.outgoing()
@@ -217,7 +265,10 @@ class Connection:
         if self._recorded is not None:
             self._record_key()
             self._recorded.sent(octets, time.time_ns())
+        self._written += len(octets)
         self._writer.write(octets)
+        if not self.unsent:
+            self.active_at = asyncio.get_running_loop().time()
 
     def _record_key(self) -> None:
         """Say what opens the connection, once, and in front of what it opens."""
@@ -242,9 +293,24 @@ class Connection:
         return False
 
     @property
-    def is_full(self) -> bool:
-        """The system has not taken all that was said: the other side reads nothing, or not as fast."""
-        return self._writer.transport.get_write_buffer_size() > 0
+    def unsent(self) -> int:
+        """Octets that the system has not taken: the other side reads nothing, or not as fast."""
+        return self._writer.transport.get_write_buffer_size()
+
+    @property
+    def taken(self) -> int:
+        """Octets that the system of the other side has acknowledged."""
+        return self._written - _unsent(self._writer)
+
+    @property
+    def held(self) -> int:
+        """Octets that the other side makes us keep."""
+        return self.peer.held + (self.unsent if self.is_stuck else 0)
+
+    @property
+    def is_over(self) -> bool:
+        """It is closed, or is about to be."""
+        return self._writer.is_closing()
 
     async def drain(self) -> None:
         """Wait until the system has taken everything, and let everybody else have a turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Notes:
         self._was_ready = False
         self._soon: asyncio.TimerHandle | None = None
         """What is said when it is tried again, where it is not over by then."""
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | Ended) -> None:
         """The `Report` of a socket."""
@@ -86,11 +87,18 @@ class Notes:
             if what.begins:
                 self.wanted.set()
         elif isinstance(what, Dropped):
-            self.say("dropped", f"{remote}: dropped {_described(what.parts)}: {what.reason}")
+            self._dropped(remote, what)
         elif isinstance(what, PeerError):
             self._failed(remote, what)
         elif isinstance(what, Ended) and not self._listens:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
+
+    def _dropped(self, remote: str, what: Dropped) -> None:
+        """There may be many: those that are not said are only counted."""
+        text = (
+            f"{remote}: dropped {_described(what.parts)}: {what.reason}" if self._counts["dropped"] < MOST_SAID else ""
+        )
+        self.say("dropped", text)
 
     def _failed(self, remote: str, error: PeerError, *, lost: bool = True) -> None:
         if self._listens:
@@ -105,7 +113,8 @@ class Notes:
 
     def say(self, kind: str, text: str) -> None:
         """Say it, unless as much of the kind was said before."""
-        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._counts[kind] += 1
+        count = self._counts[kind]
         if count <= MOST_SAID:
             self._say(text + (f"; no more of that will be said of {kind}" if count == MOST_SAID else ""))
 

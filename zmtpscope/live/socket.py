@@ -20,8 +20,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from zmtpscope.live.connection import LINGER, Connection, Unreachable, reach, reason
+from zmtpscope.live.budget import Budget
+from zmtpscope.live.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
+from zmtpscope.live.patience import Patience
 from zmtpscope.live.streams import Reader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
@@ -34,6 +36,7 @@ from zmtpscope.zmtp.peer import (
     Settings,
     Subscription,
     TooSlow,
+    Violation,
 )
 from zmtpscope.zmtp.peer.patterns import PATTERNS, check_member, check_subscriber
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
@@ -48,14 +51,17 @@ CONNECT_LIMIT = 5.0
 """Seconds for one attempt to reach the other side, where a handshake has no less."""
 
 MOST_CONNECTIONS = 1024
-"""Of a socket that listens; what comes beyond that is closed. At most half of the files that the process may open: some
-hundred connections are accepted before any of them can be closed, and where no file is left none can."""
+"""Of a socket that listens; for another one somebody has to go (`Socket._free_a_place`). At most half of the files that
+the process may open: some hundred are accepted before any of them can be closed, and without a file none can be."""
 MOST_WAITING = 1000
 """Messages that nobody has taken: what brings more is not read on until all were taken."""
 LARGEST_WAITING = 16 << 20
 """The same in octets that came for them."""
-PATIENCE = 5.0
-"""Seconds that everybody waits for one that takes nothing of what is sent to all; from then on it is left out."""
+LARGEST_HELD = 256 << 20
+"""Octets that all connections of a socket make us keep together: messages that are not all there yet, subscriptions,
+and what waits for those that take nothing. Twice the largest message where that is more."""
+LEAST_IDLE = 10.0
+"""Seconds in which a connection has neither sent nor taken anything, after which another one may have its place."""
 LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
 
@@ -115,7 +121,12 @@ class Socket:
         self._comes_back = comes_back
         self._route = ROUTES[settings.socket_type]
         self._asks = settings.socket_type == "REQ"
-        self._ready: list[Connection] = []
+        self._connections: dict[Connection, None] = {}
+        """All that there are, the oldest first."""
+        self._ready: dict[Connection, None] = {}
+        """Those that have completed their handshake."""
+        self._turns: deque[Connection] = deque()
+        """Those of them that take what is sent, as far as is known, in turn."""
         self._names: dict[bytes, Connection] = {}
         self._inbox: deque[tuple[Connection, Message]] = deque()
         self._waiting = 0
@@ -130,10 +141,14 @@ class Socket:
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waits: set[asyncio.Task[None]] = set()
+        """For connections in front of which it is full."""
         self._server: asyncio.Server | None = None
         self._closed = False
         self._delay = FIRST_DELAY
         """Seconds before the next attempt to connect, on the average."""
+        self._patience = Patience()
+        self._budget: Budget[Connection] = Budget(max(LARGEST_HELD, 2 * settings.limits.message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
         self._most_connections = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
@@ -142,7 +157,7 @@ class Socket:
         if self._listens:
             await self._listen()
         else:
-            self._start(self._keep_connected())
+            self._start(self._keep_connected(), self._tasks)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -153,6 +168,9 @@ class Socket:
         self._closed = True
         if self._server is not None:
             self._server.close()
+        for wait in self._waits:
+            wait.cancel()
+        await asyncio.gather(*self._waits, return_exceptions=True)
         await asyncio.gather(*(connection.close() for connection in list(self._ready)))
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=LINGER if self._ready else 0)
@@ -215,70 +233,82 @@ class Socket:
     async def _hand(self, parts: Sequence[bytes]) -> int:
         if self._route is Route.ALL:
             self._give_up_if_failed()
-            return sum([await self._send_patiently(connection, parts) for connection in list(self._ready)])
+            return await self._send_to(list(self._ready), parts)
         if self._route is Route.NAMED:
             if len(parts) < 2:
                 raise ValueError(f"the first part of a message on a {self.settings.socket_type} socket says to whom")
             named = self._names.get(parts[0])
-            return 0 if named is None else await self._send_patiently(named, parts[1:])
+            return 0 if named is None else await self._send_to([named], parts[1:])
         if self._route is Route.BACK:
             if self._asker is None:
                 raise ValueError("a REP socket answers: first receive a request")
             connection, request = self._asker
-            if connection in self._ready:
-                return await self._send_patiently(connection, parts, request.envelope)
+            sent = await self._send_to([connection] if connection in self._ready else [], parts, request.envelope)
             self._asker = None
-            return 0
+            return sent
         if self._asks and self._asked is not None:
             raise ValueError("a REQ socket waits for the reply before it asks again")
-        return await self._send(await self._next_to_take(), parts)
+        return await self._send_in_turn(await self._next_to_take(), parts)
 
     async def _next_to_take(self) -> Connection:
         """The next connection in turn whose other side takes what is sent; waits for one. Raises `PeerError` where
         there will be none."""
         while True:
             await self.wait_ready()
-            for _ in range(len(self._ready)):
-                connection = self._ready.pop(0)
-                self._ready.append(connection)
-                if not connection.is_full:
+            while self._turns:
+                connection = self._turns.popleft()
+                if not connection.unsent:
+                    self._turns.append(connection)
                     return connection
-            waits = [asyncio.ensure_future(wait) for wait in (self._wait(), *(each.drain() for each in self._ready))]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+                self._start(self._await_turn(connection), self._waits)
+            await self._wait()
 
-    async def _send_patiently(
-        self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()
-    ) -> int:
-        """Send to one that has to get it, and wait until it takes more. One that was waited for in vain gets nothing
-        until it does: others are waiting."""
-        if connection.is_stuck and connection.is_full:
-            if not connection.peer.wants(parts[0]):
-                return 0
-            self._report(connection.remote, Dropped([*parts], "the other side takes nothing of what is sent"))
-            return 0
-        connection.is_stuck = False
-        sent = await self._send(connection, parts, envelope)
-        if connection.is_full:
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await connection.drain()
-            except TimeoutError:
-                connection.is_stuck = True
-        return sent
+    async def _await_turn(self, connection: Connection) -> None:
+        """It has its turn again when it has taken what was sent."""
+        await connection.drain()
+        if connection in self._ready:
+            self._turns.append(connection)
+            self._changed.set()
 
-    async def _send(self, connection: Connection, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> int:
-        if not connection.peer.send(parts, envelope):
-            return 0
-        self._asker = None
+    async def _send_in_turn(self, connection: Connection, parts: Sequence[bytes]) -> int:
+        connection.peer.send(parts)
         if self._asks:
             self._asked, self._lost = connection, None
-        if connection.flush_soon(sum(map(len, parts), len(parts) * LEAST_FRAME)):
+        if connection.flush_soon(_size(parts)):
             await asyncio.sleep(0)
         return 1
+
+    async def _send_to(
+        self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
+    ) -> int:
+        """Send to those that want it, and wait until they take more, all at the same time. One that was waited for in
+        vain gets nothing until it does: others are waiting."""
+        sent, much = 0, False
+        dropped = Dropped([*parts], "the other side takes nothing of what is sent")
+        full: list[Connection] = []
+        for connection in connections:
+            if connection.is_stuck and connection.unsent > FULL:
+                if connection.peer.wants(parts[0]):
+                    self._report(connection.remote, dropped)
+                continue
+            connection.is_stuck = False
+            if not connection.peer.send(parts, envelope):
+                continue
+            sent += 1
+            much |= connection.flush_soon(_size(parts))
+            if connection.unsent > FULL:
+                full.append(connection)
+        if full:
+            await self._wait_for(full)
+        elif much:
+            await asyncio.sleep(0)
+        return sent
+
+    async def _wait_for(self, connections: list[Connection]) -> None:
+        await self._patience.wait_for(connections)
+        for connection in connections:
+            if connection.is_stuck:
+                self._charge(connection)
 
     async def subscribe(self, topic: bytes) -> None:
         """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB).
@@ -327,10 +357,15 @@ class Socket:
             await self._wait()
 
     async def flush(self) -> None:
-        """Until the system has taken what was sent so far, but for those that were waited for in vain."""
-        for connection in list(self._ready):
-            if not connection.is_stuck:
-                await connection.drain()
+        """Until the system has taken what was sent so far, but for those that were waited for in vain. What was sent to
+        one of several is waited for as long as it takes: nobody else gets it."""
+        for connection in self._ready:
+            connection.flush()
+        full = [connection for connection in self._ready if connection.unsent and not connection.is_stuck]
+        if self._route is Route.TURN:
+            await asyncio.gather(*(connection.drain() for connection in full))
+        elif full:
+            await self._wait_for(full)
 
     def _give_up_if_failed(self) -> None:
         if self.failure is not None:
@@ -342,10 +377,10 @@ class Socket:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Any, tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     @property
     def _endpoint_is_ours(self) -> bool:
@@ -366,21 +401,40 @@ class Socket:
 
     def _accept(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
         """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
-        if self._closed or len(self._tasks) >= self._most_connections:
+        if self._closed:
             writer.close()
+        elif len(self._connections) < self._most_connections or self._free_a_place():
+            self._start(self._serve(self._connection(reader, writer)), self._tasks)
         else:
-            self._start(self._serve(reader, writer))
+            count = len(self._connections)
+            why = f"{count} connections are open, and none of them has been silent for {LEAST_IDLE:g} s"
+            self._report(remote_name(writer), Violation(f"turned away: {why}"))
+            writer.transport.abort()
 
-    async def _serve(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
+    def _free_a_place(self) -> bool:
+        """Close a connection that nobody needs: the oldest without a handshake, or the one that was silent longest.
+        False where all of them are in use."""
+        now = asyncio.get_running_loop().time()
+        connection = next((each for each in self._connections if not each.peer.ready), None)
+        if connection is not None:
+            why = f"this one had not completed its handshake after {now - connection.since:.1f} s"
+        else:
+            connection = min(self._connections, key=lambda each: each.active_at)
+            if now - connection.active_at < LEAST_IDLE:
+                return False
+            why = f"this one had been silent for {now - connection.active_at:.0f} s"
+        self._end(connection, TooSlow(f"closed for another one: {len(self._connections)} were open, and {why}"))
+        return True
+
+    async def _serve(self, connection: Connection) -> None:
         with contextlib.suppress(PeerError):
-            await self._run(reader, writer)
+            await self._run(connection)
 
     async def _keep_connected(self) -> None:
         while not self._closed:
             failure: PeerError = ClosedHalfWay("the other side closed the connection")
             try:
-                reader, writer = await self._reach()
-                await self._run(reader, writer)
+                await self._run(self._connection(*await self._reach()))
             except PeerError as error:
                 failure = error
             if not self._comes_back or not isinstance(failure, Unreachable | ClosedHalfWay | TooSlow):
@@ -397,9 +451,13 @@ class Socket:
             self._report(str(self.endpoint), error)
             raise
 
-    async def _run(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
-        """One connection to its end. Raises `PeerError`."""
+    def _connection(self, reader: Reader, writer: asyncio.StreamWriter) -> Connection:
         connection = Connection(self.settings, reader, writer, self._hear, self._room)
+        self._connections[connection] = None
+        return connection
+
+    async def _run(self, connection: Connection) -> None:
+        """One connection to its end. Raises `PeerError`."""
         if self._recording is not None:
             connection.record(self._recording, not self._listens, self.endpoint.path)
         failure = None
@@ -416,6 +474,7 @@ class Socket:
 
     def _hear(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
         """What `size` octets have brought."""
+        self._charge(connection)
         inbox = self._inbox
         chooses = self._asks or connection.peer.version == "1.0"
         for event in events:
@@ -428,6 +487,23 @@ class Socket:
             self._waiting += size
             if len(inbox) >= MOST_WAITING or self._waiting >= LARGEST_WAITING:
                 self._room.clear()
+
+    def _charge(self, connection: Connection) -> None:
+        """See that all connections together hold no more than they may."""
+        budget = self._budget
+        budget.charge(connection, connection.held)
+        while budget.total > budget.limit:
+            largest, octets = budget.largest()
+            limit = f"all connections together hold more than {budget.limit >> 20} MiB"
+            told = (
+                f"{limit} for messages under way, subscriptions and what is not read, and this one holds most: {octets}"
+            )
+            self._end(largest, Violation(f"{told} octets"))
+
+    def _end(self, connection: Connection, error: PeerError) -> None:
+        """Close a connection at once, and have its place."""
+        self._forget(connection, error)
+        connection.fail(error)
 
     def _is_wanted(self, connection: Connection, message: Message) -> bool:
         if self._asks and (connection is not self._asked or self._inbox):
@@ -458,19 +534,29 @@ class Socket:
                 name = b"\0" + os.urandom(4)
             connection.name = name
             self._names[name] = connection
-        self._ready.append(connection)
+        self._ready[connection] = None
+        if self._route is Route.TURN:
+            self._turns.append(connection)
         self._delay = FIRST_DELAY
         self._changed.set()
 
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
-        if connection in self._ready:
-            self._ready.remove(connection)
-        if connection.name:
+        self._budget.charge(connection, 0)
+        self._connections.pop(connection, None)
+        self._ready.pop(connection, None)
+        if connection in self._turns:
+            self._turns.remove(connection)
+        if self._names.get(connection.name) is connection:
             del self._names[connection.name]
         if self._asked is connection and not self._inbox:
             self._asked = None
             self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
         self._changed.set()
+
+
+def _size(parts: Sequence[bytes]) -> int:
+    """Octets of a message, about."""
+    return sum(map(len, parts), len(parts) * LEAST_FRAME)
 
 
 def connect(endpoint: str, socket_type: str, **options: Any) -> Socket:

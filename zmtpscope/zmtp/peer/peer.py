@@ -41,6 +41,9 @@ from zmtpscope.zmtp.units import UnitReader
 Row = tuple[int, int, int, int]
 """Stream offsets of a frame and of its body, size of the body, flags."""
 
+SMALL = 1 << 14
+"""Octets of a piece beside which what Python needs for it does not count."""
+
 
 class Peer:
     """A ZMTP peer of one socket type, for one connection. Times are seconds of any clock that does not go back.
@@ -122,6 +125,12 @@ class Peer:
         """What opens this connection, in the words of a key log (curve.md 6); empty without CURVE."""
         return self._part.key_line if isinstance(self._part, CurvePart) else ()
 
+    @property
+    def held(self) -> int:
+        """Octets that the other side makes us keep: of what is not all there yet, and for its subscriptions."""
+        names = 0 if self._reader is None else self._content_reader.memberships.size
+        return self._stop - self._base + self._size + names
+
     # -- octets and time ----------------------------------------------------------------------------------------------
 
     def receive(self, octets: bytes, now: float) -> None:
@@ -131,6 +140,7 @@ class Peer:
         self._chunks.append(octets)
         self._stop += len(octets)
         if self._stop < self._wanted:
+            self._join_small()
             return
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         if self._reader is None and not self._settle(data):
@@ -314,6 +324,11 @@ class Peer:
         self._chunks = [data[keep - self._base :]]
         self._base = keep
         self._wanted = reader.wanted if self._held is None else self._held[1] + self._held[2]
+
+    def _join_small(self) -> None:
+        """The piece that came last goes into the one in front of it where both are small: each takes up memory."""
+        if len(self._chunks) > 1 and len(self._chunks[-1]) < SMALL and len(self._chunks[-2]) < SMALL:
+            self._chunks[-2:] = [self._chunks[-2] + self._chunks[-1]]
 
     def _walk(self, data: bytes | bytearray, base: int, rows: list[Row], events: list[Event]) -> None:
         """Rows and events in the order in which they stand in the stream."""
