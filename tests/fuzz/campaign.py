@@ -136,17 +136,11 @@ def minimised(case: Case, check: Check, kind: str) -> Case:
             found = what_fails(subject, check) if subject.readable or check.unreadable else None
         return found is not None and found.kind == kind
 
-    simpler = [replace(case, files=(file,)) for file in case.files] if len(case.files) > 1 else []
-    for changed in (*simpler, replace(case, keys=""), replace(case, reading={})):
-        if changed.files in (case.files, (case.files[0],)) and changed != case:
-            combined = replace(case, files=changed.files if changed in simpler else case.files)
-            combined = replace(
-                combined,
-                keys=changed.keys if changed not in simpler else combined.keys,
-                reading=changed.reading if changed not in simpler else combined.reading,
-            )
-            if fails(combined):
-                case = combined
+    def simplest(*simpler: Case) -> Case:
+        return next((changed for changed in simpler if changed != case and fails(changed)), case)
+
+    case = simplest(*[replace(case, files=(file,)) for file in case.files])
+    case = simplest(replace(case, keys="", reading={}), replace(case, keys=""), replace(case, reading={}))
     if len(case.files) > 1:
         return case
     with scratch() as folder:
@@ -235,7 +229,7 @@ def write_down(plan: Plan, number: int, case: Case, found: Found) -> Path:
     assert plan.faults is not None
     plan.faults.mkdir(parents=True, exist_ok=True)
     check = next(check for check in plan.checks if check.name == found.check)
-    small = minimised(case, check, found.kind)
+    small = minimised(case, check, found.kind) if check.shrinks else case
     name = re.sub("[^A-Za-z0-9]+", "-", f"{found.check} {found.kind}")[:80].strip("-")
     for place, octets in enumerate(small.files):
         (plan.faults / f"{name}{f'-{place}' * (len(small.files) > 1)}.pcap").write_bytes(octets)

@@ -43,15 +43,20 @@ READINGS: tuple[dict[str, Any], ...] = (
 class Case:
     """`files` are captures as octets, `keys` a key file, `reading` arguments of `Options`, `made` how it came to be.
 
-    `whole`: a capture of correct peers that lost nothing, as it was. What checks draw, they draw from `salt`.
+    `talk` is what it began with. What checks draw, they draw from `salt`.
     """
 
     files: tuple[bytes, ...]
     keys: str = ""
     reading: dict[str, Any] = field(default_factory=dict)
     made: tuple[str, ...] = ()
-    whole: bool = False
+    talk: Talk | None = None
     salt: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is a capture of correct peers that lost nothing, as it was."""
+        return self.talk is not None and self.talk.honest and len(self.made) == 1
 
     @property
     def is_harmless(self) -> bool:
@@ -71,7 +76,7 @@ def case_of(seed: int, number: int, real: Sequence[Talk]) -> Case:
     reading = random.choice(READINGS)
     salt = random.getrandbits(32)
     if random.random() < 0.1:
-        return Case((written(list(talk.packets), random),), talk.keys, reading, (talk.name,), talk.honest, salt)
+        return Case((written(list(talk.packets), random),), talk.keys, reading, (talk.name,), talk, salt)
     made = [talk.name]
     packets = list(talk.packets)
     if talk.segments and random.random() < 0.8:
@@ -80,7 +85,7 @@ def case_of(seed: int, number: int, real: Sequence[Talk]) -> Case:
         for name in random.sample(sorted(PACKET_CHANGES), random.choice((1, 1, 2))):
             packets = PACKET_CHANGES[name](packets, random)
             made.append(name)
-    return Case(_files(packets, random, made), talk.keys, reading, tuple(made), salt=salt)
+    return Case(_files(packets, random, made), talk.keys, reading, tuple(made), talk, salt)
 
 
 def chosen(talks: Sequence[Talk], random: Random) -> Talk:

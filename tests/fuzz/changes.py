@@ -22,6 +22,7 @@ from tests.capture.test_tunnels import WRAPPED
 from tests.fuzz.wire import MODULUS, RAW_IP, reverse
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
+from zmtpscope.live.segments import LARGEST_PAYLOAD
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
@@ -123,7 +124,14 @@ def sent_together(segments: Segments, random: Random) -> Segments:
     for segment in segments:
         last = result[-1] if result else segment
         follows = segment.key == last.key and segment.sequence == (last.sequence + len(last.payload)) % MODULUS
-        if result and follows and last.payload and not (last.flags | segment.flags) & (SYN | FIN | RST | last.cut):
+        fits = len(last.payload) + len(segment.payload) <= LARGEST_PAYLOAD
+        if (
+            result
+            and follows
+            and fits
+            and last.payload
+            and not (last.flags | segment.flags) & (SYN | FIN | RST | last.cut)
+        ):
             result[-1] = last._replace(payload=last.payload + segment.payload, cut=segment.cut)
         else:
             result.append(segment)

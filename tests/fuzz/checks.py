@@ -22,8 +22,12 @@ import pyarrow.parquet as pq
 
 from tests.capture.containers import Packet, pcapng
 from tests.export.test_p12_formats_agree import COLUMNS, json_rows
-from tests.fuzz.readings import PASSWORDS, Fault, Reading, Record, Subject
-from tests.fuzz.wire import packets_of, reverse
+from tests.fuzz.changes import stream_of
+from tests.fuzz.readings import Fault, Reading, Record, Subject
+from tests.fuzz.talks import PASSWORDS, predictable
+from tests.fuzz.wire import packets_of, reverse, segments_of
+from tests.peers import SECURITY
+from tests.zmtp.test_peer_malice import assert_orderly, feed
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
@@ -33,6 +37,8 @@ from zmtpscope.export.line_tables import CELLS, json_cell
 from zmtpscope.export.tables import Tables
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import RECORDS, SECOND
+from zmtpscope.zmtp.peer import Peer, Settings
+from zmtpscope.zmtp.socket_types import PEERS
 
 
 def sums(subject: Subject) -> None:
@@ -192,8 +198,11 @@ LETTERS = re.compile(r"(?m)^    [0-9a-f]{8}  .{47}  (.*)$")
 
 
 def secrets(subject: Subject) -> None:
-    """The passwords of the talks of our own are nowhere, as long as the messages that hold them are whole."""
-    for password in PASSWORDS if subject.case.is_harmless else ():
+    """The passwords of the talks of our own are nowhere, as long as the messages that hold them are whole, and read as
+    what they are."""
+    if not subject.case.is_harmless or "decode_as" in subject.case.reading:
+        return
+    for password in PASSWORDS:
         if any(password in octets for octets in subject.case.files):
             word = password.decode()
             if word in subject.text or word in "".join(LETTERS.findall(subject.text)):
@@ -305,7 +314,7 @@ def first_difference(one: list[Record], other: list[Record]) -> tuple[Record | N
 
 def proven(subject: Subject) -> None:
     """With packets lost, no message is called proven that the whole capture lacks."""
-    if not subject.case.whole:
+    if not subject.case.is_whole:
         return
     packets, salt = packets_of(subject.paths[0]), subject.case.salt
     rate = (3, 10, 30)[salt % 3]
@@ -315,6 +324,24 @@ def proven(subject: Subject) -> None:
         sure = record["record"] == "message" and record["confidence"] == "proven" and record["complete"]
         if sure and name_of(record) not in known:
             raise Fault("a proven message that the whole capture lacks", str(record)[:600])
+
+
+def harmless(subject: Subject) -> None:
+    """Packets that come twice, in other pieces or through a tunnel change nothing of what was said."""
+    talk = subject.case.talk
+    if talk is None or not talk.honest or not subject.case.is_harmless or reorders(subject.case.made):
+        return
+    before, after = (
+        Counter(name_of(record) for record in records if record["record"] == "message")
+        for records in (read_anew(subject, list(talk.packets)), subject.records)
+    )
+    if before != after:
+        raise Fault("messages are not those that were sent", f"{before - after}\n{after - before}"[:1000])
+
+
+def reorders(made: Iterable[str]) -> bool:
+    """Whether packets were moved, perhaps by more than a hole is waited for."""
+    return any("reordered" in name for name in made)
 
 
 def name_of(record: Record) -> tuple[Any, ...]:
@@ -390,13 +417,45 @@ def cost(subject: Subject) -> None:
         raise Fault("too much memory", f"{grown} octets for {subject.case.octets} octets")
 
 
+# -- our own peers -----------------------------------------------------------------------------------------------------
+
+LISTENERS = tuple(
+    Settings(socket_type, security)
+    for socket_type in sorted(PEERS)
+    for securities in SECURITY.values()
+    for security in securities
+)
+
+
+def peer(subject: Subject) -> None:
+    """A peer that hears what a side of the capture says ends with a `PeerError` or goes on, whatever the pieces.
+
+    Where one of our peers said it, it is the other one that hears it: with the same randomness, it would be answered.
+    """
+    random, talk = Random(subject.case.salt), subject.case.talk
+    segments = segments_of(subject.folder, subject.case.files[0])
+    for key in sorted({segment.key for segment in segments if segment.payload}):
+        listener = predictable(random.choice(LISTENERS), random.randrange(100))
+        if talk is not None and talk.peers:
+            listener = predictable(*talk.peers[1 if key == talk.segments[0].key else 0])
+        octets = stream_of(segments, key).octets
+        cuts = [random.randrange(len(octets) + 1) for _ in range(random.choice((0, 1, 5, 30)))]
+        heard = Peer(listener, 0.0)
+        error = feed(heard, octets, cuts)
+        assert_orderly(heard, error)
+        if error is not None and any(unicodedata.category(each) in FORBIDDEN for each in str(error)):
+            raise Fault(f"a forbidden character in a {type(error).__name__}", repr(str(error)))
+
+
 class Check(NamedTuple):
-    """Made once in `every` so many cases; with `unreadable` also where a file is no capture at all."""
+    """Made once in `every` so many cases; with `unreadable` also where a file is no capture at all. What fails is made
+    smaller where it `shrinks`: not where it is compared with what it was made of."""
 
     name: str
     hold: Callable[[Subject], None]
     every: int = 1
     unreadable: bool = False
+    shrinks: bool = True
 
 
 CHECKS = (
@@ -410,7 +469,9 @@ CHECKS = (
     Check("blocks", blocks),
     Check("connections", connections),
     Check("proven", proven),
+    Check("harmless", harmless, shrinks=False),
     Check("tables", tables, 10),
     Check("command line", command_line, 20, unreadable=True),
     Check("cost", cost),
+    Check("peer", peer),
 )

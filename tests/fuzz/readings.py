@@ -28,9 +28,6 @@ from zmtpscope.payloads.registry import Registry
 
 Record = dict[str, Any]
 
-PASSWORDS = (b"s3cr3tpw", b"hunter2")
-"""In the talks of our own; no output has them."""
-
 REGISTRY = Registry()
 """Looked up once, since finding entry points takes longer than reading a case."""
 

@@ -21,16 +21,21 @@ from tests.dissect.test_seams_payloads import talks as payload_talks
 from tests.dissect.test_zws import zws_connections
 from tests.fuzz.wire import framed, packets_of, scripted, segments_of
 from zmtpscope import curve_crypto
-from zmtpscope.zmtp.peer import CurveClient, CurveServer, Settings
+from zmtpscope.zmtp.peer import CurveClient, CurveServer, PlainClient, PlainServer, Settings
 
 Draw = Callable[..., Any]
+
+
+PASSWORDS = (b"s3cr3tpw", b"hunter2")
+"""Of the talks of our own; no output has them."""
 
 
 @dataclass(frozen=True)
 class Talk:
     """A capture to begin with: its packets, its segments where only TCP is wanted, and the lines that open its boxes.
 
-    `honest`: it says what two correct peers say, and the capture has all of it.
+    `honest`: it says what two correct peers say, and the capture has all of it. `peers` are both of them, where they
+    are ours, with the number that their randomness comes from.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Talk:
     segments: tuple[Segment, ...]
     keys: str = ""
     honest: bool = False
+    peers: tuple[tuple[Settings, int], ...] = ()
 
 
 MOST_PACKETS = 150
@@ -66,7 +72,11 @@ def part_of(talk: Talk, start: int, count: int = MOST_PACKETS) -> Talk:
 
 
 def predictable(given: Settings, number: int) -> Settings:
-    """The same settings, where CURVE draws its random octets from `number`."""
+    """The same settings, where CURVE draws random octets from `number`, and a password is one that is looked for."""
+    if isinstance(given.security, PlainClient):
+        return replace(given, security=PlainClient("admin", PASSWORDS[0].decode()))
+    if isinstance(given.security, PlainServer):
+        return replace(given, security=PlainServer(lambda username, password: password.encode() in PASSWORDS))
     if not isinstance(given.security, CurveClient | CurveServer):
         return given
     functions = {name: getattr(curve_crypto, name) for name in ("public_key", "shared_key", "seal_box", "open_box")}
@@ -79,12 +89,13 @@ def meetings(draw: Draw) -> Talk:
     """Two of our peers, of any version, mechanism and socket type, whose network loses nothing."""
     mechanism = draw(st.sampled_from(sorted(peers.SECURITY)))
     one, other = draw(peers.settings_pairs(mechanism))
-    pair = predictable(one, draw(st.integers(0, 99))), predictable(other, draw(st.integers(100, 199)))
+    numbered = (one, draw(st.integers(0, 99))), (other, draw(st.integers(100, 199)))
+    pair = predictable(*numbered[0]), predictable(*numbered[1])
     acts = draw(peers.scripts(*pair)), draw(peers.scripts(*reversed(pair)))
     meeting = peers.talk(pair, acts, draw(peers.NETWORKS))
     meeting.capture.close()
     lines = [" ".join(each.key_line) + "\n" for each in meeting.peers if each.key_line]
-    return _talk(f"peers {mechanism}", meeting.capture.packets, "".join(lines[:1]), honest=True)
+    return _talk(f"peers {mechanism}", meeting.capture.packets, "".join(lines[:1]), True, numbered)
 
 
 @st.composite
@@ -104,9 +115,15 @@ OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
 }
 
 
-def _talk(name: str, packets: Sequence[Any], keys: str = "", honest: bool = False) -> Talk:
+def _talk(
+    name: str,
+    packets: Sequence[Any],
+    keys: str = "",
+    honest: bool = False,
+    numbered: tuple[tuple[Settings, int], ...] = (),
+) -> Talk:
     segments = scripted(packets)
-    return Talk(name, tuple(map(framed, segments)), tuple(segments), keys, honest)
+    return Talk(name, tuple(map(framed, segments)), tuple(segments), keys, honest, numbered)
 
 
 DRAWN = 40
