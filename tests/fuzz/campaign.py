@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -206,12 +207,17 @@ def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
     """Run the cases of a plan; `told` hears of the first fault of each kind."""
     talks = real_talks(plan.captures)
     tally = Tally()
-    number = plan.first
-    while plan.cases is None or tally.cases < plan.cases:
-        if plan.deadline is not None and time.monotonic() > plan.deadline:
+    for number in itertools.count(plan.first, plan.step):
+        over = plan.deadline is not None and time.monotonic() > plan.deadline
+        if over or tally.cases == plan.cases:
             break
-        case = case_of(plan.seed, number, talks)
         tally.cases += 1
+        try:
+            case = case_of(plan.seed, number, talks)
+        except Exception as error:  # a fault of the campaign, which is to go on
+            tally.checks["making a case"] += 1
+            tally.faults["making a case", f"{kind_of(error)}: {error}"] += 1
+            continue
         tally.octets += case.octets
         for found in faults_of(case, number, plan.checks):
             if isinstance(found, str):
@@ -220,7 +226,6 @@ def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
             tally.faults[found.check, found.kind] += 1
             if tally.faults[found.check, found.kind] == 1:
                 told(number, case, found)
-        number += plan.step
     return tally
 
 

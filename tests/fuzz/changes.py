@@ -503,6 +503,10 @@ def lengths_wrong(packets: Packets, random: Random) -> Packets:
     return result
 
 
+LARGEST_INSIDE = 65_000
+"""Octets of a packet that fits into a tunnel."""
+
+
 class Raw(NamedTuple):
     """A packet of raw IP as the builders of tunnels take it."""
 
@@ -522,7 +526,7 @@ def through_tunnels(packets: Packets, random: Random) -> Packets:
         for place in those:
             packet = result[place]
             ip = packet.octets if packet.link == RAW_IP else packet.octets[14:] if packet.link == 1 else b""
-            if ip[:1] and ip[0] >> 4 in (4, 6):
+            if len(ip) < LARGEST_INSIDE and ip[:1] and ip[0] >> 4 in (4, 6):
                 octets = wrap(Raw(ip))  # type: ignore[arg-type]
                 missing = packet.wire_length - len(packet.octets)
                 result[place] = replace(packet, octets=octets, link=1, original=max(0, len(octets) + missing))
