@@ -20,7 +20,8 @@ from tests.capture.containers import pcap, pcapng
 from tests.fuzz.cases import Case, case_of
 from tests.fuzz.changes import in_32_bits
 from tests.fuzz.checks import CHECKS, Check
-from tests.fuzz.readings import Fault, Subject
+from tests.fuzz.faults import Fault
+from tests.fuzz.readings import Subject
 from tests.fuzz.talks import Talk, real
 from tests.fuzz.wire import packets_of
 

@@ -86,6 +86,15 @@ def of_one_side(segments: Segments, random: Random) -> Segments:
     return [segment for segment in segments if segment.key != reverse(key)]
 
 
+def held_back(segments: Segments, random: Random) -> Segments:
+    """One direction is slow: from somewhere on its segments come behind some or all of the other's."""
+    start = random.choice((0, 3, 4, 5, 6, random.randrange(len(segments))))
+    stop = random.choice((len(segments), start + 2, start + 5, start + 20))
+    key = random.choice(segments).key
+    stretch = segments[start:stop]
+    return segments[:start] + sorted(stretch, key=lambda segment: segment.key == key) + segments[stop:]
+
+
 def overlapped(segments: Segments, random: Random) -> Segments:
     """Octets are sent again, with other content, elsewhere by a few, before or after the first time."""
     result = list(segments)
@@ -98,13 +107,22 @@ def overlapped(segments: Segments, random: Random) -> Segments:
     return result
 
 
+EDGES = (1, 2, 9, 10, 11, 12, 13, 14, 64, 66)
+"""Where greetings and their parts end."""
+
+
 def sent_in_other_pieces(segments: Segments, random: Random) -> Segments:
     """Some segments are cut in two or into single octets."""
     result = list(segments)
     for place in reversed(some(segments, random)):
         segment = segments[place]
         size = len(segment.payload)
-        few = range(1, size) if size < 100 and random.random() < 0.3 else [random.randrange(size + 1)]
+        near = [random.choice(EDGES) % (size + 1), random.randrange(size + 1)]
+        few = (
+            range(1, size)
+            if size < 100 and random.random() < 0.3
+            else sorted(random.sample(near, random.randint(1, 2)))
+        )
         edges = [0, *few, size]
         result[place : place + 1] = [
             segment._replace(
@@ -412,6 +430,7 @@ SEGMENT_CHANGES: dict[str, Callable[[Segments, Random], Segments]] = {
     "begun later": begun_later,
     "ended early": ended_early,
     "one side": of_one_side,
+    "held back": held_back,
     "overlapped": overlapped,
     "other pieces": sent_in_other_pieces,
     "sent together": sent_together,
@@ -529,7 +548,9 @@ def through_tunnels(packets: Packets, random: Random) -> Packets:
             if len(ip) < LARGEST_INSIDE and ip[:1] and ip[0] >> 4 in (4, 6):
                 octets = wrap(Raw(ip))  # type: ignore[arg-type]
                 missing = packet.wire_length - len(packet.octets)
-                result[place] = replace(packet, octets=octets, link=1, original=max(0, len(octets) + missing))
+                result[place] = replace(
+                    packet, octets=octets, link=1, original=min(max(0, len(octets) + missing), 2**32 - 1)
+                )
     return result
 
 
@@ -589,7 +610,7 @@ PACKET_CHANGES: dict[str, Callable[[Packets, Random], Packets]] = {
 
 
 HARMLESS = {
-    *("doubled", "reordered", "other pieces", "sent together", "numbered anew", "kept alive"),
+    *("doubled", "reordered", "held back", "other pieces", "sent together", "numbered anew", "kept alive"),
     *("packets doubled", "packets reordered", "tunnels", "link"),
 }
 """Changes of segments and packets that leave what both sides said, and all of it captured."""

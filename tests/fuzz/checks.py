@@ -11,7 +11,7 @@ import shutil
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -24,11 +24,11 @@ from tests.capture.containers import Packet, pcapng
 from tests.dissect.test_seams_payloads import NOT_JUDGED
 from tests.export.test_p12_formats_agree import COLUMNS, json_rows
 from tests.fuzz.changes import stream_of
-from tests.fuzz.readings import Fault, Reading, Record, Subject
+from tests.fuzz.core import FORBIDDEN, FORMS, LISTENERS, goes_on_or_ends, reads_alike
+from tests.fuzz.faults import Fault
+from tests.fuzz.readings import Reading, Record, Subject
 from tests.fuzz.talks import PASSWORDS, predictable
 from tests.fuzz.wire import Endpoint, endpoints, packets_of, reverse, segments_of
-from tests.peers import SECURITY
-from tests.zmtp.test_peer_malice import assert_orderly, feed
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
@@ -38,8 +38,6 @@ from zmtpscope.export.line_tables import CELLS, json_cell
 from zmtpscope.export.tables import Tables
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import RECORDS, SECOND
-from zmtpscope.zmtp.peer import Peer, Settings
-from zmtpscope.zmtp.socket_types import PEERS
 
 
 def sums(subject: Subject) -> None:
@@ -193,8 +191,6 @@ def messages(subject: Subject) -> None:
 
 
 # -- what people see ---------------------------------------------------------------------------------------------------
-
-FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def safe_text(subject: Subject) -> None:
@@ -434,34 +430,33 @@ def cost(subject: Subject) -> None:
         raise Fault("too much memory", f"{grown} octets for {subject.case.octets} octets")
 
 
-# -- our own peers -----------------------------------------------------------------------------------------------------
-
-LISTENERS = tuple(
-    Settings(socket_type, security)
-    for socket_type in sorted(PEERS)
-    for securities in SECURITY.values()
-    for security in securities
-)
+# -- the core ----------------------------------------------------------------------------------------------------------
 
 
-def peer(subject: Subject) -> None:
-    """A peer that hears what a side of the capture says ends with a `PeerError` or goes on, whatever the pieces.
+def streams_of(subject: Subject) -> Iterator[tuple[bytes, bytes]]:
+    """The octets of each direction of a case, behind its flow key."""
+    segments = segments_of(subject.folder, subject.case.files[0])
+    for key in sorted({segment.key for segment in segments if segment.payload}):
+        yield key, stream_of(segments, key).octets
+
+
+def pieces(octets: bytes, random: Random) -> list[int]:
+    """Where a stream is cut."""
+    return [random.randrange(len(octets) + 1) for _ in range(random.choice((1, 1, 5, 30)))]
+
+
+def core(subject: Subject) -> None:
+    """The readers of the core, and a peer that hears what a side of the capture says.
 
     Where one of our peers said it, it is the other one that hears it: with the same randomness, it would be answered.
     """
     random, talk = Random(subject.case.salt), subject.case.talk
-    segments = segments_of(subject.folder, subject.case.files[0])
-    for key in sorted({segment.key for segment in segments if segment.payload}):
-        listener = predictable(random.choice(LISTENERS), random.randrange(100))
+    for key, octets in streams_of(subject):
+        reads_alike(octets, random.choice(FORMS), pieces(octets, random))
+        numbered = random.choice(LISTENERS), random.randrange(100)
         if talk is not None and talk.peers:
-            listener = predictable(*talk.peers[1 if key == talk.segments[0].key else 0])
-        octets = stream_of(segments, key).octets
-        cuts = [random.randrange(len(octets) + 1) for _ in range(random.choice((0, 1, 5, 30)))]
-        heard = Peer(listener, 0.0)
-        error = feed(heard, octets, cuts)
-        assert_orderly(heard, error)
-        if error is not None and any(unicodedata.category(each) in FORBIDDEN for each in str(error)):
-            raise Fault(f"a forbidden character in a {type(error).__name__}", repr(str(error)))
+            numbered = talk.peers[key == talk.segments[0].key]
+        goes_on_or_ends(predictable(*numbered), octets, pieces(octets, random))
 
 
 class Check(NamedTuple):
@@ -490,5 +485,5 @@ CHECKS = (
     Check("tables", tables, 10),
     Check("command line", command_line, 20, unreadable=True),
     Check("cost", cost),
-    Check("peer", peer),
+    Check("core", core),
 )

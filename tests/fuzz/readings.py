@@ -32,14 +32,6 @@ REGISTRY = Registry()
 """Looked up once, since finding entry points takes longer than reading a case."""
 
 
-class Fault(Exception):
-    """Something that must hold does not. `kind` is what faults of one cause have in common."""
-
-    def __init__(self, kind: str, text: str = "") -> None:
-        super().__init__(f"{kind}: {text}" if text else kind)
-        self.kind = kind
-
-
 class Reading(NamedTuple):
     """The JSON lines of a run, and what it counted."""
 

@@ -16,12 +16,16 @@ from hypothesis import strategies as st
 from tests import peers
 from tests.capture.containers import Packet, Segment, pcapng
 from tests.dissect import sealed_talks
-from tests.dissect.talks import connections, pushed
+from tests.dissect.talks import connections, hello, packets_of, pushed
 from tests.dissect.test_seams_payloads import talks as payload_talks
 from tests.dissect.test_zws import zws_connections
-from tests.fuzz.wire import framed, packets_of, scripted, segments_of
+from tests.fuzz.wire import framed, scripted, segments_of
+from tests.fuzz.wire import packets_of as packets_of_file
 from zmtpscope import curve_crypto
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2
 from zmtpscope.zmtp.peer import CurveClient, CurveServer, PlainClient, PlainServer, Settings
+from zmtpscope.zmtp.regime import Framing
 
 Draw = Callable[..., Any]
 
@@ -52,7 +56,7 @@ MOST_PACKETS = 150
 
 def real(path: Path, folder: Path) -> Talk:
     """A capture file, with the keys that lie beside it."""
-    packets = packets_of(path)
+    packets = packets_of_file(path)
     keys = path.with_suffix(".keys")
     octets = pcapng(packets) if packets else b""
     segments = segments_of(folder, octets) if packets else []
@@ -105,11 +109,45 @@ def sealed(draw: Draw) -> Talk:
     return _talk("sealed", draw(sealed_talks.sealed_packets(talk, draw(st.booleans()))), talk.text)
 
 
+LINES = st.sampled_from(
+    [b"hi", b"okok", b"hi\xf9\xf9", b"", b"\1\2", b"line\n", b"\x7f", b"a" * 40, "é".encode(), b"1", b"{}", b"\0"]
+)
+"""Bodies between text and none, so that runs of messages are now the one and now the other."""
+
+HELLOS: dict[str, tuple[Framing, Callable[[str], bytes]]] = {
+    "3.1": (Framing.V2, hello),
+    "3.0": (Framing.V2, lambda socket_type: hello(socket_type, "3.0")),
+    "2.0": (Framing.V2, build_greeting_2),
+    "1.0": (Framing.V1, lambda socket_type: build_greeting_1()),
+}
+"""By version: what frames are, and what a side says before its first message."""
+
+
+@st.composite
+def lines(draw: Draw) -> Talk:
+    """Short messages in any version, some of them in front of the other side's handshake."""
+    types = draw(st.sampled_from([("PUSH", "PULL"), ("PUB", "SUB"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")]))
+    version = draw(st.sampled_from(sorted(HELLOS)))
+    framing, greeting = HELLOS[version]
+    parts = draw(st.integers(1, 2))
+    streams = []
+    for socket_type in types:
+        said = draw(st.lists(st.lists(LINES, min_size=1, max_size=parts), max_size=20))
+        frames = [
+            build_frame(framing, body, more=place < len(bodies))
+            for bodies in said
+            for place, body in enumerate(bodies, 1)
+        ]
+        streams.append(greeting(socket_type) + b"".join(frames))
+    return _talk(f"lines {version}", draw(packets_of(*streams, pauses=draw(st.booleans()))))
+
+
 OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
     "peers": meetings(),
     "sealed": sealed(),
     "anything": connections().map(lambda packets: _talk("anything", packets)),
     "pushed": pushed().map(lambda sent: _talk("pushed", sent[0], honest=True)),
+    "lines": lines(),
     "payloads": payload_talks().map(lambda packets: _talk("payloads", packets)),
     "zws": zws_connections().map(lambda packets: _talk("zws", packets)),
 }

@@ -49,6 +49,14 @@ def test_p1_frames_of_every_socket_type(socket_type: str) -> None:
     assert feed(SideReader(Form.GREETING_3, "3.1"), octets, range(len(start), len(octets))) == whole
 
 
+def test_p1_an_identity_frame_of_1_0_without_a_length() -> None:
+    """What follows it may or may not be there yet: it is no MORE of it."""
+    octets = b"\0\1h\xff\0\0\1"
+    whole = feed(SideReader(Form.FRAMES_1, "1.0"), octets)
+    assert feed(SideReader(Form.FRAMES_1, "1.0"), octets, [1]) == whole
+    assert whole.findings[0].id == "ZMTP10-FRAME-01"
+
+
 AFTER_ERROR = Side(
     Form.GREETING_3,
     "3.1",

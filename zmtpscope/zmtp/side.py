@@ -244,8 +244,9 @@ class SideReader(UnitReader):
         at = self.position - base
         reader = Reader(data, at, len(data), base)
         fields: Fields = {}
-        if form is Form.FRAMES_1 and data[at] != 0xFF and data[at + 1 : at + 2] == b"\1":
-            # libzmq 3.1.0 sends no identity frame from most types: MORE cannot be on one (wire.md 9.3).
+        if form is Form.FRAMES_1 and data[at] not in (0, 0xFF) and data[at + 1 : at + 2] == b"\1":
+            # libzmq 3.1.0 sends no identity frame from most types: MORE cannot be on one (wire.md 9.3). A frame of
+            # length 0 has no flags, and what follows it may not be there yet.
             fields["version_announced"] = "1.0"
             reader.finding("ZMTP10-GREETING-02", reader.offset + 1, 1, detail="no identity frame")
         elif form is not None:
