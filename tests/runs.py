@@ -26,7 +26,8 @@ def assert_columns_agree(run: MessageRun | FrameRun) -> None:
         return
     rows = len(run.first)
     assert [len(getattr(run, name)) for name in OF_A_MESSAGE] == [rows] * len(OF_A_MESSAGE)
-    assert [len(each) for each in (run.payloads, run.texts) if each is not None] in ([], [rows], [rows, rows])
+    optional = (run.payloads, run.texts, run.topics)
+    assert all(each is None or len(each) == rows for each in optional)
     assert run.first[0] == 0
     assert run.last[-1] == count - 1
     assert (run.first[1:] == run.last[:-1] + 1).all()

@@ -192,7 +192,7 @@ _MESSAGE = (
     Field("socket_type", "text", "Socket type of the sender"),
     Field("peer_socket_type", "text", "Socket type of the receiver"),
     Field("envelope", "list<text>", "Addresses in front of the empty delimiter; null where no envelope is known"),
-    Field("topic", "text", "First frame of a published message, or the topic of a subscription"),
+    Field("topic", "text", "First of several published frames, the subscription that a single one matches, or its own"),
     Field("kind", "text", "data, subscribe, cancel or encrypted"),
     Field("decrypted", "bool", "The message was encrypted and is shown in clear"),
     Field("payload", _PAYLOAD, "What rides inside the message"),

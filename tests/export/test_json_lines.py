@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record, topics
 from zmtpscope.dissect.batch import RANKS, Run, Stream
 from zmtpscope.dissect.payload_rows import contents, plain_texts
 from zmtpscope.export import json_rows
@@ -98,7 +98,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     lost, kept = draw(st.integers(0, 3)), len(data) - draw(st.integers(0, 3))
     times = draw(st.lists(st.sampled_from([-1, 0, 5, 2**62]), min_size=len(messages), max_size=len(messages)))
     packets = [draw(st.sampled_from([7, 8, (1 << 40) | 9])) for _ in messages]
-    types = st.sampled_from([None, "PUB", "XPUB", "REQ", "REP", "ROUTER", "100 %d %s"])
+    types = st.sampled_from([None, "PUB", "XPUB", "SUB", "REQ", "REP", "ROUTER", "100 %d %s"])
     as_array = lambda values: np.array(values, np.int64)  # noqa: E731
     run = MessageRun(
         stream=stream,
@@ -123,6 +123,10 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         packet_ends=as_array(packets[::-1]),
         time_ends=as_array(times[::-1]),
     )
+    if run.socket_type is not None:
+        run.topics = topics.first_frames(run)
+        for row in np.flatnonzero(topics.may_match(run)).tolist():
+            run.topics[row] = draw(st.integers(-1, min(int(run.sizes[run.first[row]]), topics.LARGEST_TOPIC)))
     if draw(st.booleans()):
         run.payloads = [None if kind else draw(st.none() | payloads) for kind in kinds]
         claimed = np.array([made is not None for made in run.payloads])

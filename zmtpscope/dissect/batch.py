@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.zmtp.events import MARKED
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Framing, Regime
@@ -174,6 +175,9 @@ class MessageRun(Run):
     """What dissectors made of each message, where they made anything."""
     texts: NDArray[np.bool_] | None = None
     """Which of the others are plain text: the last frame of each is."""
+    topics: Int64 | None = None
+    """Octets of each message's topic, with which its first frame begins (behind the mark of a subscription); below zero
+    where it has none. None: no message has one."""
 
     def part(self, low: int, high: int) -> MessageRun:
         """The messages `low..high` (high excluded), at least one, as a run of their own; the octets are shared."""
@@ -182,8 +186,19 @@ class MessageRun(Run):
         columns = {name: getattr(self, name)[frames] for name in ("offsets", "bodies", "sizes", "flags")}
         for name in ("complete", "orders", "packets", "times", "packet_ends", "time_ends"):
             columns[name] = getattr(self, name)[rows]
-        inside = {name: value[rows] for name in ("payloads", "texts") if (value := getattr(self, name)) is not None}
-        return replace(self, first=self.first[rows] - begin, last=self.last[rows] - begin, **columns, **inside)
+        for name in ("payloads", "texts", "topics"):
+            if (column := getattr(self, name)) is not None:
+                columns[name] = column[rows]
+        return replace(self, first=self.first[rows] - begin, last=self.last[rows] - begin, **columns)
+
+    def topic(self, row: int) -> bytes | None:
+        """The topic of a message; None where it has none."""
+        size = -1 if self.topics is None else int(self.topics[row])
+        if size < 0:
+            return None
+        frame = self.first[row]
+        start = int(self.bodies[frame]) - self.base + bool(self.flags[frame] & MARKED)
+        return self.data[start : start + size]
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
+from zmtpscope.dissect.topics import COMMANDS, Topics
 from zmtpscope.dissect.zap import Turn, ZapTalk
 from zmtpscope.dissect.zre import Ended, Link, Said
 from zmtpscope.findings import FINDINGS
@@ -69,6 +70,7 @@ class Dialogue:
         self.links: list[Link | None] = [None, None]
         """The sides that are ZRE nodes."""
         self.zap = ZapTalk()
+        self.topics = Topics()
         self.teller = Teller(self.sink, ends, self.options.records)
 
     @property
@@ -253,6 +255,8 @@ class Dialogue:
             unit = self._unit(stream, event) if self.options.details else None
             self.teller.event(side, event, first, ordinal, unit)
             self.relations.add(side, event, Arrival(ordinal, first.packet, first.time))
+            if isinstance(event, Command) and event.fields.get("name") in COMMANDS and self.options.records:
+                self.topics.feed(side, event, ordinal)
             if stream.type_known is None and event.fields.get("socket_type") is not None:
                 stream.type_known = ordinal
         for finding in event.findings:
@@ -337,8 +341,9 @@ class Dialogue:
                 batch.frame_runs += assembly.frame_runs
                 assembly.frame_runs = []
             stream.forget_holes()
-            if self.options.records:
-                batch.runs += told[side]
+        if self.options.records:
+            self.topics.assign(told)
+            batch.runs += told[0] + told[1]
         if self.zap.turns:
             self.zap.weigh()
         for side, link in enumerate(self.links):

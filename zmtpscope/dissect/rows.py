@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect.batch import FrameRun, MessageRun
+from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun
 from zmtpscope.dissect.options import Options
 from zmtpscope.payloads.values import LONGEST_SUMMARY, shortened
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE
-from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 REQUESTERS = frozenset({"REQ", "REP"})
 KINDS = {ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
@@ -51,7 +50,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
     kept = "none"
     if options.bodies != "none" and not encrypted:
         bodies, kept = _bodies(run, first, last, sum(sizes), options)
-    topic = _topic(run, kind, first)
+    topic = run.topic(index)
     envelope = None if encrypted or kind != "data" else envelope_length(run, first, last)
     return {
         "parts": None if encrypted else last - first + 1,
@@ -89,6 +88,14 @@ def _bodies(run: MessageRun, first: int, last: int, total: int, options: Options
     return [body or b"" for body in bodies], "head"
 
 
+NO_TOPIC = -1
+
+
+def topic_sizes(run: MessageRun) -> Int64:
+    """Octets of the topic of each message, `NO_TOPIC` where it has none."""
+    return np.full(len(run.first), NO_TOPIC) if run.topics is None else run.topics
+
+
 NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE = range(3)
 
 
@@ -113,15 +120,6 @@ def payload_values(run: MessageRun, index: int) -> dict[str, Any] | None:
         return None
     text = (run.head(int(run.last[index]), LONGEST_SUMMARY + 1) or b"").decode("ascii")
     return {"protocol": "text", "summary": shortened(text), "fields": None}
-
-
-def _topic(run: MessageRun, kind: str, first: int) -> bytes | None:
-    if kind in ("subscribe", "cancel"):
-        body = run.head(first)
-        return None if body is None else body[1:]
-    if kind == "data" and run.socket_type in PUBLISHERS:
-        return run.head(first)
-    return None
 
 
 def frame_values(run: FrameRun, index: int) -> dict[str, Any]:

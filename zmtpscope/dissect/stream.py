@@ -353,6 +353,7 @@ class SideStream:
     def _hold(self, kept: list[bytes]) -> None:
         """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
         octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self._open_frames()
+        octets += self.dialogue.topics.size(self.side)
         self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept

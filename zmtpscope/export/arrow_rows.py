@@ -20,18 +20,19 @@ from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import (
     KINDS,
+    NO_TOPIC,
     NOTHING_INSIDE,
     TEXT_INSIDE,
     is_enveloped,
     payload_kinds,
     payload_values,
+    topic_sizes,
 )
 from zmtpscope.export.values import LARGEST_INT, as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
-from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
+from zmtpscope.zmtp.events import ENCRYPTED, MARKED, SPECIAL
 from zmtpscope.zmtp.framing import MORE
-from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -249,17 +250,16 @@ class MessageRows(Rows[MessageRun]):
         return self.lists(delimiter - self.first, known, texts)
 
     def topic(self) -> pa.Array:
-        """The first frame of what publishers send, and of subscriptions what stands behind their first octet."""
-        publisher = np.array([run.socket_type in PUBLISHERS for run in self.runs])[self.run_of]
-        marked = (self.kind_codes == KIND_CODES["subscribe"]) | (self.kind_codes == KIND_CODES["cancel"])
-        frames = self.frames
-        known = (marked | (publisher & (self.kind_codes == 0))) & frames.there[self.first]
+        """The octets at the beginning of the first frame that are the topic, behind the mark of subscriptions."""
+        sizes = np.concatenate(list(map(topic_sizes, self.runs)))[self.order]
+        known = sizes != NO_TOPIC
         if not known.any():
             return pa.nulls(self.count, pa.string())
-        mark = np.zeros(len(frames.sizes), np.int64)
-        mark[self.first[marked]] = 1
-        mark = np.minimum(mark, frames.held)
-        texts = as_text(frames.octets(frames.starts + mark, frames.held - mark, self.first[known]))
+        frames, first = self.frames, self.first[known]
+        mark, lengths = np.zeros((2, len(frames.sizes)), np.int64)
+        mark[first] = (frames.flags[first] & MARKED) != 0
+        lengths[first] = sizes[known]
+        texts = as_text(frames.octets(frames.starts + np.minimum(mark, frames.held), lengths, first))
         return texts.take(pa.array(np.cumsum(known) - 1, mask=~known))
 
     @cached_property

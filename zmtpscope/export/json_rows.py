@@ -19,13 +19,20 @@ from pybase64 import b64encode
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.dissect.rows import OTHER_INSIDE, TEXT_INSIDE, is_enveloped, payload_kinds, payload_values
+from zmtpscope.dissect.rows import (
+    NO_TOPIC,
+    OTHER_INSIDE,
+    TEXT_INSIDE,
+    is_enveloped,
+    payload_kinds,
+    payload_values,
+    topic_sizes,
+)
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.values import as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, SECOND, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
-from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 CHUNK = 1 << 20
 LINE = 600
@@ -106,7 +113,6 @@ class MessageRows:
         self.base = np.array([run.base for run in runs])
         self.stop = np.array([run.base + len(run.data) for run in runs])
         self.closing = np.array([6 * run.regime.opened + 2 * CONFIDENCES.index(run.confidence) for run in runs])
-        self.published = np.array([run.socket_type in PUBLISHERS for run in runs])
         self.enveloped = np.array(list(map(is_enveloped, runs)))
         # of each frame
         self.offsets = np.concatenate([run.offsets for run in runs])
@@ -122,6 +128,7 @@ class MessageRows:
         self.last = frame + np.concatenate([run.last for run in runs])[rows]
         self.complete = np.concatenate([run.complete for run in runs])[rows]
         inside = np.concatenate(list(map(payload_kinds, runs)))[rows]
+        self.topics = np.concatenate(list(map(topic_sizes, runs)))[rows]
         self.texts, self.claimed = inside == TEXT_INSIDE, inside == OTHER_INSIDE
         self.packets = np.concatenate([run.packets for run in runs])[rows]
         self.times = np.concatenate([run.times for run in runs])[rows]
@@ -298,7 +305,7 @@ class MessageRows:
         delimited = self.sizes[first] == 0
         meanings = np.where(usual, PLAIN, SEALED)
         meanings[enveloped] = np.where(delimited, DELIMITED, OPEN)[enveloped]
-        meanings[usual & self.published[run]] = OPEN
+        meanings[usual & (self.topics[rows] != NO_TOPIC)] = OPEN
         for meaning, with_text in ((PLAIN, TEXT), (DELIMITED, DELIMITED_TEXT)):
             meanings[self.texts[rows] & (meanings == meaning)] = with_text
         meanings[usual & self.claimed[rows]] = OPEN
@@ -330,14 +337,14 @@ class MessageRows:
         return texts
 
     def _own_meanings(self, rows: Int64) -> Iterator[bytes]:
-        """`envelope`, `topic` and `kind` of rows of data that are published or have an envelope."""
-        run_of, first = self.run_of[rows], self.first[rows]
+        """`envelope`, `topic` and `kind` of rows of data that have a topic, an envelope or a payload of their own."""
+        run_of, first, sizes = self.run_of[rows], self.first[rows], self.topics[rows]
         starts = self.bodies[first] - self.base[run_of]
         topics: dict[bytes, bytes] = {}
-        heads = self._octets(run_of, starts, starts + self.sizes[first])
-        for row, run, head in zip(rows.tolist(), run_of.tolist(), heads, strict=True):
+        heads = self._octets(run_of, starts, starts + np.maximum(sizes, 0))
+        for row, run, size, head in zip(rows.tolist(), run_of.tolist(), sizes.tolist(), heads, strict=True):
             topic = b"null"
-            if self.published[run]:
+            if size != NO_TOPIC:
                 topic = topics.get(head) or topics.setdefault(head, orjson.dumps(to_text(head)))
             envelope = self._envelope(row) if self.enveloped[run] else b"null"
             yield b',"envelope":%b,"topic":%b,"kind":"data"' % (envelope, topic)

@@ -15,7 +15,10 @@ SUBSCRIBE = 0x200
 CANCEL = 0x400
 """The frame is a cancelling message (`00` and the topic)."""
 
-SPECIAL = ENCRYPTED | SUBSCRIBE | CANCEL
+MARKED = SUBSCRIBE | CANCEL
+"""An octet stands in front of the topic."""
+
+SPECIAL = ENCRYPTED | MARKED
 """What makes a frame something else than data."""
 
 Fields = dict[str, Any]

@@ -43,10 +43,6 @@ class Memberships:
         """Octets of memory that all names take up, about."""
         return self._topics.size + self._groups.size
 
-    def topic_of(self, message: bytes) -> bytes | None:
-        """The longest open topic that `message`, or the first octets of one, begins with; None where none does."""
-        return self._topics.longest_prefix_of(message)
-
     def has_topic_of(self, message: bytes) -> bool:
         """Whether `message` begins with an open topic."""
         return self._topics.has_prefix_of(message)

@@ -1,0 +1,212 @@
+"""The topic of published messages: the first of several frames, or what the other side has subscribed to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.curve import CLIENT, SERVER, CurvePeers, Steps, keys
+from tests.dissect.talks import message
+from tests.readings import CAPTURES, read
+from tests.traffic import Capture, Conversation, Packet, records
+from tests.zws import ready, request, response, says
+from zmtpscope.dissect import Options, topics
+from zmtpscope.records import from_text, to_text
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.trie import NODE_COST, Trie
+
+LARGEST = topics.LARGEST_TOPIC
+
+Change = tuple[str, bytes]
+"""SUBSCRIBE or CANCEL, and the topic."""
+
+
+class Way(NamedTuple):
+    """How a SUB that connects (side 0) and a PUB talk."""
+
+    opening: Steps
+    change: Callable[[str, bytes], bytes]
+    publish: Callable[..., bytes]
+    keys: str = ""
+
+
+def marked(name: str, topic: bytes) -> bytes:
+    """A subscription as it travels in a message."""
+    return bytes([name == "SUBSCRIBE"]) + topic
+
+
+def version_3(version: str, types: tuple[str, str]) -> Way:
+    def begins(socket_type: str) -> bytes:
+        body = build_command("NULL", "READY", {"socket_type": socket_type})
+        return build_greeting_3("NULL", version=version) + build_frame(Framing.V2, body, command=True)
+
+    def change(name: str, topic: bytes) -> bytes:
+        if version == "3.0":
+            return message(marked(name, topic))
+        return build_frame(Framing.V2, build_command("NULL", name, {"topic": to_text(topic)}), command=True)
+
+    return Way([(0, begins(types[0])), (1, begins(types[1]))], change, message)
+
+
+def version_2() -> Way:
+    opening = [(0, build_greeting_2("SUB")), (1, build_greeting_2("PUB"))]
+    return Way(opening, lambda name, topic: message(marked(name, topic)), message)
+
+
+def boxes() -> Way:
+    peers = CurvePeers()
+    return Way(
+        peers.handshake("SUB", "PUB"),
+        lambda name, topic: peers.command(CLIENT, name, topic=to_text(topic)),
+        lambda *frames: peers.messages(SERVER, *frames),
+        peers.lines("CLIENT_TRANSIENT with S"),
+    )
+
+
+def websocket() -> Way:
+    opening = [(0, request()), (1, response()), (0, ready(True, "SUB")), (1, ready(False, "PUB"))]
+    return Way(opening, lambda name, topic: says(True, marked(name, topic)), lambda *frames: says(False, *frames))
+
+
+WAYS: dict[str, Callable[[], Way]] = {
+    "2.0": version_2,
+    "3.0": lambda: version_3("3.0", ("SUB", "PUB")),
+    "3.1": lambda: version_3("3.1", ("SUB", "PUB")),
+    "3.1 XSUB XPUB": lambda: version_3("3.1", ("XSUB", "XPUB")),
+    "CURVE": boxes,
+    "ZWS": websocket,
+}
+
+
+def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> list[Packet]:
+    """A connection on which this is said: a packet for each change and each message, in this order."""
+    talk = Conversation()
+    for side, octets in way.opening:
+        talk.send(side, octets)
+    for step in steps:
+        if isinstance(step[0], str):
+            talk.send(0, way.change(*step))  # type: ignore[arg-type]
+        else:
+            talk.send(1, way.publish(*step))
+    talk.close()
+    return talk.packets
+
+
+def published(packets: list[Packet], size: int = 1 << 30, options: Options | None = None) -> list[bytes | None]:
+    """The topic of each message of the publisher, read in blocks of so many packets."""
+    found = [each for each in records(Capture(packets, size), options)[0] if each["record"] == "message"]
+    told = [each["topic"] for each in found if each["side"] == 1 and each["kind"] == "data"]
+    return [None if topic is None else from_text(topic) for topic in told]
+
+
+def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[bytes | None]:
+    """What the topics are, found the plainest way."""
+    open_: Counter[bytes] = Counter()
+    told: list[bytes | None] = []
+    for name, *rest in steps:
+        if isinstance(name, str):
+            (topic,) = rest
+            open_[topic] += 1 if name == "SUBSCRIBE" else -1 if open_[topic] else 0
+            open_ = +open_
+        elif rest:
+            told.append(name)
+        else:
+            told.append(max((topic for topic in open_ if name.startswith(topic)), key=len, default=None))
+    return told
+
+
+NAMES = st.binary(max_size=3) | st.text("ab", max_size=6).map(str.encode) | st.sampled_from([b"", b"a", b"ab", b"b\0"])
+CHANGES = st.tuples(st.sampled_from(["SUBSCRIBE", "SUBSCRIBE", "CANCEL"]), NAMES)
+MESSAGES = st.tuples(st.builds(bytes.__add__, NAMES, st.sampled_from([b"", b"b", b"ab c", b"\\\xff"]))) | st.tuples(
+    NAMES, st.just(b"content")
+)
+STEPS = st.lists(CHANGES | MESSAGES, max_size=12) | st.builds(
+    lambda some, many, more: [*some, *many * 20, *more],
+    st.lists(CHANGES, max_size=4),
+    st.lists(MESSAGES, max_size=3),
+    st.lists(CHANGES | MESSAGES, max_size=4),
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(steps=STEPS, size=st.integers(1, 9))
+def test_the_longest_subscription_in_force_is_the_topic(
+    way: str, steps: list[Change | tuple[bytes, ...]], size: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = WAYS[way]()
+    packets = packets_of(made, steps)
+    folder = tmp_path_factory.getbasetemp()
+    options = Options(keys=keys(folder, made.keys)) if made.keys else Options()
+    assert published(packets, options=options) == expected(steps)
+    assert published(packets, size, Options(keys=keys(folder, made.keys)) if made.keys else None) == expected(steps)
+
+
+@given(steps=STEPS, few=st.sampled_from([0, 1 << 20]))
+def test_few_topics_are_compared_as_columns_with_the_same_result(
+    steps: list[Change | tuple[bytes, ...]], few: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(topics, "FEW", few)
+        patched.setattr(topics, "LEAST_ROWS", 0)
+        assert published(packets_of(WAYS["3.1"](), steps)) == expected(steps)
+
+
+@pytest.mark.parametrize("way", ["3.0", "3.1"])
+def test_a_message_without_a_subscription_has_no_topic(way: str) -> None:
+    """Its body is content, and no topic of its own."""
+    steps: list[Change | tuple[bytes, ...]] = [(b"secret plans",), ("SUBSCRIBE", b"b"), (b"a",), (b"bc",), (b"",)]
+    assert published(packets_of(WAYS[way](), steps)) == [None, None, b"b", None]
+
+
+def test_topics_do_not_depend_on_whether_bodies_are_kept() -> None:
+    steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b"to"), (b"topic content",), (b"other", b"content")]
+    packets = packets_of(WAYS["3.1"](), steps)
+    for options in (Options(), Options(bodies="none"), Options(bodies="head", head=1), Options(body_limit=1)):
+        assert published(packets, options=options) == [b"to", b"other"]
+
+
+def test_what_is_too_long_is_no_topic() -> None:
+    steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b"a" * size) for size in (1, LARGEST, LARGEST + 1)]
+    steps += [(b"a" * (LARGEST + 2),), (b"b" * LARGEST, b""), (b"b" * (LARGEST + 1), b"")]
+    assert published(packets_of(WAYS["3.1"](), steps)) == [b"a" * LARGEST, b"b" * LARGEST, None]
+
+
+def test_only_so_many_subscriptions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "LARGEST_MEMORY", 100 * NODE_COST)
+    names = [b"%04d" % number for number in range(200)]
+    steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", name) for name in names]
+    told = published(packets_of(WAYS["3.1"](), [*steps, *((name + b" content",) for name in names)]))
+    known = len(told) - told.count(None)
+    assert 20 < known < 100
+    assert told == [*names[:known], *[None] * (200 - known)]
+
+
+def test_each_message_costs_as_many_steps_as_its_topic_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as many as there are subscriptions."""
+    looked: list[int] = []
+    monkeypatch.setattr(Trie, "longest_prefix_of", lambda trie, name: looked.append(len(name)) or None, raising=True)
+    names = [b"%05d" % number for number in range(3000)]
+    talk = Conversation()
+    way = WAYS["3.1"]()
+    for side, octets in way.opening:
+        talk.send(side, octets)
+    talk.send(0, b"".join(way.change("SUBSCRIBE", name) for name in names))
+    talk.send(1, b"".join(message(name + b" content") for name in names))
+    published(talk.packets)
+    assert looked == [13] * 3000
+
+
+@pytest.mark.parametrize("version", ["3.2.5", "4.0.10", "4.3.5"])
+def test_topics_of_real_publishers(version: str) -> None:
+    """They send `t2 single` in one frame, to who has subscribed to `t2`."""
+    reading = read(CAPTURES / "versions" / f"pubsub-bind{version}-conn{version}.pcap")
+    topics_of = {frames: record["topic"] for record, frames in reading.messages()}
+    assert topics_of[b"t2 single",] == "t2"
