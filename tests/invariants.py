@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from itertools import repeat
 from random import Random
 
@@ -41,7 +43,8 @@ def in_blocks(packets: list[PacketBlock], sizes: Iterable[int]) -> Iterator[Pack
 
 
 def lines_of(packets: Iterable[PacketBlock], options: Options) -> list[str]:
-    """What a run over these blocks writes: JSON lines; with `options.details` the lines for people, trees and hex."""
+    """What a run over these blocks writes: JSON lines; with `options.details` the lines for people, trees and hex. Last
+    comes what it counted."""
     clock = Clock("e", lambda: 0)
     text = TextLines(Look(clock, chat=True, tree=options.details, hex=options.details), options)
     lines: list[str] = []
@@ -59,7 +62,11 @@ def lines_of(packets: Iterable[PacketBlock], options: Options) -> list[str]:
         add(analyser.take(segmenter.take(block)))
     segmenter.finish()
     add(analyser.finish())
-    return lines
+    counted = asdict(analyser.summary)
+    return [
+        *lines,
+        str({name: sorted(each.items()) if isinstance(each, Counter) else each for name, each in counted.items()}),
+    ]
 
 
 def differs_by_blocks(octets: bytes, options: Callable[[], Options], seed: int = 0) -> str | None:

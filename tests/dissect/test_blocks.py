@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 from tests.dissect.talks import Draw, hello, message, packets_of, said
 from tests.dissect.test_zws import talk as zws_talk
+from tests.dissect.zre_nodes import Node
+from tests.payloads import zre
 from tests.traffic import Capture, Conversation, Packet, record_of
 from tests.zws import says
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.details import Detail, details
+from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY, build_greeting_2, build_greeting_3
 from zmtpscope.zmtp.regime import Framing
@@ -133,6 +136,19 @@ def with_acknowledgments_behind_the_close(octets: int) -> list[Packet]:
     return talk.packets
 
 
+def with_a_zre_node_that_speaks_before_it_says_who_it_is() -> list[Packet]:
+    """What it says then is not known to come from the node that READY names."""
+    talk = Node(1).connect(Node(2))
+    greeting, ready = talk.packets[3].payload[:64], talk.packets[3].payload[64:]
+    early = Conversation()
+    early.send(0, greeting)
+    early.send(1, hello("ROUTER"))
+    early.send(0, message(zre.hello("B")))
+    early.send(0, ready)
+    early.send(0, message(zre.whisper(2), b"hi"))
+    return early.packets
+
+
 @pytest.mark.parametrize(
     "packets",
     [
@@ -144,10 +160,11 @@ def with_acknowledgments_behind_the_close(octets: int) -> list[Packet]:
         pytest.param(with_a_message_that_an_impossible_fragment_ends(), id="a message in front of a strange fragment"),
         pytest.param(with_acknowledgments_behind_the_close(40), id="acknowledgments behind the close"),
         pytest.param(with_acknowledgments_behind_the_close(-40), id="old acknowledgments behind the close"),
+        pytest.param(with_a_zre_node_that_speaks_before_it_says_who_it_is(), id="a message in front of READY"),
     ],
 )
 def test_p1_blocks_of_any_size_tell_the_same(packets: list[Packet]) -> None:
-    for options in (Options(), EVERYTHING):
+    for options in (Options(), EVERYTHING, replace(EVERYTHING, payloads=Registry(), show_secrets=True)):
         assert_same_for_any_blocks(packets, options)
 
 

@@ -259,6 +259,8 @@ class Dialogue:
                 self.topics.feed(side, event, ordinal)
             if stream.type_known is None and event.fields.get("socket_type") is not None:
                 stream.type_known = ordinal
+            if stream.identity_from is None and event.fields.get("identity") is not None:
+                stream.identity_from = event.start
         for finding in event.findings:
             at = event.start if finding.start is None else finding.start
             # what is said about the end of a unit came with its last octet, whatever is behind that
@@ -374,17 +376,18 @@ class Dialogue:
             if made.protocol == Zap.name and made.fields:
                 self.zap.turns.append(Turn(arrival, stream.side, unit, length, run.source, made.fields))
             elif made.protocol == Zre.name and made.fields:
-                link = self._link(stream, arrival.ordinal)
+                link = self._link(stream, arrival.ordinal, unit)
                 self.sink.zre_facts.append(Said(arrival, link, made.fields, run.source, unit, length))
         return secrets
 
-    def _link(self, stream: SideStream, ordinal: int) -> Link:
-        """The side as a ZRE node that speaks to another, the segment `ordinal` with a message of which is there."""
+    def _link(self, stream: SideStream, ordinal: int, offset: int) -> Link:
+        """The side as a ZRE node that speaks to another; the segment `ordinal` has brought what it says at `offset`."""
         side, connection = stream.side, self.connection
         link = self.links[side]
         if link is None:
             listener = connection.listener
-            uuid = uuid_of(None if stream.identity is None else from_text(stream.identity))
+            identity = stream.identity_at(offset)
+            uuid = uuid_of(None if identity is None else from_text(identity))
             link = self.links[side] = Link(
                 teller=self.teller,
                 side=side,

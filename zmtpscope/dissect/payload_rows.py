@@ -242,7 +242,7 @@ def _start_of(secret: range) -> int:
 
 def about_side(stream: SideStream, run: MessageRun) -> About:
     """What is known of who sends the messages of a run."""
-    identity = stream.identity
+    identity = stream.identity_at(int(run.offsets[0]))
     ends = run.stream
     return About(
         conn=ends.conn or 0,

@@ -73,6 +73,8 @@ class SideStream:
     confidence = "proven"
     type_known: int | None = None
     """Ordinal of the segment that told the side's socket type."""
+    identity_from: int | None = None
+    """Stream offset of what told the side's identity."""
     lost_octets = 0
     lost_since: int | None = None
     """Ordinal of the segment that told of the first hole."""
@@ -115,6 +117,10 @@ class SideStream:
     def identity(self) -> str | None:
         """Its identity, likewise."""
         return self._told("identity")
+
+    def identity_at(self, offset: int) -> str | None:
+        """Its identity as far as that was told in front of a stream offset."""
+        return self.identity if self.identity_from is not None and self.identity_from < offset else None
 
     def _told(self, name: str) -> str | None:
         told: str | None = None if self.reader is None else getattr(self.reader, name)
