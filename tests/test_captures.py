@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.octets import SUMMANDS, octets_named
 from tests.readings import CAPTURES, TRUTHS, Frames, Reading, Record, Truth, digest, name_of, read
 from zmtpscope.records import from_text
 
@@ -46,8 +47,12 @@ def test_damage_of_the_file_is_told(truth: Truth) -> None:
 
 @every_capture
 def test_every_octet_is_accounted_for(truth: Truth) -> None:
-    """Seam P13: units, gaps and undissected octets are all of a stream; what was captured went somewhere."""
-    assert read(truth.path).sums.hold()
+    """Seam P13: both sums hold, and each octet has one record; these say the same as what was counted."""
+    sums = read(truth.path).sums
+    naming = octets_named(read(truth.path).records)
+    assert naming.faults == []
+    assert sums.hold()
+    assert {name: naming.octets[name] for name in SUMMANDS} == {name: getattr(sums, name) for name in SUMMANDS}
 
 
 @every_capture

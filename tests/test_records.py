@@ -40,6 +40,7 @@ def test_records_come_in_the_order_of_the_reference() -> None:
         "datagram",
         "zre_pair",
         "gap",
+        "leftover",
         "finding",
     ]
 

@@ -77,7 +77,7 @@ STREAM = (
         "with the masks of WebSocket taken off",
     ),
     Field("offset", "int", "Place of the first octet in the stream of the side, counted from 0", "octets"),
-    Field("length", "int", "Size in the stream, headers included", "octets"),
+    Field("length", "int", "Size in the stream, headers included, as far as it is there", "octets"),
 )
 """What every record has that stands for octets of a stream."""
 
@@ -112,7 +112,10 @@ _CONNECTION = (
     Field("sealed_1", "int", "The same of side 1"),
     Field("bytes_0", "int", "Octets in the message frames of side 0, headers not counted", "octets"),
     Field("bytes_1", "int", "Octets in the message frames of side 1, headers not counted", "octets"),
+    Field("stream_bytes_0", "int", "Octets in the stream of side 0, gaps included", "octets"),
+    Field("stream_bytes_1", "int", "The same of side 1", "octets"),
     Field("gap_bytes", "int", "Octets that the capture lost, of both sides", "octets"),
+    Field("unfinished_bytes", "int", "Octets of units whose rest was not captured", "octets"),
     Field("undissected_bytes", "int", "Octets that were captured but could not be read as ZMTP", "octets"),
     Field("confidence", "text", "That this is ZMTP: proven, likely or guess"),
 )
@@ -135,6 +138,7 @@ _GREETING = (
         "Shape: greeting-3x, greeting-2, greeting-r0, frames-1, pseudo-signature, signature and the like; of ZWS "
         "zws-request, zws-response and zws-identity",
     ),
+    Field("complete", "bool", "All octets of it were captured"),
 )
 
 _COMMAND = (
@@ -179,6 +183,7 @@ _COMMAND = (
     Field("data", "octets", "Data of a command that is not known, its first 256 octets", None, ("zmtp.command-data",)),
     Field("mangled", "bool", "The name on the wire is a known misspelling of libzmq"),
     Field("decrypted", "bool", "The command was sealed and is shown as what its box holds"),
+    Field("complete", "bool", "All octets of it were captured"),
 )
 
 _MESSAGE = (
@@ -237,6 +242,16 @@ _GAP = (
     Field("resumed_at", "int", "offset at which reading went on; null: nowhere", "octets"),
 )
 
+_LEFTOVER = (
+    Field("bytes", "int", "Octets that are in no other record", "octets"),
+    Field(
+        "kind",
+        "text",
+        "unfinished (of a unit whose rest was not captured) or undissected (it could not be read as ZMTP)",
+    ),
+    Field("reason", "text", "Why the octets are in no unit"),
+)
+
 _FINDING = (
     Field("id", "text", "Which check, for example ZMTP3X-META-08"),
     Field("severity", "text", "error (forbidden), warn (probably wrong), note (worth knowing) or chat (normal)"),
@@ -261,6 +276,11 @@ RECORDS: dict[str, RecordType] = {
             "zre_pair", "Two ZRE nodes and their connections, told when both have said HELLO", COMMON + _ZRE_PAIR
         ),
         RecordType("gap", "Octets that the capture lost", COMMON + STREAM + _GAP),
+        RecordType(
+            "leftover",
+            "Octets that were captured and are in no greeting, command or message",
+            COMMON + STREAM + _LEFTOVER,
+        ),
         RecordType("finding", "Something worth saying", COMMON + STREAM + _FINDING),
     )
 }

@@ -168,13 +168,13 @@ def test_p1_blocks_of_any_size_tell_the_same(packets: list[Packet]) -> None:
         assert_same_for_any_blocks(packets, options)
 
 
-def test_what_nobody_waits_for_is_told_with_its_head() -> None:
-    """In the packet that brought the head, with the octets of the head and no more."""
+def test_what_nobody_waits_for_has_the_octets_of_its_head() -> None:
+    """And no more; it is told when it is over, here with the capture."""
     found = told(with_an_endless_identity(), 1 << 30)
     (made,) = (made for record, made in found if record["record"] == "greeting" and record["side"] == 0)
     assert made[0].octets == greeting_with_an_endless_identity("PUB")
     (unfit,) = (record for record, _ in found if record.get("id") == "ZMTP20-GREETING-04")
-    assert unfit["side"] == 1  # the one that greeted last
+    assert unfit["side"] == 0  # whose greeting was over last
 
 
 def units(*more: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:

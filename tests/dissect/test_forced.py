@@ -66,5 +66,5 @@ def test_what_is_not_zmtp_has_a_record_that_says_so() -> None:
     talk.close()
     assert read_as(talk) == []
     found = read_as(talk, DecodeAs("tcp.port", 5555))
-    assert [record["record"] for record in found] == ["connection"]
-    assert found[0]["undissected_bytes"] == 18
+    assert [record["record"] for record in found] == ["leftover", "connection"]
+    assert found[1]["undissected_bytes"] == 18

@@ -19,7 +19,7 @@ from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
-from zmtpscope.dissect.gaps import MOST_GAPS
+from zmtpscope.dissect.leftovers import MOST_UNTOLD
 from zmtpscope.dissect.reassembly import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.framing import build_frame
@@ -156,7 +156,7 @@ def test_p1_an_error_later_on_does_not_excuse_a_side_that_went_on_before() -> No
     assert [record["packet"] for record in whole if record.get("id") == "ZMTP3X-GREETING-13"] == [6]
 
 
-def test_p1_a_command_too_large_to_wait_for_is_told_with_its_head() -> None:
+def test_p1_a_command_too_large_to_wait_for_is_told_when_it_is_over() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
@@ -166,7 +166,8 @@ def test_p1_a_command_too_large_to_wait_for_is_told_with_its_head() -> None:
     whole, _ = records(Capture(talk.packets))
     blocks, _ = records(Capture(talk.packets, 1))
     assert blocks == whole
-    assert [record["side"] for record in whole if record.get("name") == "PING"] == [0, 1]
+    told = [(record["side"], record["complete"]) for record in whole if record.get("name") == "PING"]
+    assert told == [(1, True), (0, False)]
 
 
 def singly(octets: bytes) -> range:
@@ -317,14 +318,14 @@ def with_losses_before_it_is_known(losses: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("losses", [1, 5, MOST_GAPS + 20])
+@pytest.mark.parametrize("losses", [1, 5, MOST_UNTOLD + 20])
 def test_losses_from_before_it_is_known_that_this_is_zmtp_are_told(losses: int, size: int) -> None:
     packets = with_losses_before_it_is_known(losses)
     whole, _ = records(Capture(packets))
     found, analyser = records(Capture(packets, size))
     assert found == whole
     assert analyser.summary.sums.gaps == 10 * losses
-    assert analyser.summary.gaps == min(losses, MOST_GAPS + 1)  # of the last it is known behind it
+    assert analyser.summary.gaps == min(losses, MOST_UNTOLD + 1)  # of the last it is known behind it
     assert_every_loss_is_told_once(found, analyser)
 
 

@@ -110,6 +110,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         bodies=as_array(bodies) + 1000,
         sizes=as_array(sizes),
         flags=as_array(flags),
+        end=1000 + len(data),
         pieces=None,
         version=draw(st.sampled_from([None, "3.1"])),
         socket_type=draw(types),

@@ -82,8 +82,8 @@ BLOCK_SIZE = 1 << 20
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 def export(**given: Any) -> int:
     """Write what happened in capture FILEs (as `zmtpscope read` finds it) as tables, a file for each record type:
-    connections, greetings, commands, messages, gaps and findings. A type without records has a table without rows. A
-    file is complete or not there: all of them are put in their places at the end."""
+    connections, greetings, commands, messages, gaps, leftovers and findings. A type without records has a table without
+    rows. A file is complete or not there: all of them are put in their places at the end."""
     paths = named_captures(given)
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError, open_captures

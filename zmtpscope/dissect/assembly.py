@@ -79,6 +79,8 @@ class Assembly:
     """How many of the messages are MESSAGEs that stayed closed."""
     frame_count = 0
     body_octets = 0
+    unit_octets = 0
+    """Octets of message frames, headers included, that were captured."""
     payloads: PayloadRows | None = None
     """What rides inside the messages, once there were any and somebody wants to know."""
 
@@ -183,6 +185,16 @@ class Assembly:
             self._drop(count)
         self.damaged = None
 
+    def take_part(self, context: Context) -> None:
+        """Tell the message under way as far as its frames are whole, and what follows as another part."""
+        count = len(self.carried.offsets)
+        whole = count - (self.carried.bodies[-1] + self.carried.sizes[-1] > context.end)
+        if whole:
+            self._take_messages(count, np.array([whole - 1]), False, context)
+            self._drop(whole)
+            self.message_start = self.frame_start
+        self.damage(b"", context.end)
+
     def damage(self, kept: bytes, base: int) -> None:
         """Octets of the message under way were lost; those in front of them were kept, from stream offset `base` on."""
         if self.damaged is None:
@@ -201,8 +213,11 @@ class Assembly:
         if context.seals:
             self.sealed += int(np.count_nonzero(as_array(frames.flags)[last] & ENCRYPTED))
         # all but the last body have gone by; that one may be announced and not there, and of any size
-        self.body_octets += int(np.add.reduce(as_array(frames.sizes)[: count - 1]))
-        self.body_octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])
+        octets = int(np.add.reduce(as_array(frames.sizes)[: count - 1]))
+        octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])
+        self.body_octets += octets
+        headers = np.add.reduce(as_array(frames.bodies)[:count]) - np.add.reduce(as_array(frames.offsets)[:count])
+        self.unit_octets += octets + int(headers)
         self.recent_sizes = [*self.recent_sizes, *frames.sizes[max(0, count - KNOWN_SIZES) : count]][-KNOWN_SIZES:]
         if context.messages:
             self._tell_messages(carried, last, complete, context)
@@ -242,6 +257,7 @@ class Assembly:
                     bodies=bodies[frames],
                     sizes=sizes[frames],
                     flags=flags[frames],
+                    end=context.end,
                     pieces=context.pieces,
                     version=context.version,
                     socket_type=regime.socket_type,
@@ -302,6 +318,7 @@ class Assembly:
                     bodies=bodies[rows],
                     sizes=sizes[rows],
                     flags=flags[rows],
+                    end=context.end,
                     pieces=context.pieces,
                     messages=messages[rows],
                     orders=np.maximum(orders[rows], context.settled),

@@ -88,7 +88,7 @@ Order = tuple[int, int, int, int, int, int]
 RANKS = {
     rank: place
     for place, rank in enumerate(
-        ("greeting", "command", "frame", "message", "datagram", "gap", "finding", "zre_pair", "connection")
+        ("greeting", "command", "frame", "message", "datagram", "gap", "leftover", "finding", "zre_pair", "connection")
     )
 }
 """Ties at one place of one stream: what was read first, then what is said about it."""
@@ -122,6 +122,8 @@ class Run:
     bodies: Int64
     sizes: Int64
     flags: Int64
+    end: int
+    """Stream offset behind the last octet that had come: a body that was announced may go on beyond it."""
     pieces: Pieces | None
     """Only where details were asked for."""
 
@@ -129,6 +131,11 @@ class Run:
     def sealing(self) -> int:
         """Octets that the seal of a frame takes between its header and its body."""
         return SMALLEST_MESSAGE if self.regime.opened else 0
+
+    def length(self, first: int, last: int) -> int:
+        """Octets from the header of the frame `first` to the last one of the frame `last` that is there."""
+        body = int(self.bodies[last])
+        return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
 
     @property
     def source(self) -> int:

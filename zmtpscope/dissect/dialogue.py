@@ -12,14 +12,14 @@ from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import MessageRun, Unit
-from zmtpscope.dissect.gaps import Gap, Gaps
+from zmtpscope.dissect.leftovers import Gap, Leftover, Untold
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads, starred
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
-from zmtpscope.dissect.stream import Mode, SideStream
+from zmtpscope.dissect.stream import Held, Mode, SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.topics import COMMANDS, Topics
 from zmtpscope.dissect.zap import Turn, ZapTalk
@@ -52,7 +52,8 @@ class Dialogue:
         self.options = connection.options
         self.identified_since = None if forced is None else connection.start.ordinal
         """The ordinal of the segment that told that a side speaks ZMTP, began like it, or is forced to."""
-        self.gaps = Gaps()
+        self.gaps = Untold[Gap]()
+        self.leftovers = Untold[Leftover]()
         ends = connection.ends()
         self.session: Session | None = None
         """What is known about the keys of the connection, where keys were given."""
@@ -203,7 +204,7 @@ class Dialogue:
     def _is_whole(self) -> bool:
         """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
         for side, (tcp, stream) in enumerate(zip(self.connection.tcp, self.streams, strict=True)):
-            if not tcp.begun or stream.lost_octets or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
+            if not tcp.begun or stream.counts.gaps or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
                 return False
         return True
 
@@ -219,7 +220,9 @@ class Dialogue:
     def is_read_whole(self) -> bool:
         """Whether everything that was captured of both sides could be read."""
         return all(
-            stream.closed_since is None and not stream.undissected and self.is_certain_at(stream, stream.end)
+            stream.closed_since is None
+            and not (stream.counts.undissected or stream.counts.unfinished)
+            and self.is_certain_at(stream, stream.end)
             for stream in self.streams
         )
 
@@ -230,8 +233,7 @@ class Dialogue:
 
     def is_agreed(self) -> bool:
         """Whether both sides have ended their handshake."""
-        one, other = (stream.reader for stream in self.streams)
-        return one is not None and other is not None and one.handshake_done and other.handshake_done
+        return all(stream.handshake_done for stream in self.streams)
 
     def reference(self, moment: Moment) -> str:
         """The identity of the record of what was said."""
@@ -245,15 +247,23 @@ class Dialogue:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in stream.assemblies())
 
-    def take_event(self, stream: SideStream, event: Event, arrived: Mapping[int, Arrival] = NOTHING) -> None:
-        """Make records of something that was read, and of what is to be said about it; `arrived` are the segments with
-        octets of it that the stream does not remember any more, by stream offset."""
+    def take_event(self, stream: SideStream, event: Event, held: Held | None = None, whole: bool = True) -> None:
+        """Make records of something that was read, and of what is to be said about it.
+
+        `held`: what is known of it that the stream does not remember any more. `whole`: all octets of it are there.
+        """
         side = stream.side
-        ordinal = stream.ordinal_of(event.start, event.stop if isinstance(event, Remark) else event.read_to)
+        arrived = NOTHING if held is None else held.arrived
+        ordinal = stream.ordinal_of(event.start, event.stop)
         if not isinstance(event, Remark):
-            first = stream.arrivals.at(event.start)
-            unit = self._unit(stream, event) if self.options.details else None
-            self.teller.event(side, event, first, ordinal, unit)
+            first = arrived.get(event.start) or stream.arrivals.at(event.start)
+            unit = held.unit if held is not None else self.unit_of(stream, event) if self.options.details else None
+            octets = min(event.stop, stream.end) - event.start
+            whole = whole and (isinstance(event, Command) or event.complete)
+            stream.counts.units += octets - (0 if held is None else held.lost)
+            if not whole and (isinstance(event, Greeting) or event.regime.shakes_hands):
+                stream.has_part_of_a_handshake = True
+            self.teller.event(side, event, octets, whole, first, ordinal, unit)
             self.relations.add(side, event, Arrival(ordinal, first.packet, first.time))
             if isinstance(event, Command) and event.fields.get("name") in COMMANDS and self.options.records:
                 self.topics.feed(side, event, ordinal)
@@ -271,7 +281,8 @@ class Dialogue:
                 reference = self.teller.reference(side, event.regime.source, event.start, record)
                 self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
 
-    def _unit(self, stream: SideStream, event: Greeting | Command) -> Unit:
+    def unit_of(self, stream: SideStream, event: Greeting | Command) -> Unit:
+        """The octets of `event` that are being read, and under what they are read."""
         octets = event.octets if isinstance(event, Command) else None
         if octets is None:
             octets = stream.octets(event.start, event.read_to)
@@ -304,6 +315,8 @@ class Dialogue:
         self.gaps.add(stream.side, gap)
 
     def _tell_gaps(self) -> None:
+        for side, leftover in self.leftovers.take(self.identified_since):
+            self.teller.leftover(side, leftover)
         for side, gap in self.gaps.take(self.identified_since):
             self.teller.gap(side, gap)
             went_on = gap.resumed_at is not None

@@ -43,14 +43,16 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "handshake": handshake(dialogue),
         "close": connection.close_how,
         "closed_by": connection.closed_by,
-        "gap_bytes": sum(stream.lost_octets for stream in streams),
-        "undissected_bytes": sum(stream.undissected for stream in streams),
+        "gap_bytes": sum(stream.counts.gaps for stream in streams),
+        "unfinished_bytes": sum(stream.counts.unfinished for stream in streams),
+        "undissected_bytes": sum(stream.counts.undissected for stream in streams),
         "confidence": "likely" if "likely" in confidences else confidences[0] if confidences else "guess",
         **{f"socket_type_{side}": stream.socket_type for side, stream in enumerate(streams)},
         **{f"identity_{side}": stream.identity for side, stream in enumerate(streams)},
         **{f"messages_{stream.side}": stream.message_count for stream in streams},
         **{f"sealed_{stream.side}": stream.assembly.sealed for stream in streams},
         **{f"bytes_{stream.side}": stream.body_octets for stream in streams},
+        **{f"stream_bytes_{stream.side}": stream.end for stream in streams},
     }
 
 
@@ -73,7 +75,7 @@ def handshake(dialogue: Dialogue) -> str:
         return "failed"
     if decision is not None and decision.outcome not in ("agreed", "1.0 frames"):
         return "incomplete" if dialogue.connection.close_how == "open" else "failed"
-    if len(readers) == 2 and all(reader.handshake_done for reader in readers):
+    if all(stream.handshake_done for stream in dialogue.streams):
         return "complete"
     return "incomplete"
 
@@ -102,9 +104,10 @@ def count(dialogue: Dialogue) -> None:
         summary.body_octets += stream.body_octets
         summary.opened_boxes += 0 if stream.unsealing is None else stream.unsealing.opened
         sums.stream += stream.end
-        sums.gaps += stream.lost_octets
-        sums.undissected += stream.undissected
-        sums.units += stream.end - stream.lost_octets - stream.undissected
+        sums.units += stream.unit_octets
+        sums.gaps += stream.counts.gaps
+        sums.unfinished += stream.counts.unfinished
+        sums.undissected += stream.counts.undissected
         sums.captured += tcp.captured
         sums.repeated += tcp.repeated
         sums.conflicting += tcp.conflicting

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 class OctetSums:
     """The two sums of "nothing lost", over all sides of all connections that have records (architecture.md).
 
-    stream = units + gaps + undissected; captured = units + undissected + repeated + conflicting + late.
+    stream = units + gaps + unfinished + undissected;
+    captured = units + unfinished + undissected + repeated + conflicting + late.
+    Each summand is counted where such octets are met, none is what the others leave.
     """
 
     stream: int = 0
     units: int = 0
     gaps: int = 0
+    unfinished: int = 0
     undissected: int = 0
     captured: int = 0
     repeated: int = 0
@@ -32,10 +35,8 @@ class OctetSums:
 
     def hold(self) -> bool:
         """Whether both sums come out even."""
-        return (
-            self.stream == self.units + self.gaps + self.undissected
-            and self.captured == self.units + self.undissected + self.repeated + self.conflicting + self.late
-        )
+        read = self.units + self.unfinished + self.undissected
+        return self.stream == read + self.gaps and self.captured == read + self.repeated + self.conflicting + self.late
 
 
 MOST_WORDS = 200

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
 from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context
-from zmtpscope.dissect.batch import Stream
+from zmtpscope.dissect.batch import Stream, Unit
+from zmtpscope.dissect.leftovers import (
+    AT_THE_END,
+    AT_THE_END_OF_THE_CAPTURE,
+    BEFORE_A_GAP,
+    NO_BOUNDARY,
+    NO_VERSION,
+    NOT_READ_ON,
+    NOT_ZMTP,
+    UNDISSECTED,
+    UNFINISHED,
+    Leftover,
+    OctetCounts,
+)
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.content import seals
-from zmtpscope.zmtp.events import Event, FrameColumns, Remark
+from zmtpscope.zmtp.events import Command, Event, FrameColumns, Greeting, Remark, Skipped
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.websocket import Unmasking
@@ -44,6 +57,20 @@ class Mode(Enum):
     READING = "frames are read"
     SEARCHING = "a frame boundary is looked for"
     OPAQUE = "not ZMTP, or given up"
+
+
+@dataclass(slots=True)
+class Held:
+    """Something that was read of which not all octets are there yet; it is told when they are, or will never be.
+
+    `arrived` are the segments with the octets of it that have come, by stream offset, as far as somebody will ask;
+    `lost` counts those that the capture lost.
+    """
+
+    event: Event | Skipped
+    unit: Unit | None = None
+    arrived: dict[int, Arrival] = field(default_factory=dict)
+    lost: int = 0
 
 
 class SideStream:
@@ -75,12 +102,17 @@ class SideStream:
     """Ordinal of the segment that told the side's socket type."""
     identity_from: int | None = None
     """Stream offset of what told the side's identity."""
-    lost_octets = 0
     lost_since: int | None = None
     """Ordinal of the segment that told of the first hole."""
     closed_since: int | None = None
     """Ordinal of the segment that told of the first MESSAGE that stays closed although keys were given."""
-    undissected = 0
+    stretch: tuple[int, Arrival, int] | None = None
+    """The octets under way that are left over, where they end is not known yet: stream offset and segment of the first,
+    and how many of them belong to units all the same."""
+    reason = NOT_ZMTP
+    """Why octets are left over while a boundary is looked for, or nothing is read."""
+    has_part_of_a_handshake = False
+    """Octets of its greeting or of a handshake command are missing."""
 
     def __init__(self, dialogue: Dialogue, side: int, stream: Stream, unsealing: Unsealing | None = None) -> None:
         self.dialogue = dialogue
@@ -97,9 +129,8 @@ class SideStream:
         self.arrivals = Arrivals()
         self.assembly = Assembly(stream)
         self.kept: list[bytes] = []
-        self.held: list[tuple[Remark, dict[int, Arrival]]] = []
-        """Remarks about a frame whose octets are not all there yet; they are told with its row. With each, by stream
-        offset, the segments with the octets of its findings that have come."""
+        self.held: list[Held] = []
+        self.counts = OctetCounts()
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
 
@@ -147,6 +178,17 @@ class SideStream:
         """Octets of message bodies so far."""
         return self._counted("body_octets")
 
+    @property
+    def unit_octets(self) -> int:
+        """Octets of greetings, commands and messages so far."""
+        shared = 0 if self.reader is None else self.reader.shared
+        return self.counts.units + self._counted("unit_octets") - shared
+
+    @property
+    def handshake_done(self) -> bool:
+        """Whether the side has sent its own last handshake command, all of what is in front of it, and it was read."""
+        return self.reader is not None and self.reader.handshake_done and not self.has_part_of_a_handshake
+
     def _counted(self, name: str) -> int:
         """A count of what stands in clear, and of what was inside boxes."""
         count: int = getattr(self.assembly, name)
@@ -164,9 +206,9 @@ class SideStream:
         """Take the next pieces of the stream."""
         self.last_time = max(self.last_time, *map(view.times.__getitem__, rows))
         if self.mode is Mode.OPAQUE:
-            octets = sum([view.stops[row] - view.starts[row] for row in rows])
-            self.end += octets
-            self.undissected += octets
+            if self.stretch is None:
+                self._leave_over(self.end, view.arrival(rows[0]))
+            self.end += sum([view.stops[row] - view.starts[row] for row in rows])
             return
         self.end = self.arrivals.add(view, rows, self.end)
         if self.mode is Mode.NEGOTIATING:
@@ -190,7 +232,7 @@ class SideStream:
             elif self.mode is Mode.SEARCHING:
                 octets = self._search(octets)
             else:
-                self.undissected += len(octets)
+                self._leave_over(self.end - len(octets))
                 return
 
     def _pass_body(self, view: BlockView, rows: list[int]) -> None:
@@ -220,8 +262,8 @@ class SideStream:
         if not self.kept:
             self.kept_base = self.end - len(octets)
         data = self.reading = b"".join([*self.kept, octets]) if self.kept else octets
-        if self.held and reader.position <= self.end:
-            self._release_remarks()
+        if self.held:
+            self._release_held()
         reader.read(data, self.kept_base)
         self._tell()
         self._count_repeats(reader)
@@ -231,16 +273,18 @@ class SideStream:
             self._hold([data])
             self._give_up_message(self.ordinal_of(reader.broken - 1, reader.broken))
             if self.unmasking is not None:
-                self.mode = Mode.OPAQUE
+                self.mode, self.reason = Mode.OPAQUE, NOT_READ_ON
             else:
                 self.begin_search(reader.broken)
             return rest
-        if reader.opaque:
-            self.undissected += self.end - reader.position
+        if reader.opaque and reader.position <= self.end:
             self._hold([data])
             told = reader.gave_up_at
             self._give_up_message(self.settled if told is None else self.ordinal_of(told - 1, told))
             self.mode = Mode.OPAQUE
+            self.reason = NO_VERSION if reader.regime.version is None else NOT_READ_ON
+            if reader.position < self.end:
+                self._leave_over(reader.position, inside=reader.inside)
             return b""
         self._trim_arrivals(min(reader.position, self.end))
         base = self._first_held()
@@ -255,8 +299,7 @@ class SideStream:
         """All sides hold too much: tell messages of several frames as far as they came."""
         data = b"".join(self.kept)
         if self.assembly.open_frames > 1:
-            self.assembly.give_up(self.context(data))
-            self.assembly.damage(b"", self.end)
+            self.assembly.take_part(self.context(data))
         if self.unsealing is not None:
             self.unsealing.give_way(self, data)
         self._hold(self.kept)
@@ -272,14 +315,56 @@ class SideStream:
         if self.unsealing is not None:
             columns, events = self.unsealing.take(self, columns, events)
         for event in events:
-            if isinstance(event, Remark) and event.frame and event.stop > self.end:
-                self.held.append((event, {}))
+            if event.stop > self.end and (event.frame if isinstance(event, Remark) else True):
+                self._hold_back(event)
             else:
                 self.dialogue.take_event(self, event)
+        if self.reader.skipped:
+            self._tell_skipped(self.reader.take_skipped())
         if self.unsealing is not None:
             self.unsealing.tell_notes(self)
         if columns.offsets or self.assembly.open_frames:
             self.assembly.take(columns, self.context(self.reading))
+
+    def _hold_back(self, event: Event | Skipped) -> None:
+        """Tell `event` when all of its octets are there, or are known to be lost."""
+        held = Held(event)
+        if isinstance(event, Greeting | Command) and self.dialogue.options.details:
+            held.unit = self.dialogue.unit_of(self, event)
+        self.held.append(held)
+
+    def _tell_skipped(self, skipped: list[Skipped]) -> None:
+        """Tell what the reader has passed over: what is one thing when it is all there, the rest segment by segment."""
+        for each in skipped:
+            if each.stop > self.end:
+                self._hold_back(each)
+            elif each.single:
+                told = self.arrival(each.start, each.stop)
+                self._leave(each.start, each.stop, UNDISSECTED, each.reason, told, each.inside)
+            else:
+                start = each.start
+                for _, end in self.arrivals.pieces_between(start, each.stop):
+                    stop = min(end, each.stop)
+                    self._leave(start, stop, UNDISSECTED, each.reason, self.arrival(start, stop))
+                    start = stop
+
+    def _leave_over(self, start: int, first: Arrival | None = None, inside: int = 0) -> None:
+        """The octets from `start` on, the first of which came with `first`, are left over, up to where it is said."""
+        if self.stretch is None:
+            self.stretch = start, first or self.arrivals.at(start), inside
+
+    def _end_stretch(self, stop: int, ordinal: int) -> None:
+        """What is left over ends at `stop`, as the segment `ordinal` told."""
+        stretch, self.stretch = self.stretch, None
+        if stretch is not None and stretch[0] < stop:
+            start, first, inside = stretch
+            self._leave(start, stop, UNDISSECTED, self.reason, first._replace(ordinal=ordinal), inside)
+
+    def _leave(self, start: int, stop: int, kind: str, reason: str, told: Arrival, elsewhere: int = 0) -> None:
+        """`start..stop` are in no unit, but for the octets that are `elsewhere`: in gaps, or in units between them."""
+        leftover = Leftover(start, stop, stop - start - elsewhere, kind, reason, told)
+        self.counts.leave(leftover)
+        self.dialogue.leftovers.add(self.side, leftover)
 
     def _count_repeats(self, reader: SideReader) -> None:
         if reader.repeats:
@@ -309,10 +394,11 @@ class SideStream:
 
     def _trim_arrivals(self, offset: int) -> None:
         """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
-        for remark, arrived in self.held:
-            for finding in remark.findings:
-                at = remark.start if finding.start is None else finding.start
-                if at < self.end and at not in arrived:
+        for held in self.held:
+            event, arrived = held.event, held.arrived
+            findings = () if isinstance(event, Skipped) else event.findings
+            for at in (event.start, *(each.start for each in findings)):
+                if at is not None and at < self.end and at not in arrived:
                     arrived[at] = self.arrivals.at(at)
         if self.dialogue.options.details and (begin := self._kept_message()) is not None:
             offset = min(offset, begin)
@@ -458,49 +544,85 @@ class SideStream:
             self.end += hole.octets
             self.arrivals.add_hole(self.end, Arrival(hole.ordinal, hole.packet, hole.time))
             return
-        start = self.end
+        start, stop = self.end, self.end + hole.octets
         self.holes.append(start)
         told = Arrival(max(hole.ordinal, self.settled), hole.packet, hole.time)
         while self.searches:
             self._conclude(told)
-        self.end += hole.octets
-        self.lost_octets += hole.octets
+        self.counts.gaps += hole.octets
+        reader = self.reader if self.mode is Mode.READING else None
+        if reader is not None and reader.position > start and reader.position >= stop:
+            self._lose_body(reader, hole, told)
+            return
+        if reader is not None:
+            self.settled = told.ordinal
+            self._give_up_unit(reader, BEFORE_A_GAP, told.ordinal)
+        self._end_stretch(start, told.ordinal)
+        self._pass_hole(stop, told)
         if self.mode is Mode.OPAQUE:
             self.dialogue.note_gap(self, hole, start, told, None)
             return
-        if not self.arrivals.ends or self.arrivals.ends[-1] < self.end:  # else it was put there before it was replayed
-            self.arrivals.add_hole(self.end, told)
-        if self.mode is Mode.READING:
-            reader = self.reader
-            assert reader is not None
-            if reader.position > start and reader.position >= self.end:  # all of it is body
-                if self.unmasking is not None:
-                    self.unmasking.skip(hole.octets)
-                if self.unsealing is not None and self.unsealing.waiting is not None:
-                    self._let_go_of_boxes(told.ordinal)
-                self.assembly.damage(b"".join(self.kept), self.kept_base)
-                self._hold([])
-                self.dialogue.note_gap(self, hole, start, told, reader.position)
-                self._read_end_of_body()
-                return
-            self.undissected += max(0, start - reader.position)
-            self.settled = told.ordinal
-            self._give_up_message(told.ordinal)
         if self.unmasking is not None:  # the headers of WebSocket are not looked for
-            self.mode = Mode.OPAQUE
+            self.mode, self.reason = Mode.OPAQUE, NOT_READ_ON
             self.dialogue.note_gap(self, hole, start, told, None)
             return
         self.pending_gap = (hole, start)
         self.begin_search(self.end, self._greeting_end())
 
-    def _release_remarks(self) -> None:
+    def _pass_hole(self, stop: int, told: Arrival) -> None:
+        """The octets up to `stop` were lost."""
+        self.end = stop
+        if self.mode is not Mode.OPAQUE and (not self.arrivals.ends or self.arrivals.ends[-1] < stop):
+            self.arrivals.add_hole(stop, told)  # else it was put there before it was replayed
+
+    def _lose_body(self, reader: SideReader, hole: Hole, told: Arrival) -> None:
+        """All that was lost belongs to the body under way, so reading goes on behind that."""
+        start = self.end
+        self._pass_hole(start + hole.octets, told)
+        if self.unmasking is not None:
+            self.unmasking.skip(hole.octets)
+        if self.unsealing is not None and self.unsealing.waiting is not None:
+            self._let_go_of_boxes(told.ordinal)
+        self.assembly.damage(b"".join(self.kept), self.kept_base)
+        torn = next(
+            (each for each in self.held if not isinstance(each.event, Remark) and each.event.stop > start), None
+        )
+        if torn is None:
+            self.assembly.unit_octets -= hole.octets
+        else:
+            torn.lost += hole.octets
+        self._hold([])
+        self.dialogue.note_gap(self, hole, start, told, reader.position)
+        self._read_end_of_body()
+
+    def _release_held(self, *, over: bool = False) -> None:
+        """Tell what was held back and is all there now; `over`: and what will never be."""
         held, self.held = self.held, []
-        for remark, arrived in held:
-            self.dialogue.take_event(self, remark, arrived)
+        for each in held:
+            event, there = each.event, min(each.event.stop, self.end)
+            if not (over or event.stop <= self.end):
+                self.held.append(each)
+            elif isinstance(event, Skipped):
+                first = each.arrived.get(event.start) or self.arrivals.at(event.start)
+                told = first._replace(ordinal=self.ordinal_of(event.start, there))
+                self._leave(event.start, there, UNDISSECTED, event.reason, told, event.inside + each.lost)
+            else:
+                whole = there == event.stop and not each.lost
+                self.dialogue.take_event(self, event, each, whole)
+
+    def _give_up_unit(self, reader: SideReader, reason: str, ordinal: int) -> None:
+        """The unit under way will never be whole, as the segment `ordinal` told: tell the message as far as it came,
+        and what is left over."""
+        start = reader.position
+        first = self.arrivals.at(start) if start < self.end else None
+        self._give_up_message(ordinal)
+        if first is not None:
+            self._leave(start, self.end, UNFINISHED, reason, first._replace(ordinal=self.settled), reader.inside)
+            reader.inside = 0
 
     def _give_up_message(self, ordinal: int) -> None:
         """The message under way will never be whole, as the segment `ordinal` told."""
-        self._release_remarks()
+        self._release_held(over=True)
         self._let_go_of_boxes(ordinal)
         if self.assembly.open_frames:
             context = self.context(b"".join(self.kept))
@@ -526,7 +648,7 @@ class SideStream:
 
     def begin_search(self, offset: int, boundary: int | None = None) -> None:
         """Look for a frame boundary from stream offset `offset` on, or wait for the one that is known."""
-        self.mode = Mode.SEARCHING
+        self.mode, self.reason = Mode.SEARCHING, NO_BOUNDARY
         framings = self.framings if self.reader is None else (self.reader.regime.framing,)
         known = self.reader is not None or self.forced is not None
         sizes = frozenset(self.assembly.recent_sizes)
@@ -535,6 +657,7 @@ class SideStream:
     def _search(self, octets: bytes) -> bytes:
         """Search on, piece by piece as they came. What is to be read once a boundary is found, or left over."""
         begin = start = self.end - len(octets)
+        self._leave_over(begin)
         for arrival, stop in self.arrivals.pieces_between(begin, self.end):
             piece = octets[start - begin : stop - begin]
             start = stop
@@ -578,19 +701,18 @@ class SideStream:
         self._give_up_search(arrival)
 
     def _give_up_search(self, arrival: Arrival) -> None:
-        self.undissected += self.searches[0].end - self.searches[0].origin
         self.searches = []
         self._hold([])
         self._tell_gap(arrival, None)
 
     def _resume(self, found: Found, search: FrameSearch, arrival: Arrival) -> None:
         """Read on at the boundary that was found when the segment `arrival` came."""
-        self.undissected += found.offset - search.origin
         self.searches = []
         self._hold([])
         self.mode = Mode.READING
         self.confidence = "likely"
         self.settled = max(self.settled, arrival.ordinal)
+        self._end_stretch(found.offset, self.settled)
         self._tell_gap(arrival, found.offset)
         if self.forced is not None:
             version, mechanism = self.forced.version, self.forced.mechanism
@@ -618,14 +740,14 @@ class SideStream:
         reader = self.reader
         if self.mode is Mode.READING and reader is not None:
             self.settled = max(self.settled, arrival.ordinal)
-            if ended and not self.lost_octets:
+            if ended and not self.counts.gaps:
                 reader.finish(self.end)
                 if reader.events:
                     self.reading = b"".join(self.kept)
                     self._tell()
                     self.reading = b""
-            self.undissected += max(0, self.end - reader.position)
-            self._give_up_message(arrival.ordinal)
+            self._give_up_unit(reader, AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, arrival.ordinal)
+        self._end_stretch(self.end, arrival.ordinal)
         self.mode = Mode.OPAQUE
 
 

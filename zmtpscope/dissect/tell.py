@@ -8,7 +8,7 @@ from typing import Any
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit, place_of
-from zmtpscope.dissect.gaps import Gap
+from zmtpscope.dissect.leftovers import Gap, Leftover
 from zmtpscope.dissect.sink import Sink, count_word
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import empty
@@ -65,8 +65,17 @@ class Teller:
         """The identity of a record of this connection, as `refs` hold it."""
         return f"{self.whole.conn_id}/{side}/{source}/{start}/{record}"
 
-    def event(self, side: int, event: Greeting | Command, first: Arrival, ordinal: int, unit: Unit | None) -> None:
-        """A greeting or command of `side` whose first octet arrived with `first`."""
+    def event(
+        self,
+        side: int,
+        event: Greeting | Command,
+        octets: int,
+        whole: bool,
+        first: Arrival,
+        ordinal: int,
+        unit: Unit | None,
+    ) -> None:
+        """A greeting or command of `side` whose first octet arrived with `first`; `octets` of it are there."""
         summary = self.sink.summary
         type_ = "greeting" if isinstance(event, Greeting) else "command"
         if isinstance(event, Command):
@@ -75,7 +84,7 @@ class Teller:
             return
         stream = self.streams[side]
         values = self._values(type_, stream, first)
-        values.update(source=event.regime.source, offset=event.start, length=event.stop - event.start)
+        values.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
         values.update(event.fields)
         if isinstance(event, Command):
             values["decrypted"] = event.regime.opened
@@ -157,6 +166,16 @@ class Teller:
         values.update(source=0, offset=gap.start, length=gap.stop - gap.start)
         values.update(bytes=gap.octets, reason=gap.reason, resumed_at=gap.resumed_at)
         self._put(values, stream, gap.told.ordinal, gap.start)
+
+    def leftover(self, side: int, leftover: Leftover) -> None:
+        """Octets of `side` that are in no unit."""
+        if not self.telling:
+            return
+        stream = self.streams[side]
+        values = self._values("leftover", stream, leftover.told)
+        values.update(source=0, offset=leftover.start, length=leftover.stop - leftover.start)
+        values.update(bytes=leftover.octets, kind=leftover.kind, reason=leftover.reason)
+        self._put(values, stream, leftover.told.ordinal, leftover.start)
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
         """A datagram of a flow, decidable with the segment `ordinal`; `own` has the fields of its own."""

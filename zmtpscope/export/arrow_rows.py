@@ -28,7 +28,7 @@ from zmtpscope.dissect.rows import (
     payload_values,
     topic_sizes,
 )
-from zmtpscope.export.values import LARGEST_INT, as_base64, file_name
+from zmtpscope.export.values import as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED, SPECIAL
@@ -118,12 +118,11 @@ class Rows(Generic[R]):
         return self.words([file_name(name) for name in self.files[low : high + 1]], index - low)
 
     def length(self) -> pa.Array:
-        """`length`: null where it is beyond 64 bits with sign."""
+        """`length`: as far as the octets are there."""
         frames, last = self.frames, self.last
-        in_front = frames.bodies[last] - frames.offsets[self.first]
-        sizes = frames.sizes[last]
-        known = sizes <= LARGEST_INT - in_front
-        return self.ints(in_front + np.where(known, sizes, 0), known)
+        bodies = frames.bodies[last]
+        there = np.minimum(frames.sizes[last], np.array([run.end for run in self.runs])[self.run_of] - bodies)
+        return self.ints(bodies + there - frames.offsets[self.first])
 
 
 class Frames:

@@ -129,6 +129,12 @@ def describe_gap(values: Values) -> str:
     return f"gap of {values['bytes']} octets at offset {values['offset']}, not captured ({why}), {behind}"
 
 
+def describe_leftover(values: Values) -> str:
+    """How much of what is in no unit, and why."""
+    what = "of an unfinished unit" if values["kind"] == "unfinished" else "not understood"
+    return f"{values['length']} octets {what} at offset {values['offset']} ({values['reason']})"
+
+
 def describe_finding(values: Values) -> str:
     """Severity, id and sentence; the hint is told apart by the caller."""
     count = values["count"] or 1
@@ -167,6 +173,8 @@ def describe_connection(values: Values) -> str:
     words.append(_told_and_sealed(values))
     if values["gap_bytes"]:
         words.append(f"{values['gap_bytes']} octets lost")
+    if values["unfinished_bytes"]:
+        words.append(f"{values['unfinished_bytes']} octets of unfinished units")
     if values["undissected_bytes"]:
         words.append(f"{values['undissected_bytes']} octets not understood")
     return ", ".join(words)
@@ -207,6 +215,7 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "greeting": describe_greeting,
     "command": describe_command,
     "gap": describe_gap,
+    "leftover": describe_leftover,
     "finding": describe_finding,
     "connection": describe_connection,
     "datagram": describe_datagram,

@@ -135,7 +135,9 @@ class MessageRows:
         self.packet_ends = np.concatenate([run.packet_ends for run in runs])[rows]
         self.time_ends = np.concatenate([run.time_ends for run in runs])[rows]
         # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
-        self.lengths = self.bodies[self.last] - self.offsets[self.first] + self.sizes[self.last]
+        bodies = self.bodies[self.last]
+        there = np.minimum(self.sizes[self.last], np.array([run.end for run in runs])[run_of] - bodies)
+        self.lengths = bodies + there - self.offsets[self.first]
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """(low, high): rows to make into lines at once."""

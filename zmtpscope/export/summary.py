@@ -58,6 +58,8 @@ def summary_lines(
     damage = [str(problem) for problem in problems]
     if summary.gaps:
         damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")
+    if summary.sums.unfinished:
+        damage.insert(0, f"{summary.sums.unfinished} octets in unfinished units")
     if summary.sums.undissected:
         damage.insert(0, f"{summary.sums.undissected} octets not understood")
     yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
@@ -89,10 +91,16 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
     if statistics.fragments_given_up:
         yield _line("fragments", f"{statistics.fragments_given_up} datagrams were never whole")
     sums = summary.sums
-    streams = {"in units": sums.units, "in gaps": sums.gaps, "not understood": sums.undissected}
+    streams = {
+        "in units": sums.units,
+        "in gaps": sums.gaps,
+        "in unfinished units": sums.unfinished,
+        "not understood": sums.undissected,
+    }
     yield _line("stream octets", f"{sums.stream} = {_sum(streams)}")
     captured = {
         "in units": sums.units,
+        "in unfinished units": sums.unfinished,
         "not understood": sums.undissected,
         "repeated": sums.repeated,
         "conflicting": sums.conflicting,

@@ -39,6 +39,7 @@ STYLES = {
     "datagram": "bold",
     "zre_pair": "bold",
     "gap": "bold yellow",
+    "leftover": "yellow",
     "error": "bold red",
     "warn": "yellow",
     "note": "bright_blue",

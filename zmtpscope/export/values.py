@@ -36,7 +36,6 @@ def record_values(
         own = frame_values(item, index)
         kind = "frame"
     offset = int(item.offsets[first])
-    length = int(item.bodies[last]) - offset + int(item.sizes[last])
     packet = int(item.packets[index])
     stream = item.stream
     return {
@@ -54,7 +53,7 @@ def record_values(
         "dst_port": stream.dst_port,
         "source": item.source,
         "offset": offset,
-        "length": length if length <= LARGEST_INT else None,
+        "length": item.length(first, last),
         **own,
     }
 

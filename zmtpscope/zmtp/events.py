@@ -121,3 +121,17 @@ class Remark(NamedTuple):
 
 
 Event = Greeting | Command | Remark
+
+
+class Skipped(NamedTuple):
+    """Octets `start..stop` that are no unit and were passed over. `stop` may lie beyond the octets seen.
+
+    `single`: they are one thing, for example one WebSocket frame, and else each octet stands for itself. `inside` of
+    them belong to control frames of WebSocket, which are events of their own.
+    """
+
+    start: int
+    stop: int
+    reason: str
+    single: bool = True
+    inside: int = 0

@@ -19,6 +19,7 @@ from zmtpscope.zmtp.events import (
     Command,
     Fields,
     Greeting,
+    Skipped,
 )
 from zmtpscope.zmtp.framing import (
     COMMAND,
@@ -42,6 +43,9 @@ LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
 """Findings of sizes behind which there is no next frame."""
 
 _ZEROS = re.compile(rb"\0+")
+LENGTH_0 = "frame of length 0"
+TOO_LARGE = "size above 2^63-1"
+"""Why octets are no unit."""
 
 OPENINGS: dict[str | None, Openings] = {}
 """Where 3.x sides begin, by the version in force."""
@@ -92,6 +96,11 @@ class SideReader(UnitReader):
     """Octets that stand elsewhere than in the stream (`zmtpscope.zmtp.zws_side`): stream offset and octets of each; to
     be put there before anything else is done with what was read, and taken away."""
 
+    inside = 0
+    """Octets of events that stand inside the message at `position`, which is not whole yet."""
+    shared = 0
+    """Octets of events that stand inside of messages that were read: these have them as well."""
+
     _padding = 0
     _partial = b""
     _scanning = False
@@ -128,6 +137,8 @@ class SideReader(UnitReader):
     def _enter(self, first: Regime, offset: int) -> None:
         super()._enter(first, offset)
         self.position = offset
+        self.skipped: list[Skipped] = []
+        """What was passed over since `take_skipped`."""
         self._nonces = curve.Nonces()
 
     def _begin_amid_traffic(self) -> None:
@@ -183,6 +194,11 @@ class SideReader(UnitReader):
                 return
             if openings is not None:
                 self._keep_opening(openings, data[start - base : self.position - base], start)
+
+    def take_skipped(self) -> list[Skipped]:
+        """What was passed over since the last call, in order."""
+        skipped, self.skipped = self.skipped, []
+        return skipped
 
     def resume(self, offset: int) -> None:
         """Octets were lost; the next unit begins at `offset`. An open message is given up."""
@@ -276,14 +292,15 @@ class SideReader(UnitReader):
     def _emit_greeting(self, reader: Reader, fields: Fields, complete: bool) -> None:
         start = self.position
         self.position = reader.offset
-        findings = tuple(reader.findings)
+        loses = not LOSING.isdisjoint(finding.id for finding in reader.findings)
+        complete, findings = complete and not loses, tuple(reader.findings)
         self.events.append(Greeting(start, self.position, self.regime, fields, findings, complete, reader.head))
         self.version_announced = fields.get("version_announced")
         self.mechanism = fields.get("mechanism")
         self.as_server = fields.get("as_server")
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
-        if reader.findings and not LOSING.isdisjoint(finding.id for finding in reader.findings):
+        if loses:
             self.broken = self.position
         elif not complete or self.regime.version is None:
             self.opaque = True
@@ -455,6 +472,7 @@ class SideReader(UnitReader):
         if self.unreliable_from is None:
             self.unreliable_from = reader.unit
         self.position = reader.offset
+        self._skip(reader.unit, self.position, LENGTH_0, single=self.position - reader.unit > 1)
         self._remark(reader.unit, reader.offset, reader.findings)
         if "ZMTP10-FRAME-01" in self._tally.repeats:
             self._pass_run_of_zeros(reader)
@@ -465,11 +483,22 @@ class SideReader(UnitReader):
         run = _ZEROS.match(reader.data, reader.position)
         if run is not None:
             self.position = reader.base + run.end()
+            self._skip(reader.base + run.start(), self.position, LENGTH_0, single=False)
             self._tally.repeat("ZMTP10-FRAME-01", run.end() - run.start(), self.position - 1)
+
+    def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
+        """Note that `start..stop` is no unit; what follows octets that stand for themselves goes on with them."""
+        last = self.skipped[-1] if self.skipped else None
+        if last is not None and not (single or last.single) and last.stop == start:
+            self.skipped[-1] = last._replace(stop=stop)
+        else:
+            self.skipped.append(Skipped(start, stop, reason, single, inside))
 
     def _break(self, reader: Reader) -> bool:
         self._remark(reader.unit, reader.body, reader.findings)
+        self._skip(self.position, reader.body, TOO_LARGE, inside=self.inside)
         self.position = self.broken = reader.body
+        self.inside = 0
         return True
 
     # State

@@ -33,6 +33,10 @@ from zmtpscope.zmtp.websocket import (
 )
 from zmtpscope.zmtp.zws import CONTROL_NAMES, read_control, read_flags, read_identity
 
+NOT_ZMTP = "WebSocket frame that carries no ZMTP"
+NEVER_WHOLE = "WebSocket message that is never whole"
+"""Why octets are no unit."""
+
 LARGEST_IN_FRAGMENTS = 1 << 20
 """Octets of a message in several WebSocket frames, headers included; for the end of a larger one nobody waits."""
 
@@ -147,7 +151,9 @@ class ZwsReader(SideReader):
             reader.offset,
             [Finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)],
         )
-        self.position, self._next, self._passing = reader.unit, None, False
+        if reader.unit > self.position:
+            self._skip(self.position, reader.unit, NEVER_WHOLE, inside=self.inside)
+        self.position, self._next, self._passing, self.inside = reader.unit, None, False, 0
         return True
 
     def _judge_header(self, reader: Reader, header: FrameHeader) -> None:
@@ -181,6 +187,7 @@ class ZwsReader(SideReader):
         findings = (*reader.findings, *unit.findings)
         octets = reader.data[start:stop]
         self.events.append(Command(reader.unit, reader.base + stop, self.regime, fields, findings, octets))
+        self.inside += 0 if self._next is None else len(octets)
         self._go_on(reader.base + stop)
         return True
 
@@ -240,7 +247,10 @@ class ZwsReader(SideReader):
         self._next = None
         if body:
             self.moves.append((self.position, moved.data))
-        return self._read_message_of(moved, len(body), len(moved.data))
+        is_read = self._read_message_of(moved, len(body), len(moved.data))
+        if not self.opaque:
+            self.shared, self.inside = self.shared + self.inside, 0
+        return is_read
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
         super()._read_message(reader, flags, size, kind)
@@ -260,6 +270,9 @@ class ZwsReader(SideReader):
         """Go on behind a frame that says nothing, which ends at the index `stop`."""
         if reader.findings:
             self._remark(reader.unit, reader.offset, reader.findings)
+        if self._next is None:
+            self._skip(self.position, reader.base + stop, NOT_ZMTP, inside=self.inside)
+            self.inside = 0
         self._go_on(reader.base + stop)
         return True
 

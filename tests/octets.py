@@ -1,0 +1,147 @@
+"""What must hold of the records of any capture, checked from the records alone: independent of the code that counts.
+
+Records are dicts by the names of `zmtpscope.records`, as JSON lines give them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = Mapping[str, Any]
+
+SUMMANDS = ("units", "gaps", "unfinished", "undissected")
+"""What the octets of a stream are summed up from, by the names of `zmtpscope.dissect.sink.OctetSums`."""
+UNITS = frozenset({"greeting", "command", "message"})
+MANY = "many "
+"""How the reason of a record begins that stands for many gaps or leftovers."""
+NAMING = UNITS | {"gap", "leftover"}
+"""The records that name octets of a side."""
+
+INSIDE = {
+    "gap": UNITS | {"leftover"},
+    "command": UNITS | {"leftover"},
+    "message": {"message"},
+    "leftover": {"message"},
+}
+"""What a record may lie within: it names its own octets, the one around it those that are left."""
+
+
+@dataclass
+class Stretch:
+    """The octets `start..stop` of the stream of a side, which `record` is about; `named` of them it names itself."""
+
+    start: int
+    stop: int
+    record: Record
+    named: int = 0
+
+    @property
+    def summand(self) -> str:
+        """The summand of the first sum that the octets belong to."""
+        kind: str = self.record["record"]
+        return "units" if kind in UNITS else "gaps" if kind == "gap" else self.record["kind"]
+
+    @property
+    def is_for_many(self) -> bool:
+        """Whether the record stands for many gaps or leftovers."""
+        return self.record["record"] in ("gap", "leftover") and self.record["reason"].startswith(MANY)
+
+    def __str__(self) -> str:
+        return f"{self.record['record']} {self.start}..{self.stop}"
+
+
+@dataclass
+class Naming:
+    """How the octets of all sides are named: how many by each summand, and what is wrong, in words."""
+
+    octets: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+
+def octets_named(records: Iterable[Record]) -> Naming:
+    """Look whether every octet of each side of each connection is named by one record, and by one only.
+
+    Each greeting, command, message, gap and leftover stands for `length` octets from `offset` on. A gap may lie within
+    a unit, between the frames of a message a command, what was left over, or a message that was inside of a box where
+    the other was not: the inner record names these octets. `bytes` of gap and leftover is how many they name; where one
+    stands for many, what is told of its stretch otherwise is not among them. The stream of a side has `stream_bytes_0`
+    and `stream_bytes_1` octets.
+    """
+    sides: dict[tuple[int, int], list[Stretch]] = defaultdict(list)
+    ends: dict[tuple[int, int], int] = {}
+    for record in records:
+        if record["record"] == "connection":
+            for side in (0, 1):
+                ends[record["conn"], side] = record[f"stream_bytes_{side}"]
+        elif record["record"] in NAMING and record["conn"] is not None:
+            start = record["offset"]
+            sides[record["conn"], record["side"]].append(Stretch(start, start + record["length"], record))
+    naming = Naming()
+    for place in sorted({*sides, *ends}):
+        wrong = _name_side(sides[place], ends.get(place), naming.octets)
+        naming.faults += [f"conn {place[0]}, side {place[1]}: {each}" for each in wrong]
+    return naming
+
+
+def _name_side(stretches: list[Stretch], end: int | None, octets: Counter[str]) -> list[str]:
+    """Count the octets of one side by summand; what is wrong. The stream of the side ends at `end`."""
+    if end is None:
+        return [f"{len(stretches)} records, but none of the connection"]
+    many = [each for each in stretches if each.is_for_many]
+    apart = [each for each in stretches if each not in many and each.start < each.stop]
+    faults = [f"{each} has no octets" for each in stretches if each.stop < each.start]
+    faults += _name_octets(sorted(apart, key=lambda each: (each.start, -each.stop)), end, many)
+    for each in apart + many:
+        octets[each.summand] += each.named
+        counted = each.record.get("bytes", each.named)
+        if counted != each.named:
+            faults.append(f"{each} says {counted} octets and names {each.named}")
+    return faults
+
+
+def _name_octets(stretches: list[Stretch], end: int, many: list[Stretch]) -> list[str]:
+    """Give each octet of a side to the innermost stretch around it, what is in none to those that stand for many."""
+    faults: list[str] = []
+    at = 0
+    around: list[Stretch] = []
+    """The stretches that have begun and not ended, each within the one in front of it."""
+    rest: Counter[int] = Counter({number: each.record["bytes"] for number, each in enumerate(many)})
+
+    def nobody(start: int, stop: int) -> None:
+        """No stretch has these octets: one of those that stand for many has to."""
+        for number, each in enumerate(many):
+            taken = min(stop - start, rest[number]) if each.start <= start and stop <= each.stop else 0
+            rest[number] -= taken
+            each.named += taken
+            start += taken
+        if start < stop:
+            faults.append(f"octets {start} to {stop} have no record")
+
+    def go_to(offset: int) -> None:
+        nonlocal at
+        while at < offset or (around and around[-1].stop <= offset):
+            stop = min(offset, around[-1].stop) if around else offset
+            if around:
+                around[-1].named += stop - at
+            elif at < stop:
+                nobody(at, stop)
+            at = stop
+            while around and around[-1].stop <= at:
+                around.pop()
+
+    for each in stretches:
+        go_to(each.start)
+        if around:
+            kind, outer = each.record["record"], around[-1].record["record"]
+            if each.stop > around[-1].stop or outer not in INSIDE.get(kind, ()):
+                faults.append(f"{each} and {around[-1]} have octets in common")
+                each.stop = max(each.start, min(each.stop, around[-1].stop))
+        around.append(each)
+    last = max((each.stop for each in [*stretches, *many]), default=0)
+    if last > end:
+        faults.append(f"records go on to {last}, the stream ends at {end}")
+    go_to(max(end, last))
+    return faults

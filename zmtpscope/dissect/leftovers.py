@@ -1,0 +1,128 @@
+"""The octets of a connection that are in no unit, until they can be told: lost by the capture, or left over.
+
+Each is in one record, which is made when it is known how far the octets go, and not before it is known that this is
+ZMTP.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from zmtpscope.dissect.arrivals import Arrival
+
+MOST_UNTOLD = 1024
+"""So many gaps, and as many leftovers, of a side are remembered one by one while it is not known whether this is ZMTP;
+the last of them then stands for all that follow."""
+
+MANY_GAPS = "many losses before this was known to be ZMTP"
+MANY_LEFTOVERS = "many stretches before this was known to be ZMTP"
+
+UNFINISHED = "unfinished"
+"""The kind of what is there of a unit whose rest the capture does not have."""
+UNDISSECTED = "undissected"
+"""The kind of what could not be read as ZMTP."""
+
+BEFORE_A_GAP = "gap behind it"
+AT_THE_END = "end of the connection"
+AT_THE_END_OF_THE_CAPTURE = "end of what was captured"
+NOT_ZMTP = "not ZMTP"
+NO_VERSION = "no version in force"
+NO_BOUNDARY = "frame boundary unknown"
+NOT_READ_ON = "reading stopped"
+"""Why octets are left over, beside the reasons of `zmtpscope.zmtp.events.Skipped`."""
+
+
+class Gap(NamedTuple):
+    """`octets` octets that were lost within the stream offsets `start..stop`, as the segment `told` made known."""
+
+    start: int
+    stop: int
+    octets: int
+    reason: str
+    told: Arrival
+    resumed_at: int | None
+    """Where reading goes on behind it; None: nowhere."""
+
+    def many(self, last: Gap, octets: int) -> Gap:
+        """This gap and all up to `last` as one."""
+        return self._replace(stop=last.stop, octets=octets, reason=MANY_GAPS, resumed_at=last.resumed_at)
+
+
+class Leftover(NamedTuple):
+    """`octets` octets within the stream offsets `start..stop` that were captured and are in no unit.
+
+    `told` is the segment with the first of them, with the ordinal of that which made known how far they go.
+    """
+
+    start: int
+    stop: int
+    octets: int
+    kind: str
+    reason: str
+    told: Arrival
+
+    def many(self, last: Leftover, octets: int) -> Leftover:
+        """This leftover and all up to `last` as one."""
+        return self._replace(stop=last.stop, octets=octets, reason=MANY_LEFTOVERS)
+
+
+T = TypeVar("T", Gap, Leftover)
+
+
+class Untold(Generic[T]):
+    """Gaps or leftovers that are not told yet, by side, in the order of the stream."""
+
+    def __init__(self) -> None:
+        self.waiting: tuple[list[T], list[T]] = ([], [])
+
+    def add(self, side: int, item: T) -> None:
+        """It is known how far the octets go, and what is behind them."""
+        self.waiting[side].append(item)
+
+    def take(self, since: int | None) -> list[tuple[int, T]]:
+        """(side, item) of all that can be told, where the segment `since` has made known that this is ZMTP (None: none
+        has, so nothing is told)."""
+        taken: list[tuple[int, T]] = []
+        for side, items in enumerate(self.waiting):
+            if len(items) > MOST_UNTOLD:
+                early = len(items) if since is None else bisect_left(items, since, key=_ordinal)
+                items[:early] = _bounded(items[:early])
+            if since is not None:
+                for item in items:
+                    ordinal = max(item.told.ordinal, since)
+                    taken.append((side, item._replace(told=item.told._replace(ordinal=ordinal))))
+                items.clear()
+        return taken
+
+
+def _bounded(items: list[T]) -> list[T]:
+    """The first of them, and one for all that are too many."""
+    if len(items) <= MOST_UNTOLD:
+        return items
+    kept, rest = items[: MOST_UNTOLD - 1], items[MOST_UNTOLD - 1 :]
+    kept.append(rest[0].many(rest[-1], sum(item.octets for item in rest)))
+    return kept
+
+
+def _ordinal(item: Gap | Leftover) -> int:
+    return item.told.ordinal
+
+
+@dataclass(slots=True)
+class OctetCounts:
+    """The octets of one side by where they went; each is counted where it is read, lost or given up."""
+
+    units: int = 0
+    """In greetings and commands; those of messages are counted where messages are made (`Assembly.unit_octets`)."""
+    gaps: int = 0
+    unfinished: int = 0
+    undissected: int = 0
+
+    def leave(self, leftover: Leftover) -> None:
+        """Count what was left over."""
+        if leftover.kind == UNFINISHED:
+            self.unfinished += leftover.octets
+        else:
+            self.undissected += leftover.octets
