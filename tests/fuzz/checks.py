@@ -26,9 +26,11 @@ from tests.export.test_p12_formats_agree import COLUMNS, json_rows
 from tests.fuzz.changes import stream_of
 from tests.fuzz.core import FORBIDDEN, FORMS, LISTENERS, goes_on_or_ends, reads_alike
 from tests.fuzz.faults import Fault
-from tests.fuzz.readings import Reading, Record, Subject
+from tests.fuzz.readings import Record, Subject
+from tests.fuzz.sockets import serves_among_hostile
 from tests.fuzz.talks import PASSWORDS, predictable
 from tests.fuzz.wire import Endpoint, endpoints, packets_of, reverse, segments_of
+from tests.invariants import differs_by_blocks
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
@@ -236,28 +238,25 @@ def octets_of(value: Any) -> Iterable[bytes]:
 
 
 def blocks(subject: Subject) -> None:
-    """The same records in the same order, whatever the size of blocks."""
+    """The same records in the same order, whatever packets are read at a time."""
     random = Random(subject.case.salt)
-    frames = random.random() < 0.3
-    whole = subject.read(frames=True) if frames else subject.reading
-    size = max(1, subject.case.octets // random.choice((2, 3, 5, 10, 40)))
-    assert_same(whole, subject.read(block_size=size, frames=frames), f"blocks of {size}")
+    more = random.choice(({}, {"frames": True}, {"frames": True, "details": True}))
+    for octets in subject.case.files:
+        difference = differs_by_blocks(octets, lambda: subject.options(**more), subject.case.salt)
+        if difference is not None:
+            raise Fault("what is said depends on blocks", difference)
 
 
-def assert_same(one: Reading, other: Reading, how: str) -> None:
-    """Two readings say the same; names the first difference."""
-    if one.lines == other.lines:
-        return
-    if Counter(one.lines) == Counter(other.lines):
-        raise Fault("order depends on blocks", how)
-    for left, right in zip(one.records, other.records, strict=False):
-        if left != right:
-            names = [name for name in left if left[name] != right.get(name)]
-            kinds = " and ".join(sorted({left["record"], right["record"]}))
-            what = f"{left.get('id')}/{right.get('id')} " if kinds == "finding" else ""
-            detail = f"{how}: {names} of\n{left}\n{right}"
-            raise Fault(f"{kinds} {what}depends on blocks", detail)
-    raise Fault("records are missing or too many", how)
+def reads(subject: Subject) -> None:
+    """The same records, whatever octets of a file are read at a time."""
+    size = max(1, subject.case.octets // Random(subject.case.salt).choice((2, 3, 5, 10, 40)))
+    lines = subject.read(block_size=size).lines
+    if lines != subject.reading.lines:
+        place = next(
+            (i for i, pair in enumerate(zip(lines, subject.reading.lines, strict=False)) if len(set(pair)) > 1), -1
+        )
+        few = f"{lines[place : place + 1]}\n{subject.reading.lines[place : place + 1]}"
+        raise Fault("what is said depends on reads", f"{size} octets at a time, {len(lines)} lines: {few}")
 
 
 COMPARES = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-1[59]|ZMTP-CONN-(09|10)")
@@ -459,6 +458,12 @@ def core(subject: Subject) -> None:
         goes_on_or_ends(predictable(*numbered), octets, pieces(octets, random))
 
 
+def sockets(subject: Subject) -> None:
+    """A socket whose peers say what is said in the capture, but for one, which must be served."""
+    streams = [octets for _, octets in streams_of(subject)]
+    serves_among_hostile(streams, Random(subject.case.salt))
+
+
 class Check(NamedTuple):
     """Made once in `every` so many cases; with `unreadable` also where a file is no capture at all. What fails is made
     smaller where it `shrinks`: not where it is compared with what it was made of."""
@@ -478,7 +483,8 @@ CHECKS = (
     Check("messages", messages),
     Check("safe text", safe_text),
     Check("secrets", secrets),
-    Check("blocks", blocks),
+    Check("blocks", blocks, 3),
+    Check("reads", reads),
     Check("connections", connections),
     Check("proven", proven),
     Check("harmless", harmless, shrinks=False),
@@ -486,4 +492,5 @@ CHECKS = (
     Check("command line", command_line, 20, unreadable=True),
     Check("cost", cost),
     Check("core", core),
+    Check("sockets", sockets, 200, shrinks=False),
 )
