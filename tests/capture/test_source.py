@@ -162,6 +162,23 @@ def test_zstd_is_read_where_its_module_is_installed(tmp_path: Path, file: Path) 
     assert read(captures_of(tmp_path, compressed)) == read(open_captures([str(file)]))
 
 
+def test_a_zstd_stream_with_damage_gives_the_same_whatever_is_read_at_a_time(tmp_path: Path) -> None:
+    """All in front of the damage but the last octets."""
+    octets = FILE + FILE[24:] * 3
+    damaged = bytearray(importlib.import_module("zstandard").ZstdCompressor(write_checksum=True).compress(octets))
+    damaged[-1] ^= 1
+    found = []
+    for block_size in (1, 1000, 1 << 20):
+        captures = captures_of(tmp_path, bytes(damaged), block_size=block_size)
+        segments, _ = read(captures)
+        (problem,) = captures.problems
+        assert "the compressed stream is damaged" in problem.text
+        assert problem.packet == len(segments)
+        assert len(octets) - problem.offset < 2 * source.STEP
+        found.append(segments)
+    assert found[0] == found[1] == found[2]
+
+
 def test_zstd_without_a_module_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("compression.zstd", "zstandard"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -23,12 +23,13 @@ import pyarrow.parquet as pq
 from tests.capture.containers import Packet, pcapng
 from tests.dissect.test_seams_payloads import NOT_JUDGED
 from tests.export.test_p12_formats_agree import COLUMNS, json_rows
+from tests.export.test_secrets_of_payloads import PASSWORD
 from tests.fuzz.changes import stream_of
 from tests.fuzz.core import FORBIDDEN, FORMS, LISTENERS, goes_on_or_ends, reads_alike
 from tests.fuzz.faults import Fault
 from tests.fuzz.readings import Record, Subject
 from tests.fuzz.sockets import serves_among_hostile
-from tests.fuzz.talks import PASSWORDS, predictable
+from tests.fuzz.talks import predictable
 from tests.fuzz.wire import Endpoint, endpoints, packets_of, reverse, segments_of
 from tests.invariants import differs_by_blocks
 from zmtpscope.capture import open_captures
@@ -207,18 +208,15 @@ LETTERS = re.compile(r"(?m)^    [0-9a-f]{8}  .{47}  (.*)$")
 
 
 def secrets(subject: Subject) -> None:
-    """The passwords of the talks of our own are nowhere, as long as the messages that hold them are whole, and read as
-    what they are."""
-    if not subject.case.is_harmless or "decode_as" in subject.case.reading:
+    """The password of the talks of our own is nowhere, as long as the messages that hold it are whole, and read as what
+    they are."""
+    if not subject.case.is_harmless or "decode_as" in subject.case.reading or "payloads" in subject.case.reading:
         return
-    for password in PASSWORDS:
-        if any(password in octets for octets in subject.case.files):
-            word = password.decode()
-            if word in subject.text or word in "".join(LETTERS.findall(subject.text)):
-                raise Fault("a password in text", word)
-            for record in subject.records:
-                if any(password in octets for octets in octets_of(record)):
-                    raise Fault(f"a password in a {record['record']}", str(record)[:600])
+    if PASSWORD in subject.text or PASSWORD in "".join(LETTERS.findall(subject.text)):
+        raise Fault("a password in text")
+    for record in subject.records:
+        if any(PASSWORD.encode() in octets for octets in octets_of(record)):
+            raise Fault(f"a password in a {record['record']}", str(record)[:600])
 
 
 def octets_of(value: Any) -> Iterable[bytes]:
@@ -252,9 +250,8 @@ def reads(subject: Subject) -> None:
     size = max(1, subject.case.octets // Random(subject.case.salt).choice((2, 3, 5, 10, 40)))
     lines = subject.read(block_size=size).lines
     if lines != subject.reading.lines:
-        place = next(
-            (i for i, pair in enumerate(zip(lines, subject.reading.lines, strict=False)) if len(set(pair)) > 1), -1
-        )
+        pairs = enumerate(zip(lines, subject.reading.lines, strict=False))
+        place = next((place for place, (one, other) in pairs if one != other), len(lines))
         few = f"{lines[place : place + 1]}\n{subject.reading.lines[place : place + 1]}"
         raise Fault("what is said depends on reads", f"{size} octets at a time, {len(lines)} lines: {few}")
 

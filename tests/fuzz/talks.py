@@ -19,6 +19,7 @@ from tests.dissect import sealed_talks
 from tests.dissect.talks import connections, hello, packets_of, pushed
 from tests.dissect.test_seams_payloads import talks as payload_talks
 from tests.dissect.test_zws import zws_connections
+from tests.export.test_secrets_of_payloads import PASSWORD, between, typed, zap
 from tests.fuzz.wire import framed, scripted, segments_of
 from tests.fuzz.wire import packets_of as packets_of_file
 from zmtpscope import curve_crypto
@@ -28,10 +29,6 @@ from zmtpscope.zmtp.peer import CurveClient, CurveServer, PlainClient, PlainServ
 from zmtpscope.zmtp.regime import Framing
 
 Draw = Callable[..., Any]
-
-
-PASSWORDS = (b"s3cr3tpw", b"hunter2")
-"""Of the talks of our own; no output has them."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,9 @@ def part_of(talk: Talk, start: int, count: int = MOST_PACKETS) -> Talk:
 def predictable(given: Settings, number: int) -> Settings:
     """The same settings, where CURVE draws random octets from `number`, and a password is one that is looked for."""
     if isinstance(given.security, PlainClient):
-        return replace(given, security=PlainClient("admin", PASSWORDS[0].decode()))
+        return replace(given, security=PlainClient("admin", PASSWORD))
     if isinstance(given.security, PlainServer):
-        return replace(given, security=PlainServer(lambda username, password: password.encode() in PASSWORDS))
+        return replace(given, security=PlainServer(lambda username, password: password == PASSWORD))
     if not isinstance(given.security, CurveClient | CurveServer):
         return given
     functions = {name: getattr(curve_crypto, name) for name in ("public_key", "shared_key", "seal_box", "open_box")}
@@ -142,6 +139,14 @@ def lines(draw: Draw) -> Talk:
     return _talk(f"lines {version}", draw(packets_of(*streams, pauses=draw(st.booleans()))))
 
 
+LOGINS = st.lists(
+    st.sampled_from(
+        [zap(PASSWORD.encode()), typed(b'{"value":"%b"}' % PASSWORD.encode()), hello("DEALER"), b"\0\5hello"]
+    ),
+    max_size=8,
+)
+"""What holds the password, and what does not."""
+
 OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
     "peers": meetings(),
     "sealed": sealed(),
@@ -149,6 +154,7 @@ OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
     "pushed": pushed().map(lambda sent: _talk("pushed", sent[0], honest=True)),
     "lines": lines(),
     "payloads": payload_talks().map(lambda packets: _talk("payloads", packets)),
+    "logins": LOGINS.map(lambda said: _talk("logins", between(("DEALER", "ROUTER"), *said), honest=True)),
     "zws": zws_connections().map(lambda packets: _talk("zws", packets)),
 }
 

@@ -228,10 +228,41 @@ def zstd(path: str, raw: Raw) -> Octets:
                 "is compressed with zstd, and no module for it is installed",
                 hint="install the Python package zstandard, or decompress it first",
             ) from None
-        reader: Octets = module.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return reader
-    own: Octets = module.ZstdFile(raw)
-    return own
+        return Steps(module.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return Steps(module.ZstdFile(raw))
+
+
+STEP = 16 << 10
+"""Octets."""
+
+
+class Steps:
+    """Reads a decompressor in steps of one size, whatever is asked for: one that meets damage keeps for itself what the
+    read would have given, so that this must not depend on how much is read at a time."""
+
+    def __init__(self, octets: Octets) -> None:
+        self._octets = octets
+        self._rest = b""
+        self._damage: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """At most `size` octets; raises what the decompressor does, once all in front of it was given."""
+        parts, missing = [], size
+        while missing and (step := self._rest or self._step()):
+            parts.append(step[:missing])
+            self._rest = step[missing:]
+            missing -= len(parts[-1])
+        if self._damage is not None and missing == size:
+            raise self._damage
+        return b"".join(parts)
+
+    def _step(self) -> bytes:
+        if self._damage is None:
+            try:
+                return self._octets.read(STEP)
+            except Exception as error:  # each decompressor has exception classes of its own
+                self._damage = error
+        return b""
 
 
 def open_source(path: str) -> Source:
