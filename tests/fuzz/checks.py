@@ -32,6 +32,7 @@ from tests.fuzz.sockets import serves_among_hostile
 from tests.fuzz.talks import predictable
 from tests.fuzz.wire import Endpoint, endpoints, packets_of, reverse, segments_of
 from tests.invariants import differs_by_blocks
+from tests.octets import SUMMANDS, octets_named
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
@@ -67,6 +68,18 @@ def counted(value: Any) -> Any:
     return {key: number for key, number in value.items() if not (isinstance(key, tuple) and key[1] in NOT_JUDGED)}
 
 
+def octets(subject: Subject) -> None:
+    """Every octet of a stream is named by one record, and by one only; records and sums agree."""
+    naming = octets_named(subject.records)
+    for fault in naming.faults:
+        raise Fault(re.sub("[0-9]+", "N", fault), fault)
+    for name in SUMMANDS:
+        if naming.octets[name] != getattr(subject.reading.summary.sums, name):
+            raise Fault(
+                f"the sum of {name} is not what records name", f"{naming.octets} {subject.reading.summary.sums}"
+            )
+
+
 def identities(subject: Subject) -> None:
     """No two records have one name (architecture.md, 4). Findings may say several things of one place."""
     names = Counter(
@@ -93,6 +106,7 @@ WORDS: dict[tuple[str, str], set[str]] = {
     ("message", "kind"): {"data", "subscribe", "cancel", "encrypted"},
     ("message", "bodies_kept"): {"full", "head", "none"},
     ("message", "confidence"): CONFIDENCE,
+    ("leftover", "kind"): {"unfinished", "undissected"},
     ("datagram", "kind"): {"beacon", "radio"},
     ("datagram", "confidence"): CONFIDENCE,
     ("finding", "severity"): set(SEVERITIES),
@@ -475,6 +489,7 @@ class Check(NamedTuple):
 CHECKS = (
     Check("sums", sums),
     Check("summary", summary, 5),
+    Check("octets", octets),
     Check("identities", identities),
     Check("schema", schema),
     Check("messages", messages),

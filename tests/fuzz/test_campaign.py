@@ -10,7 +10,7 @@ from tests.readings import CAPTURES
 CASES = 200
 TIMED = {"cost"}
 """Checks that measure time, which is no property of the code on a machine that has other things to do."""
-KNOWN = {"blocks", "connections", "summary"}
+KNOWN = {"blocks"}
 """Checks that find what is known and not mended yet."""
 
 
