@@ -157,6 +157,7 @@ class Capture:
             block.packets = column(packet.number for packet in packets)
             block.times = column(packet.time for packet in packets)
             block.cut = {index: packet.cut for index, packet in enumerate(packets) if packet.cut}
+            block.latest = max(packet.time for packet in taken)
             yield block
 
 

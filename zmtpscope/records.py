@@ -85,7 +85,7 @@ _PAYLOAD = "struct<protocol:text,summary:text,fields:json>"
 _METADATA = "list<struct<name:text,value:text>>"
 _CONNECTION = (
     Field("start_ns", "int", "Time of the first packet", "ns"),
-    Field("end_ns", "int", "Time of the last packet", "ns"),
+    Field("end_ns", "int", "Time of the packet that ended it, else of the last one", "ns"),
     Field("ip_0", "text", "Address of side 0"),
     Field("port_0", "int", "Port of side 0"),
     Field("ip_1", "text", "Address of side 1"),
@@ -104,8 +104,16 @@ _CONNECTION = (
     Field("identity_0", "text", "Identity (routing id) of side 0"),
     Field("identity_1", "text", "Identity (routing id) of side 1"),
     Field("handshake", "text", "complete, failed, incomplete, or unseen where the capture starts later"),
-    Field("close", "text", "fin, rst, open (still open where the capture ends) or evicted"),
-    Field("closed_by", "int", "Side that closed first"),
+    Field(
+        "close",
+        "text",
+        "fin (both sides closed), rst, open (still open where the capture ends), reused (a new one began on its "
+        "ports) or evicted (too many were open)",
+    ),
+    Field("closed_by", "int", "Side of the first FIN or RST"),
+    Field("closed_ns", "int", "Time of the first FIN or RST", "ns"),
+    Field("reset_by", "int", "Side whose RST ended it; null where both had sent FIN before"),
+    Field("idle_ns", "int", "From its last packet to the end of the capture; null where it ended before", "ns"),
     Field("messages_0", "int", "Messages that side 0 sent"),
     Field("messages_1", "int", "Messages that side 1 sent"),
     Field("sealed_0", "int", "How many of these stayed closed: each is a message, a part of one, or a command"),

@@ -70,6 +70,38 @@ def test_p1_clean_and_disturbed_connections_side_by_side(
     assert sum(record["record"] == "connection" for record in whole) == 4
 
 
+COMPARE = ("refs", "conn", "packet", "packet_end", "last_packet", "idle_ns", "conn_0", "conn_1")
+"""Fields that number connections and packets, name other connections, or tell how long the whole capture went on."""
+
+
+@given(first=connections(), second=connections(), third=pushed(), data=st.data())
+def test_what_is_told_of_a_connection_does_not_depend_on_the_others(
+    first: list[Packet], second: list[Packet], third: Sent, data: st.DataObject
+) -> None:
+    """Each has a clock of its own, and clocks that differ by years and run backwards change nothing."""
+    talks = [data.draw(disturbed(data.draw(snapped(packets)))) for packets in (first, second, third[0])]
+    shifts = [0, data.draw(st.sampled_from([-1, 1])) * 10**17, 500_000_000]
+    talks = [
+        [replace(packet, ports=(50_000 + number, 5555), time=packet.time + shift) for packet in packets]
+        for number, (packets, shift) in enumerate(zip(talks, shifts, strict=True))
+    ]
+    lost = data.draw(st.sets(st.integers(3, 30), max_size=3))
+    talks = [[packet for place, packet in enumerate(packets) if place not in lost] for packets in talks]
+    order = data.draw(st.permutations([number for number, packets in enumerate(talks) for _ in packets]))
+    left = [list(packets) for packets in talks]
+    all_of_them, _ = records(Capture([left[number].pop(0) for number in order], data.draw(st.integers(1, 50))))
+    for number, packets in enumerate(talks):
+        alone, _ = records(Capture(packets))
+        identities = {record["conn_id"] for record in alone if "conn_id" in record}
+        numbers = {record["conn"] for record in all_of_them if record.get("conn_id") in identities}
+        beside = [record for record in all_of_them if record["conn"] in numbers]
+        assert list(map(own_of, beside)) == list(map(own_of, alone)), number
+
+
+def own_of(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in COMPARE}
+
+
 def together(*conversations: Conversation) -> list[Packet]:
     """The packets of all in turn, each from ports of its own."""
     packets = [

@@ -82,7 +82,8 @@ def test_an_unfinished_handshake_points_to_what_tells_more() -> None:
 def test_connections_end_by_fin_by_rst_or_not_at_all() -> None:
     assert quiet("patterns/pubsub.pcap")["ended by"] == "FIN: 2"
     assert quiet("faults/garbage-client.pcap")["ended by"] == "RST: 3"
-    assert quiet("damage/holes.pcap")["ended by"] == "nothing yet: 1"
+    assert quiet("damage/holes.pcap")["ended by"] == "FIN: 1"
+    assert quiet("damage/one-direction.pcap")["ended by"] == "nothing yet: 2"
 
 
 def test_nothing_at_all_is_said_in_words() -> None:

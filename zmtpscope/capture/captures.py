@@ -26,8 +26,10 @@ class Segmenter:
         self._ordinal = 0
 
     def take(self, packets: PacketBlock) -> SegmentBlock:
-        """The segments and datagrams of the next packets; there may be none."""
+        """The segments and datagrams of the next packets; there may be none, and then only `latest` tells of them."""
         block = read_headers(packets, self._decoder, self._ordinal)
+        if len(packets):
+            block.latest = int(packets.times.max())
         self._ordinal += len(block)
         self.statistics.add(packets)
         self.statistics.tcp_segments += len(block)
@@ -66,9 +68,7 @@ class Captures:
             if left is not None:
                 packets = packets[:left]
                 left -= len(packets)
-            block = self._segmenter.take(packets)
-            if len(block) or block.datagrams:
-                yield block
+            yield self._segmenter.take(packets)
             if left == 0:
                 break
         self._segmenter.finish()

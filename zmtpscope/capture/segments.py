@@ -55,6 +55,7 @@ class SegmentBlock:
         "flags",
         "flows",
         "keys",
+        "latest",
         "ordinal",
         "packets",
         "sequences",
@@ -78,6 +79,8 @@ class SegmentBlock:
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
         self.datagrams: list[Datagram] = []
+        self.latest = 0
+        """The largest time of the packets of the block, those that are neither TCP nor UDP included."""
 
     def __len__(self) -> int:
         return len(self.flows)

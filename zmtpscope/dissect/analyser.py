@@ -34,7 +34,8 @@ class Analyser:
         self.endpoints = Endpoints()
         self.network = Network(self.sink)
         self.datagrams = Datagrams(self.sink, self.options)
-        self.last_time = 0
+        self.latest = 0
+        """The largest time of all packets."""
 
     @property
     def summary(self) -> Summary:
@@ -62,10 +63,10 @@ class Analyser:
 
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
+        self.latest = max(self.latest, block.latest)
         self.summary.datagrams += len(block.datagrams)
         if block.datagrams:
             self.datagrams.take(block)
-            self.last_time = max(self.last_time, *[datagram.time for datagram in block.datagrams])
         if self.options.keys is not None:
             self.options.keys.refresh()
         touched = self.flows.take(block)
@@ -74,14 +75,14 @@ class Analyser:
 
     def finish(self) -> Iterator[Batch]:
         """What is left when no more blocks will come."""
-        still_open = self.flows.end_of_capture()
+        still_open = self.flows.end_of_capture(self.latest)
         if self.gave_way > TOLD and self.last_to_give_way is not None:
             last = self.last_to_give_way
             teller = self._teller(last)
             teller.repeated(None, GAVE_WAY, last.end, self.gave_way - TOLD)
             teller.counted_findings(self.flows.reassembler.first_ordinal)
         ordinal = self.flows.reassembler.first_ordinal
-        yield from self._advance(still_open, Arrival(ordinal, 0, max(self.last_time, self.flows.time)))
+        yield from self._advance(still_open, Arrival(ordinal, 0, self.latest))
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
@@ -91,6 +92,8 @@ class Analyser:
         for connection in connections:
             connection.advance(view)
         for connection in self.flows.gave_way:
+            if connection.has_ended:
+                continue
             self.gave_way += 1
             self.last_to_give_way = connection
             if self.gave_way <= TOLD:

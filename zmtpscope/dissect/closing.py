@@ -38,17 +38,16 @@ SERVERS_NAMED = 3
 """So many server keys are named that a HELLO was not made for."""
 
 
-def judge(relations: Relations, arrival: Arrival) -> None:
-    """The connection closed with `arrival` (FIN or RST captured), and every octet of it was captured."""
+def judge(relations: Relations, arrival: Arrival, closed_by: int) -> None:
+    """The connection has ended, and every octet of it was captured. `arrival` is the first FIN or RST, which side
+    `closed_by` sent, with the ordinal of the end."""
     dialogue = relations.dialogue
-    closed_by = dialogue.connection.first_to_close
     if not dialogue.is_agreed():
         _judge_greeting(relations, arrival, closed_by)
         _judge_steps(relations, arrival, closed_by)
     if dialogue.is_read_whole():
         _judge_requests(relations, arrival)
-    if closed_by is not None:
-        _judge_fault(relations, arrival, 1 - closed_by)
+    _judge_fault(relations, arrival, 1 - closed_by)
 
 
 def _judge_fault(relations: Relations, arrival: Arrival, side: int) -> None:
@@ -63,10 +62,8 @@ def _judge_fault(relations: Relations, arrival: Arrival, side: int) -> None:
     relations.dialogue.note(side, note, arrival, (fault.reference,))
 
 
-def _judge_greeting(relations: Relations, arrival: Arrival, closed_by: int | None) -> None:
+def _judge_greeting(relations: Relations, arrival: Arrival, closed_by: int) -> None:
     """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
-    if closed_by is None:
-        return
     whole, part = relations.sides[1 - closed_by].greeting, relations.sides[closed_by].greeting
     if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
         return
@@ -76,7 +73,7 @@ def _judge_greeting(relations: Relations, arrival: Arrival, closed_by: int | Non
     relations.dialogue.note(closed_by, finding, arrival)
 
 
-def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int | None) -> None:
+def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int) -> None:
     """The handshake ended where one side owed the other an answer, and no error says why."""
     dialogue, mechanism = relations.dialogue, _agreed_mechanism(relations)
     for number, side in enumerate(relations.sides):
@@ -93,9 +90,9 @@ def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int | None) 
         if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
             continue
         who = "it closed" if closed_by == 1 - number else "the other side gave up"
-        time = f"{waited / SECOND:.1f} s" if waited > SECOND else f"{waited / 1e6:.1f} ms"
+        time = f"{abs(waited) / SECOND:.1f} s" if abs(waited) > SECOND else f"{abs(waited) / 1e6:.1f} ms"
         asked = side.subject if id_ == "PLAIN-08" else None
-        detail = f"{who} {time} after {asked or 'it'}"
+        detail = f"{who} {time} {'after' if waited >= 0 else 'before'} {asked or 'it'}"
         if side.step.event.fields.get("mangled"):
             detail += "; the name of the command is misspelt"
         if early is not None:

@@ -26,7 +26,12 @@ class Connection:
     """The side that was connected to; None where the first packet captured is no SYN, even if one comes later."""
     closed = False
     close_how = "open"
-    closed_by: int | None = None
+    reset: Arrival | None = None
+    """The first RST, where that ended the connection ..."""
+    reset_by: int | None = None
+    """... and the side that sent it."""
+    idle: int | None = None
+    """Where no end was captured: nanoseconds from the last packet to when nothing more could come."""
     dialogue: Dialogue | None = None
 
     def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int, sink: Sink, options: Options) -> None:
@@ -35,7 +40,8 @@ class Connection:
         self.incarnation = incarnation
         self.sink = sink
         self.options = options
-        self.start = self.end = start
+        self.start = self.last = self.end = start
+        """`last` is the last packet in front of the block under way."""
         self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse(key))
         self.tcp[0].peer, self.tcp[1].peer = self.tcp[1], self.tcp[0]
 
@@ -45,26 +51,49 @@ class Connection:
         return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
 
     @property
-    def first_to_close(self) -> int | None:
-        """The side that sent the first FIN or RST; `closed_by` of a connection that was reset sent the RST."""
-        if self.closed_by is None or self.close_how != "rst":
-            return self.closed_by
-        by, other = self.tcp[self.closed_by], self.tcp[1 - self.closed_by]
-        return other.number if other.ended and not by.ended else by.number
+    def closing(self) -> tuple[Arrival, int] | None:
+        """The first FIN or RST, whether or not everything in front of it is there, and the side that sent it."""
+        sent = [(side.fin, side.number) for side in self.tcp if side.fin is not None]
+        if self.reset is not None and self.reset_by is not None:
+            sent.append((self.reset, self.reset_by))
+        return min(sent, default=None)
+
+    @property
+    def closed_by(self) -> int | None:
+        """The side that sent the first FIN or RST."""
+        return None if self.closing is None else self.closing[1]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the end was captured: FINs of both sides, or RST."""
+        return self.close_how in ("fin", "rst")
 
     @property
     def is_to_itself(self) -> bool:
         """One and the same socket at both ends; all packets are those of one side then."""
         return self.tcp[0].key == self.tcp[1].key
 
-    def close(self, how: str, closed_by: int | None, arrival: Arrival) -> None:
-        """Nothing more will come: "fin", "rst", "open" (the capture ended, or the ports were reused) or "evicted"."""
-        self.closed = True
-        self.close_how, self.closed_by, self.end = how, closed_by, arrival
+    def close(self, how: str, arrival: Arrival, last: Arrival, reset_by: TcpSide | None) -> None:
+        """Nothing more will come, as the segment `arrival` tells: "fin", "rst", "open" (the capture ends), "reused" (a
+        SYN began another connection on the same ports) or "evicted". `last` is the last packet of this one.
+
+        Once both FINs are there it is "fin", whatever comes behind. `end` is what ended it, else the last packet; its
+        ordinal is that of `arrival`.
+        """
+        fins = [side.fin for side in self.tcp if side.fin is not None]
+        end = last
+        if len(fins) == len(self.tcp):
+            how, end = "fin", max(fins)
+        elif reset_by is not None:
+            end, self.reset, self.reset_by = arrival, arrival, reset_by.number
+        else:
+            self.idle = max(0, arrival.time - last.time)
+        self.closed, self.close_how = True, how
+        self.end = end._replace(ordinal=arrival.ordinal)
 
     def ended(self, side: int) -> bool:
         """The stream of `side` has ended for good: FIN or RST was captured."""
-        return self.closed and (self.tcp[side].ended or self.close_how == "rst")
+        return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought, then close the books where the connection ended."""

@@ -177,7 +177,7 @@ class Dialogue:
             self.zap.end(self, arrival)
         self.relations.end(arrival, self._is_whole())
         self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port))
-        if connection.close_how in ("fin", "rst"):
+        if connection.has_ended:
             self.sink.zre_facts += [Ended(arrival, link) for link in self.links if link is not None]
         self.teller.counted_findings(arrival.ordinal)
         if self.options.records:

@@ -13,12 +13,13 @@ from zmtpscope.dissect.reassembly import MODULUS
 
 
 class Directions:
-    """One entry per distinct key of the block in every list, in the order of `block.keys`.
+    """One entry per distinct key of the block in every list, in the order of `block.keys`; `numbers` has their places.
 
     `rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`.
     """
 
     def __init__(self, block: SegmentBlock) -> None:
+        self.numbers: dict[bytes, int] = dict(zip(block.keys, range(len(block.keys)), strict=True))
         order = block.flows.argsort(kind="stable")
         flows, flags = block.flows[order], block.flags[order]
         sequences, lengths = block.sequences[order], (block.stops - block.starts)[order]
@@ -70,6 +71,15 @@ class Directions:
         first, last = self._first[direction], self._last[direction]
         behind = self._rows[first : last + 1].searchsorted(row, "right")
         return int(self._acknowledgments[first + behind - 1])
+
+    def last_row_before(self, key: bytes, row: int) -> int:
+        """The last row of a direction in front of `row`, -1 where it has none there."""
+        direction = self.numbers.get(key)
+        if direction is None:
+            return -1
+        rows = self._rows[self._first[direction] : self._last[direction] + 1]
+        place = int(rows.searchsorted(row))
+        return int(rows[place - 1]) if place else -1
 
     def begin_a_connection(self, direction: int, other: int | None) -> bool:
         """Whether `direction` begins with a SYN that `other` answers next, if there is another one yet."""

@@ -100,6 +100,8 @@ class Ending(NamedTuple):
     """It closed otherwise than by the wish of the side that opened it."""
     unsecured: str | None
     """What was said with a client that is too old for security, though the listening side is not."""
+    closed: Arrival
+    """The first FIN or RST: from then on the client may want another."""
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +119,7 @@ class Handshake:
 
 
 class Life(NamedTuple):
-    """First and last segment of a connection, and its greeting."""
+    """First segment of a connection, first FIN or RST, and its greeting."""
 
     start: Arrival
     end: Arrival
@@ -285,7 +287,7 @@ class Endpoints:
             return
         if times and start.ordinal < times[-1].end.ordinal:
             times.clear()  # two clients, or one that did not wait
-        times.append(Life(start, fact.arrival, fact.reference))
+        times.append(Life(start, fact.value.closed, fact.reference))
         if len(times) <= RECONNECTS or start.time - times[1].start.time > MINUTE:
             return
         known.judged = True

@@ -51,9 +51,8 @@ class Flows:
         """Payload octets that came for closed connections."""
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
-        self.packet = 0
-        self.time = 0
-        """The last segment of all."""
+        self.directions: Directions | None = None
+        """Those of the block under way."""
 
     def take(self, block: SegmentBlock) -> list[Connection]:
         """Hand every segment of `block` to its side; the connections that were touched, in order of first touch."""
@@ -61,9 +60,19 @@ class Flows:
         reassembler.begin(block)
         self.gave_way = []
         if len(block):
-            self.packet, self.time = reassembler.packets[-1], reassembler.times[-1]
-            self._take_rows(block, *self._take_directions(block, Directions(block)))
+            directions = self.directions = Directions(block)
+            self._take_rows(block, *self._take_directions(block, directions))
+            self._note_last_packets(directions)
+            self.directions = None
         return list(reassembler.touched)
+
+    def _note_last_packets(self, directions: Directions) -> None:
+        """Remember of each open connection the last packet of the block."""
+        look_up = self.sides.get
+        for key, row in zip(directions.numbers, directions.last_row, strict=True):
+            side = look_up(key)
+            if side is not None:
+                side.connection.last = max(side.connection.last, self._arrival(row))
 
     def _take_directions(self, block: SegmentBlock, directions: Directions) -> tuple[list[bool], list[Turn]]:
         """The plain way: connections whose directions are clean are taken at once. Which directions are left, and what
@@ -73,7 +82,7 @@ class Flows:
         turns: list[Turn] = []
         if len(sides) + 2 * len(keys) > 2 * self.most_open:  # some connection may have to give way in between
             return left, turns
-        numbers = dict(zip(keys, range(len(keys)), strict=True))
+        numbers = directions.numbers
         for number, key in enumerate(keys):
             if not left[number] or not directions.clean[number]:
                 continue
@@ -124,10 +133,11 @@ class Flows:
                 side.captured += octets
             side.acknowledged = directions.acknowledgment[way]
         last_fin = -1
-        for side, way in sorted(ways, key=lambda each: directions.fin_row[each[1]]):
+        for side, way in ways:
             if directions.fin_row[way] >= 0:
+                side.fin = self._arrival(directions.fin_row[way])
                 side.finish = side.delivered
-                last_fin = directions.fin_row[way]
+                last_fin = max(last_fin, directions.fin_row[way])
                 self._end(side)
         if last_fin >= 0 and ways[0][0].ended and ways[0][0].peer.ended:  # what comes behind that is not looked at
             for side, way in ways:
@@ -137,8 +147,7 @@ class Flows:
 
     def _close_clean(self, key: bytes, row: int) -> None:
         """Close the connection of which both sides have sent FIN, the second at `row`."""
-        connection = self.sides[key].connection
-        self._close(connection, row, "fin", connection.closed_by)
+        self._close(self.sides[key].connection, row, "fin")
 
     def _take_rows(self, block: SegmentBlock, left: list[bool], turns: list[Turn]) -> None:
         """One by one: the segments of the directions that are left, and the turns between them."""
@@ -174,9 +183,9 @@ class Flows:
             return
         if side is None or self._is_new_session(side, sequence, flags):
             if side is not None:
-                self._close(side.connection, index, "open", None)
+                self._close(side.connection, index, "reused")
             side = self._open(key, flags, index)
-        connection, peer = side.connection, side.peer
+        connection, peer, at = side.connection, side.peer, self._arrival(index)
         for each in (side, peer):
             self._leave_plain(each)
         side.seen = True
@@ -194,21 +203,22 @@ class Flows:
         if side.next < 0:
             side.next = sequence
         if length or flags & CUT:
-            self.reassembler.segment(side, index, sequence)
-        if flags & FIN and side.finish is None:
+            self.reassembler.segment(side, index, sequence, at)
+        if flags & FIN and side.fin is None:
+            side.fin = at
             total = length + self.reassembler.cut.get(index, 0)
             side.finish = side.delivered + distance((sequence + total) % MODULUS, side.next)
             if side.finish > side.delivered:
-                self.reassembler.wait_for_end(side, index)
+                self.reassembler.wait_for_end(side, at)
         if flags & RST:
-            self._close(connection, index, "rst", side.number)
+            self._close(connection, index, "rst", side)
             return
         for each in (side, peer):
-            self.reassembler.weigh(each, index)
+            self.reassembler.weigh(each, at)
             self._end(each)
-        self.reassembler.weigh_all(index)
+        self.reassembler.weigh_all(at)
         if side.ended and peer.ended:
-            self._close(connection, index, "fin", connection.closed_by)
+            self._close(connection, index, "fin")
             return
         if not (side.waits or peer.waits):
             side.resume_plain()
@@ -237,7 +247,7 @@ class Flows:
         opener, other = (reverse(key), key) if sender else (key, reverse(key))
         if len(self.sides) >= 2 * self.most_open:
             self.gave_way.append(self._least_missed())
-            self._close(self.gave_way[-1], index, "evicted", None)
+            self._close(self.gave_way[-1], index, "evicted")
         start = self._arrival(index)
         connection = self.open_connection(opener, start, self.incarnations.begin(opener, start.time))
         if flags & SYN:
@@ -258,8 +268,6 @@ class Flows:
             return
         side.ended = True
         side.next = (side.next + 1) % MODULUS
-        if not side.peer.ended:
-            side.connection.closed_by = side.number
 
     def _least_missed(self) -> Connection:
         """The open connection that gives way to a new one."""
@@ -269,11 +277,13 @@ class Flows:
                 return connection
         return next(iter(self.sides.values())).connection
 
-    def _close(self, connection: Connection, index: int, how: str, closed_by: int | None) -> None:
+    def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
+        """No more will come for `connection`, as row `index` tells: `how` is that of `Connection.close`."""
+        connection.close(how, self._arrival(index), self._last_packet(connection, index), reset_by)
         for side in connection.tcp:
             self._leave_plain(side)
-            self.reassembler.give_up(side, index)
-        connection.close(how, closed_by, self._arrival(index))
+            self.reassembler.give_up(side, connection.end)
+            self._end(side)
         self.reassembler.touched[connection] = None
         self.silent.pop(connection, None)
         for side in connection.tcp:
@@ -282,13 +292,22 @@ class Flows:
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
 
-    def end_of_capture(self) -> list[Connection]:
-        """No more segments will come: give up every hole and close what is open, in order of numbers."""
-        self.reassembler.begin_end(self.packet, self.time)
+    def _last_packet(self, connection: Connection, index: int) -> Arrival:
+        """The last packet of an open connection in front of row `index`."""
+        directions = self.directions
+        if directions is None:
+            return connection.last
+        row = max(directions.last_row_before(side.key, index) for side in connection.tcp)
+        return connection.last if row < 0 else self._arrival(row)
+
+    def end_of_capture(self, latest: int) -> list[Connection]:
+        """No more segments will come, the capture ends at the time `latest`: give up every hole and close what is open,
+        in order of numbers."""
+        self.reassembler.begin_end(latest)
         self.gave_way = []
         still_open = list(dict.fromkeys(side.connection for side in self.sides.values()))
         for connection in still_open:
-            self._close(connection, 0, "open", None)
+            self._close(connection, 0, "open")
         return still_open
 
 

@@ -173,7 +173,8 @@ class Heartbeats:
             direction.unmatched.clear()
 
     def end(self, arrival: Arrival, closed: bool) -> None:
-        """The capture of a connection of which nothing is missing ends with `arrival`; `closed`: so does it itself."""
+        """The capture of a connection of which nothing is missing ends with `arrival`; `closed`: so does it itself, and
+        `arrival` is the first FIN or RST."""
         for direction in self.directions:
             if closed:
                 direction.settle_all(arrival.ordinal)

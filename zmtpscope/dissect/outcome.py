@@ -25,12 +25,11 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         for stream in streams
         if stream.reader is not None
     ]
-    is_open = connection.close_how == "open"
-    last_time = max(connection.start.time, *(stream.last_time for stream in streams))
+    first = connection.closing
     here, there = streams[0].stream, streams[1].stream
     return {
         "start_ns": connection.start.time,
-        "end_ns": last_time if is_open else connection.end.time,
+        "end_ns": max(connection.start.time, connection.end.time),
         "ip_0": here.src_ip,
         "port_0": here.src_port,
         "ip_1": there.src_ip,
@@ -42,7 +41,10 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "mechanism": mechanism(readers),
         "handshake": handshake(dialogue),
         "close": connection.close_how,
-        "closed_by": connection.closed_by,
+        "closed_by": None if first is None else first[1],
+        "closed_ns": None if first is None else first[0].time,
+        "reset_by": connection.reset_by,
+        "idle_ns": connection.idle,
         "gap_bytes": sum(stream.counts.gaps for stream in streams),
         "unfinished_bytes": sum(stream.counts.unfinished for stream in streams),
         "undissected_bytes": sum(stream.counts.undissected for stream in streams),
@@ -74,7 +76,7 @@ def handshake(dialogue: Dialogue) -> str:
     if any(reader.error_seen for reader in readers):
         return "failed"
     if decision is not None and decision.outcome not in ("agreed", "1.0 frames"):
-        return "incomplete" if dialogue.connection.close_how == "open" else "failed"
+        return "failed" if dialogue.connection.has_ended else "incomplete"
     if all(stream.handshake_done for stream in dialogue.streams):
         return "complete"
     return "incomplete"

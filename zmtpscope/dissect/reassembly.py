@@ -12,17 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from zmtpscope.capture.segments import SegmentBlock
 
 if TYPE_CHECKING:
+    from zmtpscope.dissect.arrivals import Arrival
     from zmtpscope.dissect.connection import Connection
 
 HOLE_PACKETS = 64
 """A hole that the other side acknowledged past is declared after this many more packets of the connection ..."""
 HOLE_TIME = 1_000_000_000
-"""... or this many nanoseconds of capture time."""
+"""... or this many nanoseconds by the clock of the connection."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
 """What may wait behind one hole of one side."""
 ALL_OCTETS = 64 << 20
@@ -79,7 +78,7 @@ class Hole:
 class Behind:
     """What a side needs from its first hole on: the segments behind it, and what tells how long to wait for it."""
 
-    __slots__ = ("acknowledged_long", "declared", "marks", "octets", "packets", "waiting")
+    __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
@@ -88,6 +87,8 @@ class Behind:
         """How many they carry."""
         self.packets = 0
         """Packets of the connection while segments waited."""
+        self.clock: int | None = None
+        """The largest time of the packets of the connection since segments began to wait (ns)."""
         self.marks: list[Mark] = []
         """How far the other side had acknowledged, packet by packet, for as long as a hole may still be filled."""
         self.acknowledged_long = 0
@@ -121,6 +122,7 @@ class TcpSide:
         "connection",
         "delivered",
         "ended",
+        "fin",
         "finish",
         "holes",
         "initial",
@@ -155,8 +157,10 @@ class TcpSide:
         """Stream offset of `next` (octets and holes in front of it)."""
         self.behind: Behind | None = None
         """None while the side never had a hole."""
+        self.fin: Arrival | None = None
+        """The first segment with a FIN of the side."""
         self.finish: int | None = None
-        """Stream offset at which the side's FIN stands."""
+        """Stream offset at which the FIN stands."""
         self.ended = False
         self.captured = self.repeated = self.conflicting = self.late = 0
         """Captured payload octets, and those of them that never reached the stream."""
@@ -192,8 +196,6 @@ class Reassembler:
         self.times: list[int] = []
         self.cut: dict[int, int] = {}
         self.origins: list[int] = []
-        self.clock = np.zeros(1, np.int64)
-        """By row of the block: the largest time seen up to there."""
         self.touched: dict[Connection, None] = {}
         """Connections that got octets, holes or an end in this block, in order of first touch."""
 
@@ -204,16 +206,13 @@ class Reassembler:
         self.plain_rows = len(block)
         columns = (block.starts, block.stops, block.packets, block.times)
         self.starts, self.stops, self.packets, self.times = (column.tolist() for column in columns)
-        if len(block):
-            self.clock = np.maximum(np.maximum.accumulate(block.times), self.clock[-1])
 
-    def begin_end(self, packet: int, time: int) -> None:
-        """Start on what comes behind the last block: one row without octets, dated by the last segment of all."""
+    def begin_end(self, time: int) -> None:
+        """Start on what comes behind the last block: one row without octets, at the time at which the capture ends."""
         self._begin(b"", {})
         self.first_ordinal += self.plain_rows
         self.plain_rows = 1
-        self.starts, self.stops, self.packets, self.times = [0], [0], [packet], [time]
-        self.clock = self.clock[-1:]
+        self.starts, self.stops, self.packets, self.times = [0], [0], [0], [time]
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
         self.captured, self.cut = captured, cut
@@ -227,16 +226,16 @@ class Reassembler:
         """The octets that the rows of the block refer to, the side path's own behind the captured ones."""
         return self.captured + bytes(self.extra) if self.extra else self.captured
 
-    def _row(self, start: int, stop: int, packet: int, time: int, origin: int) -> int:
+    def _row(self, start: int, stop: int, packet: int, time: int, ordinal: int) -> int:
         for column, value in zip(
             (self.starts, self.stops, self.packets, self.times), (start, stop, packet, time), strict=True
         ):
             column.append(value)
-        self.origins.append(self.first_ordinal + origin)
+        self.origins.append(ordinal)
         return len(self.starts) - 1
 
-    def segment(self, side: TcpSide, index: int, sequence: int) -> None:
-        """Take the payload of entry `index`, whatever its place in the stream."""
+    def segment(self, side: TcpSide, index: int, sequence: int, at: Arrival) -> None:
+        """Take the payload of entry `index`, which is the segment `at`, whatever its place in the stream."""
         start, stop = self.starts[index], self.stops[index]
         missing = self.cut.get(index, 0)
         side.captured += stop - start
@@ -247,7 +246,7 @@ class Reassembler:
             if start < stop:
                 self._deliver(side, index, stop - start)
             if missing:
-                self._hole(side, missing, SNAP_LENGTH, index)
+                self._hole(side, missing, SNAP_LENGTH, at)
             return
         position = side.delivered + ahead
         octets = self.captured[start:stop]
@@ -258,8 +257,8 @@ class Reassembler:
             position, octets = position + known, octets[known:]
             if not octets:
                 position = side.delivered
-        self._wait(side, position, octets, missing, index)
-        self._drain(side, index)
+        self._wait(side, position, octets, missing, at)
+        self._drain(side, at)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
         """Count octets that lie in front of `next`: late where they belong to a declared hole, else repeated."""
@@ -277,9 +276,8 @@ class Reassembler:
         side.next = (side.next + length) % MODULUS
         side.delivered += length
 
-    def _hole(self, side: TcpSide, octets: int, reason: str, index: int) -> None:
-        ordinal = self.first_ordinal + index
-        side.holes.append(Hole(len(side.pieces), octets, reason, self.packets[index], self.times[index], ordinal))
+    def _hole(self, side: TcpSide, octets: int, reason: str, at: Arrival) -> None:
+        side.holes.append(Hole(len(side.pieces), octets, reason, at.packet, at.time, at.ordinal))
         side.behind = side.behind or Behind()
         side.behind.declared.append((side.delivered, side.delivered + octets))
         del side.behind.declared[:-REMEMBERED_HOLES]
@@ -287,11 +285,11 @@ class Reassembler:
         side.next = (side.next + octets) % MODULUS
         side.delivered += octets
 
-    def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, index: int) -> None:
+    def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
         """Keep what is new of a segment, so that the waiting segments never overlap."""
         behind = side.behind = side.behind or Behind()
         waiting = behind.waiting
-        packet, time = self.packets[index], self.times[index]
+        packet, time = at.packet, at.time
         place = bisect_right(waiting, position, key=_position)
         if place and waiting[place - 1].position + len(waiting[place - 1].octets) > position:
             place -= 1
@@ -321,7 +319,7 @@ class Reassembler:
         if waiting:
             self.waiting.sides.setdefault(side)
 
-    def _drain(self, side: TcpSide, index: int) -> None:
+    def _drain(self, side: TcpSide, at: Arrival) -> None:
         """Deliver what waited and is next now."""
         behind = side.behind
         if behind is None:
@@ -337,36 +335,38 @@ class Reassembler:
                 start = len(self.captured) + len(self.extra)
                 self.extra += segment.octets
                 stop = start + len(segment.octets)
-                self._deliver(side, self._row(start, stop, segment.packet, segment.time, index), stop - start)
+                self._deliver(side, self._row(start, stop, segment.packet, segment.time, at.ordinal), stop - start)
             after = waiting[count].position if count < len(waiting) else None
             missing = segment.missing if after is None else min(segment.missing, after - side.delivered)
             if missing > 0:
-                self._hole(side, missing, SNAP_LENGTH, index)
+                self._hole(side, missing, SNAP_LENGTH, at)
         del waiting[:count]
         if not waiting:
             self.waiting.sides.pop(side, None)
             behind.marks.clear()
+            behind.clock = None
 
-    def wait_for_end(self, side: TcpSide, index: int) -> None:
+    def wait_for_end(self, side: TcpSide, at: Arrival) -> None:
         """A FIN stands behind octets that are not there: wait for them as for any hole."""
         assert side.finish is not None
-        end = Waiting(side.finish, b"", 0, self.packets[index], self.times[index])
+        end = Waiting(side.finish, b"", 0, at.packet, at.time)
         side.behind = side.behind or Behind()
         insort(side.behind.waiting, end, key=_position)
         self.waiting.sides.setdefault(side)
 
-    def declare(self, side: TcpSide, reason: str, index: int) -> None:
-        """Give up the octets in front of the first waiting segment of `side`."""
+    def declare(self, side: TcpSide, reason: str, at: Arrival) -> None:
+        """Give up the octets in front of the first waiting segment of `side`, as the segment `at` tells."""
         assert side.behind is not None
-        self._hole(side, side.behind.waiting[0].position - side.delivered, reason, index)
-        self._drain(side, index)
+        self._hole(side, side.behind.waiting[0].position - side.delivered, reason, at)
+        self._drain(side, at)
 
-    def weigh(self, side: TcpSide, index: int) -> None:
-        """Apply the waiting limits to `side` after a packet of its connection (entry `index`)."""
+    def weigh(self, side: TcpSide, at: Arrival) -> None:
+        """Apply the waiting limits to `side` after the packet `at` of its connection."""
         behind = side.behind
         if behind is None or not behind.waiting:
             return
-        marks, now = behind.marks, int(self.clock[index])
+        marks = behind.marks
+        now = behind.clock = at.time if behind.clock is None else max(behind.clock, at.time)
         behind.packets += 1
         acknowledged = (
             side.delivered + distance(side.peer.acknowledged, side.next) if side.peer.acknowledged >= 0 else 0
@@ -379,19 +379,19 @@ class Reassembler:
             if not marks:
                 break
         if behind.octets > SIDE_OCTETS or len(behind.waiting) > SIDE_SEGMENTS:
-            self.declare(side, "limit of waiting octets", index)
+            self.declare(side, "limit of waiting octets", at)
         while behind.waiting and behind.acknowledged_long > side.delivered:
-            self.declare(side, "acknowledged by the receiver", index)
+            self.declare(side, "acknowledged by the receiver", at)
 
-    def weigh_all(self, index: int) -> None:
+    def weigh_all(self, at: Arrival) -> None:
         """Apply the limit on all waiting octets of the run."""
         while self.waiting.total > ALL_OCTETS:
-            self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", index)
+            self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at)
 
-    def give_up(self, side: TcpSide, index: int) -> None:
+    def give_up(self, side: TcpSide, at: Arrival) -> None:
         """The side ended: what waits is delivered behind its holes."""
         while side.waits:
-            self.declare(side, "end of the connection", index)
+            self.declare(side, "end of the connection", at)
 
 
 def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:

@@ -96,8 +96,10 @@ class Relations:
                 self.awaiting, self.sides[side].awaited = True, arrival.ordinal
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
-        """Remember the last error, in case the connection closes because of it."""
-        last = self.faults[side]
+        """Remember the last error in front of the first FIN or RST, which may be sent because of it."""
+        first, last = self.dialogue.connection.closing, self.faults[side]
+        if first is not None and arrival.ordinal > first[0].ordinal:
+            return
         if last is None or arrival.ordinal >= last.arrival.ordinal:
             self.faults[side] = Fault(arrival, finding, reference)
 
@@ -281,13 +283,15 @@ class Relations:
 
     def end(self, arrival: Arrival, whole: bool) -> None:
         """The connection is over, or the capture; `whole`: every octet of it was captured."""
-        closed = self.dialogue.connection.close_how in ("fin", "rst")
+        connection = self.dialogue.connection
+        first = connection.closing if connection.has_ended else None
+        at = arrival if first is None else first[0]._replace(ordinal=arrival.ordinal)
         if whole:
             self.weigh()
             if self.heartbeats is not None and self.dialogue.is_read_whole():
-                self.heartbeats.end(arrival, closed)
-            if closed:
-                closing.judge(self, arrival)
+                self.heartbeats.end(at, first is not None)
+            if first is not None:
+                closing.judge(self, at, first[1])
         self.reports.end(arrival, (self.sides[0].greeting, self.sides[1].greeting))
 
 

@@ -58,14 +58,16 @@ class Reports:
         if greeting is None:
             return
         connection, failed, unsecured = self.dialogue.connection, False, None
+        closed = arrival
         if connection.listener is not None:
-            if connection.close_how in ("fin", "rst"):
+            if connection.has_ended and connection.closing is not None:
+                closed, closed_by = connection.closing
                 # not by the wish of the side that opened it
-                failed = connection.first_to_close == connection.listener or not self.dialogue.is_agreed()
+                failed = closed_by == connection.listener or not self.dialogue.is_agreed()
             if self.dialogue.version in ("1.0", "2.0"):
                 unsecured = self._unsecured(greetings[connection.listener])
         if self.party is not None or failed or unsecured is not None:
-            self._put("ended", arrival, greeting, Ending(failed, unsecured))
+            self._put("ended", arrival, greeting, Ending(failed, unsecured, closed))
 
     def _unsecured(self, greeting: Moment | None) -> str | None:
         """What was said with a client that is too old for security, though the listening side, which greeted so, is

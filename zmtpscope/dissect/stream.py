@@ -91,7 +91,6 @@ class SideStream:
     pending_gap: tuple[Hole, int] | None = None
     """The hole (and its stream offset) behind which the search goes on; its record tells where it ended."""
     end = 0
-    last_time = 0
     held_octets = 0
     kept_base = 0
     reading = b""
@@ -204,7 +203,6 @@ class SideStream:
 
     def extend(self, view: BlockView, rows: list[int]) -> None:
         """Take the next pieces of the stream."""
-        self.last_time = max(self.last_time, *map(view.times.__getitem__, rows))
         if self.mode is Mode.OPAQUE:
             if self.stretch is None:
                 self._leave_over(self.end, view.arrival(rows[0]))

@@ -150,14 +150,7 @@ def _duration(nanoseconds: int) -> str:
 
 def describe_connection(values: Values) -> str:
     """How it ended, what it spoke, how much each side said."""
-    by = values["closed_by"]
-    closer = "" if by is None else f" by {endpoint(values[f'ip_{by}'], values[f'port_{by}'])}"
-    still = "still open at the end of the capture,"
-    end = {"fin": f"closed{closer}", "rst": f"reset{closer}", "open": still, "evicted": "given up"}
-    words = [f"connection {values['conn']} {end.get(values['close'], values['close'])} after"]
-    if values["opened_by"] is None:
-        words[0] += " more than"
-    words[0] += f" {_duration(values['end_ns'] - values['start_ns'])}"
+    words = [f"connection {values['conn']} {_end_of(values)}"]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
         over = " over WebSocket" if values["transport"] == "ws" else ""
@@ -178,6 +171,43 @@ def describe_connection(values: Values) -> str:
     if values["undissected_bytes"]:
         words.append(f"{values['undissected_bytes']} octets not understood")
     return ", ".join(words)
+
+
+def _end_of(values: Values) -> str:
+    """How and when it ended, the cause first: who closed, then what came of it."""
+    how: str = values["close"]
+    start: int = values["start_ns"]
+    end: int = values["end_ns"]
+    closed: int | None = values["closed_ns"]
+    since = "after more than" if values["opened_by"] is None else "after"
+    idle = "" if not values["idle_ns"] else f", idle for {_duration(values['idle_ns'])}"
+    ended = {
+        "reused": f", another connection began on its ports {_duration(values['idle_ns'] or 0)} later",
+        "evicted": ", too many others were open",
+    }.get(how, "")
+    if closed is None and how == "open":
+        age = _duration(end + (values["idle_ns"] or 0) - start)
+        return f"still open at the end of the capture, {since} {age}{idle}"
+    if closed is None:
+        return f"{UNSEEN.get(how, how)} {since} {_duration(end - start)}{ended}"
+    after = f"{_by(values, values['closed_by'])} {since} {_duration(max(0, closed - start))}"
+    later = f"{_duration(max(0, end - closed))} later"
+    if how == "fin":
+        return f"closed{after}" + f",{_by(values, 1 - values['closed_by'])} {later}" * (end - closed >= SECOND)
+    if how == "rst":
+        at_once = values["closed_by"] == values["reset_by"] and end == closed
+        return f"reset{after}" if at_once else f"closed{after}, reset{_by(values, values['reset_by'])} {later}"
+    if how == "open":
+        return f"half closed{after}, still open{idle} at the end of the capture"
+    return f"half closed{after}, {UNSEEN.get(how, how)}{ended}"
+
+
+UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
+"""What became of a connection whose end was not captured, but for one that is open at the end of the capture."""
+
+
+def _by(values: Values, side: int) -> str:
+    return f" by {endpoint(values[f'ip_{side}'], values[f'port_{side}'])}"
 
 
 def _told_and_sealed(values: Values) -> str:

@@ -13,7 +13,7 @@ from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import SECOND
 
-ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "evicted": "being given up"}
+ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet seen", "evicted": "being given up"}
 LABEL = 16
 """Columns of the words on the left."""
 

@@ -1,0 +1,331 @@
+"""Who closed a connection and when, and how it ended: scripted cases, and every capture against dpkt."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import dpkt
+import pytest
+
+from tests.capture.test_real_captures import dpkt_packets
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.capture import CaptureError, open_captures
+from zmtpscope.capture.segments import ACK, FIN, RST, SYN
+from zmtpscope.dissect import Options
+from zmtpscope.export.describe import describe_connection
+
+SECOND = 1_000_000_000
+CLIENT, SERVER = 0, 1
+ROOT = Path(__file__).parent.parent.parent
+FILES = [
+    path
+    for folder in (ROOT / "captures", ROOT.parent / "shared" / "captures")
+    for path in sorted(folder.rglob("*.pcap*"))
+    if path.is_file() and path.suffix in (".pcap", ".pcapng", ".gz")
+]
+
+
+def talk() -> Conversation:
+    """A PUSH and a PULL that have shaken hands and said something."""
+    conversation = Conversation()
+    conversation.send(CLIENT, hello("PUSH"))
+    conversation.send(SERVER, hello("PULL"))
+    conversation.send(CLIENT, message(b"one") * 3)
+    conversation.acknowledge(SERVER)
+    conversation.wait(30 * SECOND)
+    return conversation
+
+
+def both_close(conversation: Conversation) -> None:
+    conversation.add(SERVER, FIN | ACK)
+    conversation.acknowledge(CLIENT)
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.acknowledge(SERVER)
+
+
+def a_server_hangs(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.acknowledge(SERVER)
+    conversation.wait(36 * SECOND)
+    conversation.reset(SERVER)
+
+
+def half_closed(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.acknowledge(SERVER)
+
+
+def half_closed_and_talking(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.send(SERVER, message(b"goes on"))
+    conversation.acknowledge(CLIENT)
+
+
+def both_at_once(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+    fin = conversation.packets[-1]
+    conversation.add(SERVER, FIN | ACK)
+    conversation.packets[-1] = replace(conversation.packets[-1], acknowledgment=fin.sequence)
+    conversation.acknowledge(CLIENT)
+    conversation.acknowledge(SERVER)
+
+
+def fin_sent_again(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.packets.append(replace(conversation.packets[-1], time=conversation.time + SECOND))
+    conversation.wait(2 * SECOND)
+    conversation.add(SERVER, FIN | ACK)
+    conversation.packets.append(replace(conversation.packets[-1], time=conversation.time + SECOND))
+    conversation.acknowledge(CLIENT)
+
+
+def reset_behind_both_fins(conversation: Conversation) -> None:
+    both_close(conversation)
+    conversation.reset(CLIENT)
+    conversation.reset(SERVER)
+
+
+def reset_by_the_side_that_closed(conversation: Conversation) -> None:
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.send(SERVER, message(b"too late"))
+    conversation.reset(CLIENT)
+
+
+def reset_at_once(conversation: Conversation) -> None:
+    conversation.reset(SERVER)
+
+
+def never(conversation: Conversation) -> None:
+    conversation.acknowledge(SERVER)
+
+
+def fin_overtakes(conversation: Conversation) -> None:
+    conversation.send(CLIENT, message(b"late"))
+    conversation.add(CLIENT, FIN | ACK)
+    late, fin = conversation.packets[-2:]
+    conversation.packets[-2:] = [fin, replace(late, time=conversation.time)]
+    conversation.add(SERVER, FIN | ACK)
+
+
+def fins_behind_a_loss(conversation: Conversation) -> None:
+    conversation.send(CLIENT, message(b"lost"))
+    conversation.packets.pop()
+    conversation.add(CLIENT, FIN | ACK)
+    conversation.add(SERVER, FIN | ACK)
+
+
+def reset_behind_fins_behind_a_loss(conversation: Conversation) -> None:
+    fins_behind_a_loss(conversation)
+    conversation.wait(SECOND)
+    conversation.reset(SERVER)
+
+
+CASES: list[tuple[Callable[[Conversation], None], str, int | None, int | None]] = [
+    (both_close, "fin", SERVER, None),
+    (a_server_hangs, "rst", CLIENT, SERVER),
+    (half_closed, "open", CLIENT, None),
+    (half_closed_and_talking, "open", CLIENT, None),
+    (both_at_once, "fin", CLIENT, None),
+    (fin_sent_again, "fin", CLIENT, None),
+    (reset_behind_both_fins, "fin", SERVER, None),
+    (reset_by_the_side_that_closed, "rst", CLIENT, CLIENT),
+    (reset_at_once, "rst", SERVER, SERVER),
+    (never, "open", None, None),
+    (fin_overtakes, "fin", CLIENT, None),
+    (fins_behind_a_loss, "fin", CLIENT, None),
+    (reset_behind_fins_behind_a_loss, "fin", CLIENT, None),
+]
+"""How a connection closes, what is to be told of it, who closed and who reset."""
+
+
+def connections(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
+    return [record for record in records(Capture(packets, size))[0] if record["record"] == "connection"]
+
+
+@pytest.mark.parametrize(("close", "how", "closed_by", "reset_by"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_who_closed_and_how_it_ended(
+    close: Callable[[Conversation], None], how: str, closed_by: int | None, reset_by: int | None
+) -> None:
+    conversation = talk()
+    close(conversation)
+    (told,) = connections(conversation.packets)
+    assert (told["close"], told["closed_by"], told["reset_by"]) == (how, closed_by, reset_by)
+    ends = [packet for packet in conversation.packets if packet.flags & (FIN | RST)]
+    assert told["closed_ns"] == (ends[0].time if ends else None)
+    fins = {packet.side: packet.time for packet in reversed(ends) if packet.flags & FIN}
+    by_fin, last = max(fins.values(), default=0), conversation.packets[-1].time
+    assert told["end_ns"] == (by_fin if how == "fin" else last)
+    assert told["idle_ns"] == (0 if how == "open" else None)
+    for size in (1, 2, 3, 5):
+        assert connections(conversation.packets, size) == [told]
+    disturbed = [replace(packet, ports=(50_001, 5555), flags=packet.flags & ~RST) for packet in conversation.packets]
+    both = [packet for pair in zip(disturbed, conversation.packets, strict=True) for packet in pair]
+    for size in (1, 4, 100):
+        beside = [record for record in connections(both, size) if record["port_0"] == 50_000]
+        assert [record | {"conn": 1, "packet": 1} for record in beside] == [told]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_first_fin_or_rst_is_told_in_whatever_order_packets_come(seed: int) -> None:
+    chance = Random(seed)
+    conversation = talk()
+    chance.choice(CASES)[0](conversation)
+    tail = conversation.packets[6:]
+    chance.shuffle(tail)
+    packets = conversation.packets[:6] + [packet for packet in tail if chance.random() < 0.8]
+    (told,) = connections(packets)[:1]
+    first = next((packet for packet in packets if packet.flags & (FIN | RST)), None)
+    assert told["closed_by"] == (None if first is None else first.side)
+    assert told["closed_ns"] == (None if first is None else first.time)
+    for size in (1, 3):
+        assert connections(packets, size)[:1] == [told]
+
+
+def line(told: dict[str, Any]) -> str:
+    words = describe_connection(told)
+    return words[: words.index(", 3.1 NULL")].removeprefix("connection 1 ")
+
+
+def with_another_that_goes_on(conversation: Conversation) -> list[Packet]:
+    other = Conversation(ports=(50_001, 5555))
+    other.wait(66 * SECOND + SECOND // 2 - 5_000_000)
+    other.send(CLIENT, hello("PUSH"))
+    return [*conversation.packets, *other.packets]
+
+
+@pytest.mark.parametrize(
+    ("close", "words"),
+    [
+        (both_close, "closed by 10.0.0.1:5555 after 30.007 s"),
+        (a_server_hangs, "closed by 10.0.0.2:50000 after 30.007 s, reset by 10.0.0.1:5555 36.002 s later"),
+        (
+            half_closed,
+            "half closed by 10.0.0.2:50000 after 30.007 s, still open, idle for 36.490 s at the end of the capture",
+        ),
+        (reset_at_once, "reset by 10.0.0.1:5555 after 30.007 s"),
+        (never, "still open at the end of the capture, after 66.498 s, idle for 36.491 s"),
+        (fin_sent_again, "closed by 10.0.0.2:50000 after 30.007 s, by 10.0.0.1:5555 2.001 s later"),
+    ],
+)
+def test_the_line_for_people_says_the_cause_first(close: Callable[[Conversation], None], words: str) -> None:
+    conversation = talk()
+    close(conversation)
+    assert line(connections(with_another_that_goes_on(conversation))[0]) == words
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_connection_whose_ports_are_used_again_ended_unseen(closes: bool, size: int) -> None:
+    first = talk()
+    if closes:
+        half_closed(first)
+    else:
+        first.acknowledge(SERVER)
+    again = Conversation(initial=(70_000, 80_000), start=first.time + 5 * SECOND)
+    again.send(CLIENT, hello("PUSH"))
+    told = connections([*first.packets, *again.packets], size)[0]
+    assert (told["close"], told["closed_by"]) == ("reused", CLIENT if closes else None)
+    assert told["end_ns"] == first.packets[-1].time
+    assert told["idle_ns"] == again.packets[0].time - first.packets[-1].time
+    again_at = "another connection began on its ports 5.001 s later"
+    if closes:
+        assert line(told) == f"half closed by 10.0.0.2:50000 after 30.007 s, ended unseen, {again_at}"
+    else:
+        assert line(told) == f"ended unseen after 30.007 s, {again_at}"
+
+
+# -- every capture, against dpkt -------------------------------------------------------------------------------------
+
+LINKS: dict[int, Callable[[bytes], Any]] = {
+    0: lambda octets: dpkt.loopback.Loopback(octets).data,
+    1: lambda octets: dpkt.ethernet.Ethernet(octets).data,
+    101: dpkt.ip.IP,
+    113: lambda octets: dpkt.sll.SLL(octets).data,
+}
+Socket = tuple[str, int]
+
+
+@dataclass
+class Session:
+    """What dpkt shows of one connection: the first SYN, the first FIN of each side and the first RST."""
+
+    start: float
+    syn: int | None
+    fins: dict[Socket, float] = field(default_factory=dict)
+    first: tuple[Socket, float] | None = None
+    reset: tuple[Socket, float] | None = None
+    last: float = 0
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.fins) == 2 or self.reset is not None
+
+
+def sessions(path: Path) -> dict[frozenset[Socket], list[Session]]:
+    """The connections of a capture, by their two sockets."""
+    found: dict[frozenset[Socket], list[Session]] = defaultdict(list)
+    for time, octets, link in dpkt_packets(path):
+        if link not in LINKS:
+            continue
+        try:
+            ip = LINKS[link](octets)
+        except dpkt.dpkt.UnpackError:
+            continue
+        tcp = getattr(ip, "data", None)
+        if not isinstance(tcp, dpkt.tcp.TCP):
+            continue
+        here, there = (str(ip_address(ip.src)), tcp.sport), (str(ip_address(ip.dst)), tcp.dport)
+        of = found[frozenset((here, there))]
+        begins = tcp.flags & (SYN | ACK) == SYN and (not of or of[-1].is_over or of[-1].syn not in (None, tcp.seq))
+        if not of or begins:
+            of.append(Session(float(time), tcp.seq if tcp.flags & SYN and not tcp.flags & ACK else None))
+        session = of[-1]
+        if session.is_over:
+            continue
+        session.last = float(time)
+        if tcp.flags & (FIN | RST) and session.first is None:
+            session.first = here, float(time)
+        if tcp.flags & RST:
+            session.reset = here, float(time)
+        elif tcp.flags & FIN:
+            session.fins.setdefault(here, float(time))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_dpkt_finds_the_same_ends(path: Path) -> None:
+    if path.stat().st_size > 2_000_000:
+        pytest.skip("a small capture shows as much")
+    try:
+        told = connections_of(path, 1 << 20)
+    except CaptureError:
+        pytest.skip("no capture")
+    truth = sessions(path)
+    for record in told:
+        sockets = (record["ip_0"], record["port_0"]), (record["ip_1"], record["port_1"])
+        same = [each for each in truth[frozenset(sockets)] if abs(each.start - record["start_ns"] / 1e9) < 1e-5]
+        if not same:  # in a tunnel, or in fragments
+            continue
+        (session,) = same
+        first = None if session.first is None else sockets.index(session.first[0])
+        reset = None if session.reset is None else sockets.index(session.reset[0])
+        assert (record["closed_by"], record["reset_by"]) == (first, reset)
+        if session.first is not None:
+            assert abs(record["closed_ns"] / 1e9 - session.first[1]) < 1e-5
+        how = "rst" if session.reset is not None else "fin" if len(session.fins) == 2 else "open"
+        assert record["close"] == how or (how, record["close"]) == ("open", "reused")
+        end = max(session.fins.values()) if how == "fin" else session.last
+        assert abs(record["end_ns"] / 1e9 - end) < 1e-5
+    assert connections_of(path, 5000) == told
+
+
+def connections_of(path: Path, block_size: int) -> list[dict[str, Any]]:
+    found, _ = records(open_captures([str(path)], block_size=block_size), Options(bodies="none"))
+    return [record for record in found if record["record"] == "connection"]
