@@ -16,6 +16,7 @@ import pytest
 
 from tests.capture.containers import Packet, captures_of, pcap, pcapng, read, tcp_packet
 from zmtpscope.capture import CaptureError, open_captures, source
+from zmtpscope.capture.errors import TOO_MANY_RECORDS
 
 PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(200)]
 FILE = pcap(PACKETS)
@@ -136,6 +137,52 @@ def test_a_damaged_gzip_stream_gives_every_octet_in_front_of_the_damage(tmp_path
     (problem,) = captures.problems
     assert (len(segments), problem.packet, problem.offset) == (200, 200, len(FILE))
     assert problem.text.startswith("the compressed stream is damaged: ")
+
+
+@pytest.mark.parametrize("cut", range(20))
+def test_what_a_cut_gzip_stream_gives_does_not_depend_on_the_size_of_reads(tmp_path: Path, cut: int) -> None:
+    """Octets that are unpacked and had no room in the read before belong to it, too."""
+    path = tmp_path / "cut"
+    dice = random.Random(cut)
+    octets = b"".join(bytes([dice.randrange(4)]) * dice.randrange(1, 400) for _ in range(300))
+    packed = gzip.compress(octets)
+    path.write_bytes(packed[: dice.randrange(20, len(packed))])
+    found = set()
+    for size in (1, 7, 64, 1000, 1 << 20):
+        reading = source.open_source(str(path))
+        found.add(b"".join(iter(lambda reading=reading, size=size: reading.read(size), b"")))  # type: ignore[misc]
+        assert reading.damage is not None
+        reading.close()
+    assert len(found) == 1
+
+
+EMPTY_BLOCK = (0x12345678).to_bytes(4, "little") + (12).to_bytes(4, "little") * 2
+
+
+@pytest.mark.parametrize("block_size", [50_000, 1 << 20])
+@pytest.mark.parametrize(
+    ("front", "record", "packets"),
+    [(FILE, bytes(16), True), (pcapng(PACKETS), EMPTY_BLOCK, False)],
+    ids=["pcap", "pcapng"],
+)
+def test_a_packed_file_that_is_nothing_but_records_ends_at_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, front: bytes, record: bytes, packets: bool, block_size: int
+) -> None:
+    monkeypatch.setattr(source, "RECORDS", 1000)
+    unpacked = front + record * 100_000
+    packed = gzip.compress(unpacked, 9)
+    most = 1000 + source.RECORDS_PER_OCTET * len(packed)
+    captures = captures_of(tmp_path, packed, block_size=block_size)
+    segments, _ = read(captures)
+    (problem,) = captures.problems
+    assert len(segments) == 200
+    assert problem.text == TOO_MANY_RECORDS
+    others = 2 if front is not FILE else 0  # section and interface
+    assert problem.offset == len(front) + (most - 200 - others) * len(record)
+    assert problem.packet == (most if packets else 200)
+    plain = captures_of(tmp_path, unpacked, block_size=block_size)
+    assert len(read(plain)[0]) == 200
+    assert plain.problems == []
 
 
 def test_a_gzip_bomb_costs_a_block_at_a_time(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ class CaptureProblem:
         return f"{name}: {self.text} ({where}, octet {self.offset}); what stands in front of it was read"
 
 
+TOO_MANY_RECORDS = "it unpacks to far more records than captured traffic does; to read it all, decompress it first"
+
+
 class Damage(Exception):
     """Raised by container readers where a file cannot be read on; `Captures` turns it into a `CaptureProblem`."""
 

@@ -8,7 +8,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.errors import Damage
+from zmtpscope.capture.errors import TOO_MANY_RECORDS, Damage
 from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, gather
 from zmtpscope.capture.source import Source
 
@@ -52,10 +52,13 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
         stops = starts + captured
         good = (stops <= len(data)) & (captured <= LARGEST_PACKET)
         count, lie = len(records), 0
+        room = source.most_records - number + 1
         if not good.all():
             count = int(good.argmin())
             position = int(records[count])
             lie = int(captured[count]) if captured[count] > LARGEST_PACKET else 0
+        if count > room:
+            count, position, lie = room, int(records[room]), 0
         if count:
             block = PacketBlock(
                 data,
@@ -68,6 +71,8 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
             )
             yield block[:count]
             number += count
+        if count == room and room < len(records):
+            raise Damage(number - 1, origin + position, TOO_MANY_RECORDS)
         if lie:
             raise Damage(number - 1, origin + position, f"the next packet claims a length of {lie} octets")
         more = source.read(block_size)

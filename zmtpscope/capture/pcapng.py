@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.errors import Damage
+from zmtpscope.capture.errors import TOO_MANY_RECORDS, Damage
 from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, gather
 from zmtpscope.capture.source import Source
 
@@ -120,6 +120,8 @@ class Reader:
         self.origin = 0
         self.count = 0
         """Packets read so far."""
+        self.blocks = 0
+        """Blocks of any kind."""
         self.time = 0
         """The time of the packet before, for packets that have none."""
         self.section = Section("<")
@@ -191,6 +193,10 @@ class Reader:
                 break
             add(position)
             position += length
+        room = self.source.most_records - self.blocks
+        if len(blocks) > room:
+            position = blocks[room]
+            del blocks[room:]
         if len(blocks) < FEW:
             return len(blocks)
         begins = np.array(blocks, np.int64)
@@ -205,6 +211,7 @@ class Reader:
             begins, captured, fields = begins[:count], captured[:count], fields[:count]
         else:
             self.position = position
+        self.blocks += len(fields)
         if len(fields):
             self.add(begins + 28, captured, fields)
         return 0
@@ -227,6 +234,8 @@ class Reader:
         available = len(data) - position
         if available < 12:
             return False
+        if self.blocks >= self.source.most_records:
+            raise self.damage(TOO_MANY_RECORDS)
         if data.startswith(MAGIC, position):
             order = BYTE_ORDERS.get(data[position + 8 : position + 12])
             if order is None:
@@ -257,6 +266,7 @@ class Reader:
         elif kind in SMALLEST and kind != SECTION:
             self.packet(kind, length)
         self.position = position + length
+        self.blocks += 1
         return True
 
     def packet(self, kind: int, length: int) -> None:

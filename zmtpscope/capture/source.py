@@ -6,6 +6,7 @@ import importlib
 import os
 import select
 import stat
+import sys
 import time
 import zlib
 from typing import Any, Protocol
@@ -16,6 +17,10 @@ GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 RAW_READ = 1 << 20
 """Octets asked for at a time where they are decompressed afterwards."""
+RECORDS = 1 << 20
+RECORDS_PER_OCTET = 2
+"""A compressed file may hold so many records, and so many more for each of its octets. Packets differ at least in their
+times and numbers, so of captured traffic it never has one; records without octets pack to a sixtieth of an octet."""
 PATIENCE = 0.02
 """Seconds that octets out of a pipe wait for more: it hands on 64 KiB at a time, and small blocks cost more."""
 
@@ -41,6 +46,9 @@ class Source:
         self.octets = 0
         """Octets read so far, decompressed."""
         self._descriptor = descriptor
+        self._packed = 0 if pipe else os.fstat(descriptor).st_size
+        """Octets as they stand in the file; of a pipe those that came so far."""
+        self._is_pipe = pipe
         self._ended = False
         self._poll: select.poll | None = None
         if pipe and hasattr(select, "poll"):
@@ -56,6 +64,11 @@ class Source:
             self._decompressor = Gzip(Raw(self))
         elif head.startswith(ZSTD_MAGIC):
             self._decompressor = zstd(self.path, Raw(self))
+
+    @property
+    def most_records(self) -> int:
+        """How many records are read at most: what unpacks to more of them was made to cost time."""
+        return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
         """At most `size` octets and at least one; none at the end or where `damage` begins."""
@@ -86,6 +99,7 @@ class Source:
             try:
                 octets = os.read(self._descriptor, size)
                 self._ended = not octets
+                self._packed += len(octets) * self._is_pipe
                 return octets
             except BlockingIOError:
                 select.select([self._descriptor], [], [])
@@ -184,6 +198,9 @@ class Gzip:
             if not self._input:
                 self._input = self._raw.read(RAW_READ)
                 if not self._input:
+                    octets = self._member.decompress(b"", size)  # what it unpacked and had no room for
+                    if octets:
+                        return octets
                     raise EOFError("it ends too early")
             before = self._member.copy()
             try:
