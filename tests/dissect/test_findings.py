@@ -157,3 +157,18 @@ def test_the_same_finding_a_thousand_times_is_ten_records_and_a_count(size: int)
     told = [finding for finding in findings_of(talk, size) if finding["id"] == "PIPELINE-01"]
     assert Counter(finding["count"] for finding in told) == {1: 10, 990: 1}
     assert told[-1]["last_packet"] == max(packet.number for packet in Capture(talk.packets).packets if packet.payload)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+def test_reserved_flags_behind_two_greetings_of_1_0_are_a_finding(size: int) -> None:
+    """Not another protocol: both sides greet as only 1.0 does."""
+    talk = Conversation()
+    talk.send(0, b"\1\0")
+    talk.send(1, b"\1\0")
+    talk.send(0, b"\4\x80abc" + b"\2\xf0a")
+    talk.close()
+    found, _ = records(Capture(talk.packets, size))
+    assert [each["version"] for each in found if each["record"] == "connection"] == ["1.0"]
+    assert [each["bodies"] for each in found if each["record"] == "message"] == [[b"abc"], [b"a"]]
+    assert [each["offset"] for each in found if each.get("id") == "ZMTP10-FRAME-02"] == [3, 8]
+    assert "ZMTP-CONN-04" not in {each.get("id") for each in found}

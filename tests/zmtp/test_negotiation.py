@@ -159,6 +159,11 @@ OTHER_PROTOCOLS = {
     "little-endian 32-bit lengths": ("14000000" + "7b" * 20, "05000000" + "7d" * 5),
     "MySQL": ("20000001" + "8da6ff01" * 8, "4a0000000a382e302e333300" + "5a" * 66),
     "Modbus, transaction 256": ("010000000006010300000002", "01000000000701030400000000"),
+    "Diameter": (
+        "010001148000010100000000" + "5a" * 8 + "0000010840000011" + "6e" * 248,
+        "010001088000010100000000" + "5a" * 8 + "0000010c4000000c" + "6e" * 236,
+    ),
+    "16-bit length 256": ("0100" + "41" * 256, "0100" + "42" * 256),
     "TPKT": ("0300001611e00000000100c0010a", "0300001611d00001000100c0010a"),
     "SOCKS 4": ("0401005001020304004745540a", "005a005001020304"),
     "memcached": ("80000003000000000000000300000000" * 9, "81000000040000000000000900000000" * 9),
@@ -175,3 +180,17 @@ def test_other_protocols_that_look_like_1_0_frames(name: str) -> None:
         decision = negotiate(one, other) or negotiate(one, other, over=True)
         assert decision is not None
         assert decision.version is None
+
+
+@pytest.mark.parametrize("second", ["0100", "010002f0aa"])
+@pytest.mark.parametrize("first", ["010002f0aa", "0100" + "0480414243" * 3, "01007e10" + "41" * 125 + "0100"])
+def test_two_greetings_of_1_0_are_1_0_whatever_flags_follow(first: str, second: str) -> None:
+    octets = bytes.fromhex(first), bytes.fromhex(second)
+    for one, other in (octets, octets[::-1]):
+        decision = negotiate(one, other, over=True)
+        assert decision is not None
+        assert (decision.version, {form.value for form in decision.forms}) == ("1.0", {"frames-1"})
+        assert negotiate(one, other) is None  # what follows may show that it is something else
+        cut = negotiate(one[:-1] if len(one) > 2 else one, other[:-1] if len(other) > 2 else other, over=True)
+        assert cut is not None
+        assert cut.version is None

@@ -25,6 +25,9 @@ PREFIX_LIMIT = 1 << 16
 FLAGS_1 = frozenset({0x00, 0x01, 0x7E, 0x7F})
 """The flags octets real 1.0 peers send."""
 
+ANONYMOUS = b"\1\0"
+"""The identity frame of a 1.0 peer that has no identity."""
+
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -173,7 +176,9 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
         return None if upgrade is True else _upgraded(upgrade)
     classes = classify(first), classify(second)
     if over:
-        classes = _settle(*classes)
+        greeted = first.startswith(ANONYMOUS) and second.startswith(ANONYMOUS)
+        alike = greeted and _are_frames_1(first) and _are_frames_1(second)
+        classes = (Class.OLD, Class.OLD) if alike else _settle(*classes)
     one, other = classes
     if one is Class.REVISION_3 and other is Class.REVISION_3 and len(first) > 11 and len(second) > 11:
         return _agreed_3(first[10:12], second[10:12])
@@ -459,6 +464,17 @@ def _holds_frames_1(octets: bytes, at: int) -> bool:
         at = header.stop
         whole += at <= len(octets)
     return whole > 0
+
+
+def _are_frames_1(octets: bytes) -> bool:
+    """Whether these octets are whole 1.0 frames, whatever their flags: what is not 1.0 soon has a length of 0."""
+    at = 0
+    while at < len(octets):
+        header = _header_1(octets, at)
+        if header is None or header.length == 0:
+            return False
+        at = header.stop
+    return at == len(octets)
 
 
 def _mirrored(decision: Decision) -> Decision:
