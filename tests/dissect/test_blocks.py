@@ -22,6 +22,7 @@ from tests.zws import says
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.details import Detail, details
+from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY, build_greeting_2, build_greeting_3
@@ -36,6 +37,9 @@ IMPOSSIBLE = b"\x02\xff" + bytes(7)
 ENDLESS_COMMAND = b"\x06" + (1 << 40).to_bytes(8)
 """The header of a command that nobody waits for."""
 
+
+FORCED = [DecodeAs("conn", 1, version) for version in ("1.0", "2.0", "3.0")]
+FORCED += [DecodeAs("conn", 1, "3.1", mechanism) for mechanism in ("NULL", "CURVE", "GSSAPI")]
 
 Told = tuple[dict[str, Any], list[Detail]]
 """A record, and the octets and packets of what it was made of."""
@@ -215,6 +219,9 @@ def hostile_connections(draw: Draw[Any]) -> list[Packet]:
 
 
 @settings(max_examples=300)
-@given(packets=hostile_connections(), size=st.integers(1, 7))
-def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(packets: list[Packet], size: int) -> None:
-    assert told(packets, size) == told(packets, 1 << 30)
+@given(packets=hostile_connections(), size=st.integers(1, 7), forced=st.none() | st.sampled_from(FORCED))
+def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(
+    packets: list[Packet], size: int, forced: DecodeAs | None
+) -> None:
+    options = replace(EVERYTHING, decode_as=() if forced is None else (forced,))
+    assert told(packets, size, options) == told(packets, 1 << 30, options)
