@@ -275,8 +275,11 @@ COMPARES = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-
 
 
 def connections(subject: Subject) -> None:
-    """The same records of a connection whatever other connections are in the capture, if it ends at the same time."""
-    if len(subject.paths) > 1:
+    """The same records of a connection whatever other connections are in the capture, if it ends at the same time.
+
+    Fragments are those of two hosts, not of a connection.
+    """
+    if len(subject.paths) > 1 or "fragments" in subject.case.made:
         return
     flows, packets = flows_of(subject.paths[0])
     gone = {key for key in flows.values() if zlib.crc32(min(key, reverse(key)), subject.case.salt) % 2}
