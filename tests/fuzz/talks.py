@@ -140,9 +140,7 @@ def lines(draw: Draw) -> Talk:
 
 
 LOGINS = st.lists(
-    st.sampled_from(
-        [zap(PASSWORD.encode()), typed(b'{"value":"%b"}' % PASSWORD.encode()), hello("DEALER"), b"\0\5hello"]
-    ),
+    st.sampled_from([zap(PASSWORD.encode()), typed(b'{"value":"%b"}' % PASSWORD.encode()), b"\0\5hello"]),
     max_size=8,
 )
 """What holds the password, and what does not."""
