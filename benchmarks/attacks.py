@@ -135,6 +135,15 @@ def cut_segments(capture: CaptureWriter, count: int) -> None:
         talk.send(0, message(b"%08d" % number + bytes(240)), cut=200)
 
 
+def frames_without_end(capture: CaptureWriter, count: int) -> None:
+    """One message of empty frames, 700 in a segment."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count):
+        talk.send(0, message(b"", more=True) * 700)
+    talk.send(0, message(b""))
+
+
 ATTACKS = {
     "search, segments of 16": Attack(search_never_finds),
     "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4)),
@@ -142,6 +151,10 @@ ATTACKS = {
     "search, 1.0": Attack(search_for_1_0),
     "search, many holes": Attack(search_behind_many_holes),
     "cut segments": Attack(cut_segments),
+    "cut segments, told": Attack(cut_segments, ("read",)),
+    "frames without end": Attack(frames_without_end),
+    "frames without end, -V": Attack(frames_without_end, ("read", "-V")),
+    "frames without end, -x": Attack(frames_without_end, ("read", "-x")),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from zmtpscope.dissect.batch import FrameRun, MessageRun, PacketSlice, Record
@@ -23,8 +24,8 @@ class Detail(NamedTuple):
     source: int = 0
 
 
-def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
-    """The greeting, command or frames that a record was made of, in stream order.
+def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail]:
+    """The greeting, command or frames that a record was made of, in stream order, each made when it is asked for.
 
     Ask with `Options.details` set. Frames whose octets were not kept, and records that stand for no octets (findings,
     gaps, connections), are left out.
@@ -32,17 +33,18 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
     if isinstance(item, Record):
         unit = item.unit
         if unit is None:
-            return []
+            return
         tree, source = unit.tree, 0
         if unit.regime is not None:
             tree, source = field_tree(unit.regime, unit.octets, unit.offset), unit.regime.source
-        return [] if tree is None else [Detail(unit.offset, unit.octets, tree, unit.slices, source)]
+        if tree is not None:
+            yield Detail(unit.offset, unit.octets, tree, unit.slices, source)
+        return
     first, last = index, index
     made: Dissected | None = None
     if isinstance(item, MessageRun):
         first, last = int(item.first[index]), int(item.last[index])
         made = None if item.payloads is None else item.payloads[index]
-    found = []
     for frame in range(first, last + 1):
         start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
         octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]
@@ -52,10 +54,9 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> list[Detail]:
             if made is not None:
                 body = int(item.bodies[frame])
                 put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
-            found.append(Detail(start, octets, tree, slices, item.source))
+            yield Detail(start, octets, tree, slices, item.source)
     for packed in made.sources if made is not None else ():
-        found.append(Detail(0, packed.octets, packed.tree, [], packed.number))
-    return found
+        yield Detail(0, packed.octets, packed.tree, [], packed.number)
 
 
 def put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:

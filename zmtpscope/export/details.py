@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.batch import PacketSlice
@@ -17,6 +18,8 @@ INDENT = "    "
 SHOWN_PACKETS = 8
 OPENED = 1
 """The last source whose octets came in packets; the others were packed in messages."""
+MOST_FIELDS = 20_000
+"""Fields of a unit that are shown; a message that somebody understands has half as many at most."""
 ROW = 16
 """Octets in a line of a hex dump."""
 
@@ -28,7 +31,9 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
     yield f"{next(lines):<60} {where}".rstrip()
-    yield from lines
+    yield from islice(lines, MOST_FIELDS)
+    if next(lines, None) is not None:
+        yield f"{INDENT}... and more than {MOST_FIELDS:,} fields: --json has all of them"
 
 
 def _packets(slices: list[PacketSlice]) -> str:

@@ -55,6 +55,9 @@ NARROWEST, WIDEST = 21, 48
 MOST_WHOS = 1000
 """Pairs of endpoints that are kept laid out."""
 
+MOST_FRAMES = 1000
+"""Frames of a message that are shown field by field or in hex."""
+
 MOST_BEACONS = 4096
 """Beacons that are remembered, so that a line tells only what is new."""
 
@@ -218,16 +221,19 @@ class TextLines:
                 yield fold(prefix, used, words.describe(index, taken), width)
 
     def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
-        found = details(item, index)
         secrets = self.options.show_secrets
-        for detail in found:
+        shown = 0
+        for shown, detail in enumerate(details(item, index), 1):
+            if shown > MOST_FRAMES:
+                yield f"    {_left_out(item, index)}\n"
+                return
             if self.look.tree:
                 for line in tree_lines(detail, secrets):
                     yield line + "\n"
             if self.look.hex:
                 for line in hex_lines(detail, secrets):
                     yield self.look.paint("dim", line) + "\n"
-        if isinstance(item, Record) and not found and self.look.tree:
+        if isinstance(item, Record) and not shown and self.look.tree:
             for name, value in _own(record_values(item, index, batch.files, self.options)):
                 yield f"    {name:<20} {value}\n"
 
@@ -276,6 +282,13 @@ class TextLines:
 
 def _place(values: dict[str, Any]) -> tuple[int, int, int]:
     return values["conn"], values["side"], values["offset"]
+
+
+def _left_out(item: Record | MessageRun | FrameRun, index: int) -> str:
+    """What is not shown of a message of more than `MOST_FRAMES` frames, and how to see it."""
+    assert isinstance(item, MessageRun)
+    frames = int(item.last[index] - item.first[index]) + 1
+    return f"... and {frames - MOST_FRAMES:,} frames more: --frames gives each a line, --json has their bodies"
 
 
 IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
