@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import zlib
 from collections.abc import Callable
 from random import Random
 from typing import BinaryIO, NamedTuple
@@ -144,6 +145,15 @@ def frames_without_end(capture: CaptureWriter, count: int) -> None:
     talk.send(0, message(b""))
 
 
+def packed(capture: CaptureWriter, count: int, content: bytes) -> None:
+    """Messages of a few octets that become many."""
+    body = zlib.compress(content, 9)
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count):
+        talk.send(0, message(body))
+
+
 ATTACKS = {
     "search, segments of 16": Attack(search_never_finds),
     "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4)),
@@ -152,6 +162,9 @@ ATTACKS = {
     "search, many holes": Attack(search_behind_many_holes),
     "cut segments": Attack(cut_segments),
     "cut segments, told": Attack(cut_segments, ("read",)),
+    "packed text": Attack(lambda capture, count: packed(capture, count, b"x" * (1 << 20))),
+    "packed zeros": Attack(lambda capture, count: packed(capture, count, bytes(1 << 20))),
+    "packed JSON": Attack(lambda capture, count: packed(capture, count, b"[" + b"1," * 10_000 + b"1]")),
     "frames without end": Attack(frames_without_end),
     "frames without end, -V": Attack(frames_without_end, ("read", "-V")),
     "frames without end, -x": Attack(frames_without_end, ("read", "-x")),

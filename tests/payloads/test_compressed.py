@@ -21,7 +21,14 @@ from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.compressed import Compressed, Gzip, Lz4, Zlib, Zstd
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.payloads.limits import MOST_SOURCES
+from zmtpscope.payloads.json import JsonPayload
+from zmtpscope.payloads.limits import (
+    FIELDS_AT_FIRST,
+    FIELDS_PER_OCTET,
+    MOST_SOURCES,
+    UNPACKED_AT_FIRST,
+    UNPACKED_PER_OCTET,
+)
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
 from zmtpscope.payloads.text import Text
@@ -311,3 +318,56 @@ def test_a_failure_inside_is_told() -> None:
     made = found(gzip.compress(b"! says who"))
     assert made.fields["payload"] is None
     assert [finding.id for finding in made.findings] == ["PAYLOAD-01"]
+
+
+def of_one_side(*kinds: type[Payload]) -> Callable[[bytes], Dissected]:
+    """What a side's dissectors make of one message after the other."""
+    registry = Registry()
+    registry._loaded = {kind.name: kind for kind in kinds}
+    side = SidePayloads(registry, [], trees=False, judging=False)
+
+    def next_message(body: bytes) -> Dissected:
+        made = side.dissect(Message((body,), 0, None), ABOUT, offsets((body,)))
+        assert made is not None
+        return made
+
+    return next_message
+
+
+@EACH
+def test_what_messages_of_a_side_become_stays_in_proportion_to_them(packer: Packer) -> None:
+    packed = packer.pack(bytes(1 << 20))
+    next_message = of_one_side(packer.kind)
+    made = [next_message(packed) for _ in range(200)]
+    sizes = [each.fields["size"] for each in made if "size" in (each.fields or {})]
+    times = (1 << 20) / len(packed)
+    assert sizes[:15] == [1 << 20] * 15
+    if times > UNPACKED_PER_OCTET:
+        assert sum(sizes) < UNPACKED_AT_FIRST + UNPACKED_PER_OCTET * 200 * len(packed) + (1 << 20)
+        said = {each.summary for each in made if "size" not in (each.fields or {})}
+        (summary,) = said
+        assert "not unpacked: such messages of this side become more than 300 times as many octets" in summary
+    else:
+        assert sizes == [1 << 20] * 200
+
+
+def test_honest_messages_are_unpacked_however_many_there_are() -> None:
+    text = b"".join(b'{"time": %d, "sensor": "outside", "value": 21.5}\n' % number for number in range(400))
+    packed = zlib.compress(text, 9)
+    next_message = of_one_side(Zlib, JsonPayload)
+    for _ in range(500):
+        made = next_message(packed)
+        assert made.fields["complete"] is True
+        assert made.findings == []
+
+
+def test_fields_of_what_was_packed_stay_in_proportion_to_the_messages() -> None:
+    packed = zlib.compress(b"[" + b"1," * 9_000 + b"1]", 9)
+    next_message = of_one_side(Zlib, JsonPayload)
+    made = [next_message(packed) for _ in range(100)]
+    count = sum(len(each.fields["payload"]["fields"] or ()) for each in made if each.fields["payload"])
+    assert FIELDS_AT_FIRST - 9_000 < count < FIELDS_AT_FIRST + FIELDS_PER_OCTET * 100 * len(packed)
+    assert made[0].findings == []
+    limited = [each for each in made if each.findings]
+    assert {finding.id for each in limited for finding in each.findings} == {"PAYLOAD-02"}
+    assert limited[0].fields["payload"]["summary"].startswith("not read to its end")

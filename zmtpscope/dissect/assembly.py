@@ -113,7 +113,8 @@ class Assembly:
             return
         if before and not context.frames and self._goes_on(columns, context):
             return
-        self.carried = joined(self.carried, columns) if before else columns
+        if columns.offsets:
+            self.carried = joined(self.carried, columns) if before else columns
         while self.carried.offsets:
             told, in_parts = self._take_whole(before, context)
             if told:
@@ -274,7 +275,8 @@ class Assembly:
             )
         if self.damaged is not None or self.uncertain_start:
             whole = runs[0]
-            head, count = whole.part(0, 1), len(whole.first)
+            count = len(whole.first)
+            head = whole.part(0, 1) if count > 1 else whole
             if self.damaged is not None:
                 head.data, head.base = self.damaged
             if self.uncertain_start:

@@ -76,6 +76,10 @@ class PayloadRows:
         """Find out what is in the messages of a run: `run.payloads` and `run.texts`. The places in the stream of frames
         that hold passwords: in `run` they are starred."""
         side = self.side
+        if not run.complete.any():
+            side.pass_by(len(run.first))
+            self.unseen = True
+            return []
         first, last, starts, known = contents(run, self.limit)
         asked, texts = known, np.zeros(len(first), np.bool_)
         if side.text is not None and not side.judging:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import ClassVar
 
 from zmtpscope.payloads.api import About, Claim, Malformed, Message, Payload, Reader
-from zmtpscope.payloads.limits import Limit
+from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20
@@ -22,6 +22,7 @@ SKIPPABLE_BEGINS = bytes(range(0x50, 0x60))
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in SKIPPABLE_BEGINS)
 """Frames among those of zstd and LZ4 that hold something else begin with one of these."""
 SKIPPABLE_HEADER = 8
+USED_UP = f"not unpacked: such messages of this side become more than {UNPACKED_PER_OCTET} times as many octets"
 MOST_SKIPPED = 4
 """Skippable frames behind which a claim looks."""
 
@@ -42,12 +43,16 @@ class Compressed(Payload):
 
     def dissect(self, message: Message, reader: Reader) -> str:
         packed = reader.left
-        limit = most_octets(packed, reader.budget.octets)
+        allowance = reader.budget.allowance
+        limit = min(most_octets(packed, reader.budget.octets), allowance.octets)
         try:
             self.header(reader)
-            octets, stop, problem = unpack(self.form(), reader.data, limit)
+            if allowance.octets <= 0:
+                raise StaysPacked(USED_UP)
+            octets, stop, problem, made = unpack(self.form(), reader.data, limit)
         except StaysPacked as reason:
             return f"{packed} octets; {reason}"
+        allowance.octets -= made
         if problem is not None:
             reader.finding(problem.id, reader.offset, reader.left, detail=f"{self.name}: {problem.detail}")
         reader.give("size", len(octets))
@@ -104,6 +109,8 @@ class Zlib(Compressed):
     """Without a dictionary, of each level; the header is a multiple of 31."""
     LOOKED_AT = 1024
     """Octets that a claim unpacks; they become 1 MiB at most."""
+    MOST_LOOKED_AT = 64 << 10
+    """So many unpacked octets without a mistake are enough."""
     ENOUGH = 64
     """Nothing else than zlib unpacks so far without a mistake: a few octets of text such as `x^2` may."""
 
@@ -113,10 +120,10 @@ class Zlib(Compressed):
             return Claim.NO
         unpacker = zlib.decompressobj()
         try:
-            unpacker.decompress(body[: self.LOOKED_AT])
+            octets = unpacker.decompress(body[: self.LOOKED_AT], self.MOST_LOOKED_AT)
         except zlib.error:
             return Claim.NO
-        if unpacker.eof:
+        if unpacker.eof or len(octets) == self.MOST_LOOKED_AT:
             return Claim.YES
         return Claim.MAYBE if len(body) >= self.ENOUGH else Claim.NO
 

@@ -14,6 +14,8 @@ from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
 _BRACKETS = b"{[", b"}]"
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
+MOST_CLAIMED = 1000
+"""Values that are read to see whether it is JSON, where orjson does not tell."""
 _HEAD = 4096
 """Octets of a frame that are looked at for its summary."""
 
@@ -47,7 +49,7 @@ def recognised(octets: bytes) -> list[Json] | None:
     if quick := _read_quickly(octets):
         return quick
     try:
-        JsonText(octets, 0, MOST_FIELDS, trees=False).read()
+        JsonText(octets, 0, MOST_CLAIMED, trees=False).read()
     except Malformed:
         return None
     except Limit:  # as far as it is read, it is JSON

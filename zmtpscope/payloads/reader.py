@@ -296,8 +296,9 @@ class Reader:
         opened = Opened(None, "", None)
         if budget.sources > MOST_SOURCES:
             self.finding("PAYLOAD-05", detail=f"more than {MOST_SOURCES} packed parts, one in the other or not")
-        elif self.inner is not None:
-            opened = self.inner(inside)
+        elif self.inner is not None and budget.allowance.fields > 0:
+            with budget.of_packed():
+                opened = self.inner(inside)
         for finding in inside.findings:
             self.findings.append(finding._replace(start=start, length=length))
         self.secrets += [self.frame] * bool(inside.secrets)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
 from zmtpscope.payloads.dissected import Dissected, Opened
-from zmtpscope.payloads.limits import Limit, checked
+from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
 from zmtpscope.payloads.reader import Malformed, Reader
 from zmtpscope.payloads.registry import TEXT, Registry, words_of
 from zmtpscope.payloads.values import plain, shortened
@@ -62,6 +62,7 @@ class SidePayloads:
         """Likewise who has read nothing."""
         self.has_lost = False
         """Messages were missing at some time: who is made later hears of it."""
+        self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
         """By topic; None: all other messages."""
         for each in named:
@@ -112,9 +113,11 @@ class SidePayloads:
             message.content,
             about,
             trees=self.trees,
+            budget=Budget(self.allowance),
             show_secrets=self.show_secrets,
             inner=self._inner,
         )
+        self.allowance.earn(sum(map(len, message.frames)))
         return read(chosen, _as_heard_by(chosen, message, self.unread), reader)
 
     def _named(self, message: Message) -> Payload | None:

@@ -44,11 +44,13 @@ class Problem(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """`octets` is what the streams hold that end at `stop`; where there is a problem, what could be had of it."""
+    """`octets` is what the streams hold that end at `stop`; where there is a problem, what could be had of it. `made`
+    octets came of it: pieces may become more than the limit."""
 
     octets: bytes
     stop: int
     problem: Problem | None
+    made: int
 
 
 class StaysPacked(Exception):
@@ -87,7 +89,7 @@ def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
             break
     else:
         problem = Problem("PAYLOAD-02", f"more than {MOST_STREAMS} streams", "and more")
-    return Unpacked(b"".join(parts)[:limit], at if problem is None else len(packed), problem)
+    return Unpacked(b"".join(parts)[:limit], at if problem is None else len(packed), problem, size)
 
 
 def _too_much(packed: int, limit: int) -> Problem:
