@@ -83,6 +83,8 @@ ZMTP-CONN-11 note wire.md 9.3
 ZMTP-CONN-12 warn architecture.md 2
   More connections are open at a time than are kept: this one, the oldest that had said nothing, gave way
   > a flood or a port scan: capture with a filter for the ports that matter
+ZMTP-CONN-13 warn architecture.md 2
+  More topics and groups are open on this side than are remembered: from here on, nothing is said about new ones
 ZMTP-DOWNGRADE-01 error 37 Backwards Interoperability
   Messages flow without security: one side is configured for it, the other is too old to know it
   > refuse peers older than 3.0 where authentication matters

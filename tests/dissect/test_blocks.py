@@ -50,7 +50,7 @@ def told(packets: list[Packet], size: int, options: Options = EVERYTHING) -> lis
     found: list[Told] = []
     for batch in Analyser(options).run(Capture(packets, size)):
         for item, index in batch.in_order():
-            found.append((record_of(item, index, options), details(item, index) if options.details else []))
+            found.append((record_of(item, index, options), list(details(item, index)) if options.details else []))
     return found
 
 

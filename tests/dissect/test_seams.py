@@ -562,6 +562,29 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert analyser.sink.held_octets == 0
 
 
+def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_MEMBERSHIPS", 1 << 18)
+    talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(4)]
+    for number, talk in enumerate(talks):
+        talk.send(0, hello("SUB"))
+        talk.send(1, hello("PUB"))
+        for place in range(2000 if number else 20):
+            talk.send(0, build_frame(Framing.V2, b"\x09SUBSCRIBE%06d" % place, command=True))
+        talk.close()
+    analyser = Analyser(Options())
+    most, told = 0, []
+    for block in Capture([packet for talk in talks for packet in talk.packets], 500):
+        for batch in analyser.take(block):
+            told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
+        most = max(most, analyser.sink.membership_octets)
+        assert analyser.sink.membership_octets <= analyser.sink.held_octets
+    for batch in analyser.finish():
+        told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
+    assert (1 << 18) * 0.9 < most <= 1 << 18
+    assert told == [2, 3, 4]
+    assert analyser.sink.held_octets == analyser.sink.membership_octets == 0
+
+
 def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 18)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]

@@ -108,6 +108,8 @@ class Sink:
         """The datagram that is being read or weighed, as a place among connections: it settles what is told now."""
         self.held_octets = 0
         """Octets that all sides hold."""
+        self.membership_octets = 0
+        """Those of them that are topics and groups."""
 
     def file(self, packet: int) -> str | None:
         """The name of the file that a packet reference points into."""

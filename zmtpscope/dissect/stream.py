@@ -30,6 +30,7 @@ from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import Command, Event, FrameColumns, Greeting, Remark, Skipped
+from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.websocket import Unmasking
@@ -45,6 +46,9 @@ several frames told as far as they came."""
 HEADERS = 64
 """Octets allowed per frame for its header, where the size of a message under way is compared with the body limit."""
 
+
+ALL_MEMBERSHIPS = 64 << 20
+"""What topics and groups that are open on all sides together may take of it."""
 
 MOST_HOLES = 1024
 """So many holes of a side are remembered, the last ones; messages that wait for so many are not certain anyway."""
@@ -92,6 +96,8 @@ class SideStream:
     """The hole (and its stream offset) behind which the search goes on; its record tells where it ended."""
     end = 0
     held_octets = 0
+    membership_octets = 0
+    """Those of them that are topics and groups."""
     kept_base = 0
     reading = b""
     """The octets from `kept_base` on while events are taken."""
@@ -262,6 +268,7 @@ class SideStream:
         data = self.reading = b"".join([*self.kept, octets]) if self.kept else octets
         if self.held:
             self._release_held()
+        self._limit_memberships()
         reader.read(data, self.kept_base)
         self._tell()
         self._count_repeats(reader)
@@ -436,6 +443,17 @@ class SideStream:
         small = end - begin <= options.kept_limit + HEADERS * assembly.open_frames
         return begin if small and self.end - begin + others <= ALL_HELD else None
 
+    def _memberships(self) -> list[Memberships]:
+        """The topics and groups that are open, told in clear or in boxes that were opened."""
+        readers = (self.reader, None if self.unsealing is None else self.unsealing.reader)
+        return [reader.memberships for reader in readers if reader is not None]
+
+    def _limit_memberships(self) -> None:
+        """Let this side remember what all sides leave of the limit."""
+        left = ALL_MEMBERSHIPS - self.dialogue.sink.membership_octets
+        for memberships in self._memberships():
+            memberships.most = min(LARGEST_MEMORY, memberships.size + left)
+
     def _open_frames(self) -> int:
         inside = 0 if self.unsealing is None else self.unsealing.assembly.open_frames
         return self.assembly.open_frames + inside
@@ -444,6 +462,10 @@ class SideStream:
         """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
         octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self._open_frames()
         octets += self.dialogue.topics.size(self.side)
+        if size := sum([memberships.size for memberships in self._memberships()]):
+            self.dialogue.sink.membership_octets += size - self.membership_octets
+            self.membership_octets = size
+            octets += size
         self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
@@ -747,6 +769,9 @@ class SideStream:
             self._give_up_unit(reader, AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, arrival.ordinal)
         self._end_stretch(self.end, arrival.ordinal)
         self.mode = Mode.OPAQUE
+        self.dialogue.sink.held_octets -= self.held_octets
+        self.dialogue.sink.membership_octets -= self.membership_octets
+        self.held_octets = self.membership_octets = 0
 
 
 def _is_hole(entry: bytes | Hole) -> bool:

@@ -23,10 +23,13 @@ _NOTHING = Trie()
 class Memberships:
     """Topics and groups that are open on one side, with their counts."""
 
-    __slots__ = ("_complete", "_groups", "_topics")
+    __slots__ = ("_complete", "_full", "_groups", "_topics", "most")
 
     def __init__(self, complete: bool = True) -> None:
         self._complete = complete
+        self._full = False
+        self.most = LARGEST_MEMORY
+        """What `size` may become."""
         self._topics = self._groups = _NOTHING
 
     def forgive(self) -> None:
@@ -65,8 +68,11 @@ class Memberships:
             return
         if count and what == "topic":
             reader.finding("ZMTP-SUB-04", start, length)
-        if count == 0 and self.size + len(octets) + 2 * NODE_COST > LARGEST_MEMORY:
+        if count == 0 and self.size + len(octets) + 2 * NODE_COST > self.most:
             self._complete = False
+            if not self._full:
+                self._full = True
+                reader.finding("ZMTP-CONN-13", start, length)
             return
         if names is _NOTHING:
             names = self._begin(what)
