@@ -83,9 +83,10 @@ def message(body: bytes, more: bool = False) -> bytes:
 
 
 class Attack(NamedTuple):
-    """`write` writes an attack of a size; `options` are those of `zmtpscope`."""
+    """`write` writes an attack of a size, `least` is the smallest to measure; `options` are those of `zmtpscope`."""
 
     write: Callable[[CaptureWriter, int], None]
+    least: int
     options: tuple[str, ...] = ("read", "-q")
 
 
@@ -154,20 +155,67 @@ def packed(capture: CaptureWriter, count: int, content: bytes) -> None:
         talk.send(0, message(body))
 
 
+def frames_with_reserved_bits(capture: CaptureWriter, count: int) -> None:
+    """Small frames that the careful reader has to look at, 16 in a segment."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count):
+        talk.send(0, b"\x08\2ab" * 16)
+
+
+def subscriptions(capture: CaptureWriter, count: int) -> None:
+    """Topics that are all different, 8 in a segment."""
+    talk = Connection(capture)
+    talk.greet((b"SUB", b"PUB"))
+    for number in range(count):
+        talk.send(0, b"".join(command(b"SUBSCRIBE", b"%08x" % (8 * number + place)) for place in range(8)))
+
+
+def alternating(capture: CaptureWriter, count: int) -> None:
+    """Thousands of connections whose packets alternate one by one."""
+    talks = [Connection(capture, number) for number in range(min(5000, count))]
+    for talk in talks:
+        talk.greet((b"PUSH", b"PULL"))
+    for number in range(count):
+        talks[number * 7 % len(talks)].send(0, message(b"%08d" % number))
+
+
+def json_text(capture: CaptureWriter, count: int) -> None:
+    """Messages that orjson refuses, each as long as a segment may be."""
+    body = b"[" + b",".join([b"NaN"] * 340) + b"]"
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count):
+        talk.send(0, message(body))
+
+
+def large_json(capture: CaptureWriter, count: int) -> None:
+    """One array of small arrays after the other in a message of up to 16 MiB, in segments of 1,400 octets."""
+    body = b"[" + b"[]," * (count * 1400 // 3) + b"[]]"
+    frame, talk = message(body), Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for start in range(0, len(frame), 1400):
+        talk.send(0, frame[start : start + 1400])
+
+
 ATTACKS = {
-    "search, segments of 16": Attack(search_never_finds),
-    "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4)),
-    "search, zeros": Attack(search_of_zeros),
-    "search, 1.0": Attack(search_for_1_0),
-    "search, many holes": Attack(search_behind_many_holes),
-    "cut segments": Attack(cut_segments),
-    "cut segments, told": Attack(cut_segments, ("read",)),
-    "packed text": Attack(lambda capture, count: packed(capture, count, b"x" * (1 << 20))),
-    "packed zeros": Attack(lambda capture, count: packed(capture, count, bytes(1 << 20))),
-    "packed JSON": Attack(lambda capture, count: packed(capture, count, b"[" + b"1," * 10_000 + b"1]")),
-    "frames without end": Attack(frames_without_end),
-    "frames without end, -V": Attack(frames_without_end, ("read", "-V")),
-    "frames without end, -x": Attack(frames_without_end, ("read", "-x")),
+    "search, segments of 16": Attack(search_never_finds, 100_000),
+    "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4), 300_000),
+    "search, zeros": Attack(search_of_zeros, 300_000),
+    "search, 1.0": Attack(search_for_1_0, 100_000),
+    "search, many holes": Attack(search_behind_many_holes, 20_000),
+    "cut segments": Attack(cut_segments, 20_000),
+    "cut segments, told": Attack(cut_segments, 20_000, ("read",)),
+    "frames without end": Attack(frames_without_end, 1_000),
+    "frames without end, -V": Attack(frames_without_end, 1_000, ("read", "-V")),
+    "frames without end, -x": Attack(frames_without_end, 1_000, ("read", "-x")),
+    "packed text": Attack(lambda capture, count: packed(capture, count, b"x" * (1 << 20)), 1_000),
+    "packed JSON": Attack(lambda capture, count: packed(capture, count, b"[" + b"1," * 10_000 + b"1]"), 2_000),
+    "reserved bits": Attack(frames_with_reserved_bits, 5_000),
+    "subscriptions": Attack(subscriptions, 5_000),
+    "alternating connections": Attack(alternating, 50_000),
+    "JSON with NaN": Attack(json_text, 1_000),
+    "large JSON": Attack(large_json, 2_500, ("read", "--json", "--body", "full:16M")),
 }
 
 

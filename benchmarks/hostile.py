@@ -49,19 +49,12 @@ def reading(name: str, count: int) -> Work:
     return Work([program, *options, str(path)], packets, octets)
 
 
-def of_capture(name: str, count: int) -> Series:
+def of_capture(name: str) -> Series:
     """The series of an attack on reading."""
-    return Series(count, lambda size: reading(name, size))
+    return Series(ATTACKS[name].least, lambda size: reading(name, size))
 
 
-SERIES: dict[str, Series] = {
-    "search, segments of 16": of_capture("search, segments of 16", 100_000),
-    "search, segments of 4": of_capture("search, segments of 4", 300_000),
-    "search, zeros": of_capture("search, zeros", 300_000),
-    "search, 1.0": of_capture("search, 1.0", 100_000),
-    "search, many holes": of_capture("search, many holes", 20_000),
-    "cut segments": of_capture("cut segments", 20_000),
-}
+SERIES: dict[str, Series] = {name: of_capture(name) for name in ATTACKS}
 
 
 def hostile(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, Any]]:

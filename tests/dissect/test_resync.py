@@ -119,3 +119,38 @@ def test_commands_inside_of_each_other_are_read_as_often_as_there_are_octets(mon
     for _ in range(5_000):
         search.feed(command)
     assert 0 < looked_at < 3 * 5_000 * len(command)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_zeros_are_passed_without_a_step_for_each(known: bool) -> None:
+    search = FrameSearch(Framing.V2, 0, known)
+    zeros = bytes(WINDOW)
+    assert steps(lambda: search.feed(zeros)) < 1_000
+    assert steps(lambda: search.feed(zeros)) < 1_000
+
+
+@pytest.mark.parametrize("zeros", range(40, 56, 3))
+@pytest.mark.parametrize("cuts", [1, 16, 1000])
+def test_zeros_that_are_passed_at_once_change_nothing(zeros: int, cuts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames of different lengths end among the zeros, and messages that are found follow."""
+    octets = b"".join(
+        bytes([0, length]) + b"\1" * length + bytes(zeros + length % 7) for length in (5, 30, 31, 60, 3, 90)
+    )
+    octets += message(b"from here on") * 14
+    quick = search(octets, cuts, known=True)
+    monkeypatch.setattr(resync, "ZEROS", b"never there" * 10)
+    assert search(octets, cuts, known=True) == quick is not None
+
+
+def test_zeros_behind_a_command_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What begins with an empty command is given up where that ends, so what follows begins anew."""
+    octets = bytes.fromhex("0010ff000200ff0401000002020000010102020400") + bytes(45)
+
+    def trials() -> list[int]:
+        search = FrameSearch(Framing.V2, 0, True)
+        search.feed(octets)
+        return sorted(search.trials)
+
+    quick = trials()
+    monkeypatch.setattr(resync, "ZEROS", b"never there")
+    assert trials() == quick

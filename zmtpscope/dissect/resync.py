@@ -77,6 +77,11 @@ KNOWN_NAME = re.compile(
 )
 """How a command begins that can be read in `TRAFFIC`."""
 
+EMPTY = 2
+"""Octets of an empty frame."""
+ZEROS = bytes(16)
+NO_ZERO = re.compile(rb"[^\0]")
+
 LONGEST_REPETITION = 8
 """No frame of more octets is one octet repeated: its header alone has several."""
 
@@ -226,6 +231,8 @@ class FrameSearch:
             if self._succeeds(self.at):
                 return Found(self.framing, self.trials[self.at].start)
             trial = self.trials.get(self.at)
+            if trial is not None and self.data.startswith(ZEROS, self.at - self.base) and self._pass_zeros(trial, end):
+                continue
             if (trial is not None or self._may_start()) and not self._step(trial):
                 break
             self.trials.pop(self.at, None)
@@ -233,6 +240,42 @@ class FrameSearch:
         if self._succeeds(end):  # a frame may end here although an octet in front of it could begin one
             return Found(self.framing, self.trials[end].start)
         return None
+
+    def _pass_zeros(self, trial: Trial, end: int) -> bool:
+        """Pass a run of zeros at once: the trial at the current offset, and the one that is an octet ahead, meet
+        nothing there but empty frames, which are no evidence. Whether there was anything to pass."""
+        at = self.at
+        other = self.trials.get(at + 1)
+        if self.framing is not Framing.V2 or (other is None and at < self.limit):
+            return False
+        if other is not None and (other.command or other.frame != at - 1 or other.body != at + 1):
+            return False
+        both = (trial,) if other is None else (trial, other)
+        if not self.known and any(each.score >= ENOUGH for each in both):  # they wait for a segment to end
+            return False
+        while self.boundaries and self.boundaries[0] <= at + 1:
+            heappop(self.boundaries)
+        stop = min(end, self.boundaries[0] - 1) if self.boundaries else end
+        if other is None and self.starts:
+            stop = min(stop, self.starts[0] + 1)
+        run = NO_ZERO.search(self.data, at - self.base, stop - self.base)
+        passed = ((stop if run is None else self.base + run.start()) - at - 1) // EMPTY * EMPTY
+        if passed > 0:
+            self._put(trial, at, at + passed, at + passed)
+            if other is not None:
+                self._put(other, at + 1, at + passed - 1, at + passed + 1)
+            self.at = at + passed
+        if other is not None:
+            heappush(self.boundaries, self.at + 1)
+        return passed > 0
+
+    def _put(self, trial: Trial, boundary: int, frame: int, new_boundary: int) -> None:
+        """Move a trial from one boundary to a later one, past empty frames."""
+        del self.trials[boundary]
+        self.trials[new_boundary] = trial
+        trial.frame, trial.body = frame, new_boundary
+        if not trial.score:
+            trial.start = new_boundary - EMPTY if frame == new_boundary else frame - EMPTY
 
     def _succeeds(self, boundary: int) -> bool:
         """Weigh the frame that ends at `boundary`, once, and tell whether its trial has succeeded."""

@@ -48,13 +48,14 @@ def recognised(octets: bytes) -> list[Json] | None:
         return None
     if quick := _read_quickly(octets):
         return quick
+    text = JsonText(octets, 0, MOST_CLAIMED, trees=False)
     try:
-        JsonText(octets, 0, MOST_CLAIMED, trees=False).read()
+        text.read()
     except Malformed:
         return None
     except Limit:  # as far as it is read, it is JSON
-        pass
-    return []
+        return []
+    return [text.value]
 
 
 def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
