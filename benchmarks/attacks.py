@@ -198,6 +198,19 @@ def large_json(capture: CaptureWriter, count: int) -> None:
         talk.send(0, frame[start : start + 1400])
 
 
+def copies_of_what_waits(capture: CaptureWriter, count: int) -> None:
+    """Behind a hole wait 8,000 segments of an octet; then all of it comes again and again at once."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    talk.lose(0, 100)
+    first = talk.next[0]
+    for _ in range(8000):
+        talk.send(0, b"x")
+    for _ in range(count):
+        talk.next[0] = first
+        talk.send(0, b"x" * 8000)
+
+
 ATTACKS = {
     "search, segments of 16": Attack(search_never_finds, 100_000),
     "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4), 300_000),
@@ -206,6 +219,7 @@ ATTACKS = {
     "search, many holes": Attack(search_behind_many_holes, 20_000),
     "cut segments": Attack(cut_segments, 20_000),
     "cut segments, told": Attack(cut_segments, 20_000, ("read",)),
+    "copies of what waits": Attack(copies_of_what_waits, 1_000),
     "frames without end": Attack(frames_without_end, 1_000),
     "frames without end, -V": Attack(frames_without_end, 1_000, ("read", "-V")),
     "frames without end, -x": Attack(frames_without_end, 1_000, ("read", "-x")),

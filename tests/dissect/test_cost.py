@@ -107,6 +107,22 @@ def test_a_hole_costs_the_same_however_many_there_are(answered: bool) -> None:
     assert cut_segments(400) < 2.2 * cut_segments(200)
 
 
+def test_a_copy_of_what_waits_costs_the_same_however_much_waits() -> None:
+    """Every second octet waits, one segment each; then all of it comes again and again in one large segment."""
+
+    def copies(waiting: int, count: int) -> int:
+        talk = Conversation()
+        first = talk.next[0]
+        template = talk.packets[-1]
+        for octet in range(1, waiting):
+            talk.packets.append(replace(template, sequence=first + 2 * octet, payload=b"x"))
+        talk.packets += [replace(template, sequence=first + 2, payload=bytes(2 * waiting))] * count
+        return steps(Capture(talk.packets))
+
+    few, many = (copies(waiting, 40) - copies(waiting, 20) for waiting in (100, 800))
+    assert many < 1.2 * few
+
+
 def peak(path: Path, *options: str) -> int:
     """Peak memory of reading a capture in a process of its own, in KiB."""
     # not ru_maxrss: a child begins with that of its parent

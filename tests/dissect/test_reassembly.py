@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def test_the_first_copy_of_an_octet_wins_and_another_is_a_conflict() -> None:
     packets = [*others[:5], truth, lie, early, *others[5:]]
     found, analyser = records(Capture(packets))
     assert bodies(found) == [b"early", b"truth"]
-    assert analyser.summary.sums.conflicting == len(lie.payload)
+    assert (analyser.summary.sums.conflicting, analyser.summary.sums.repeated) == (5, 2)
     assert analyser.summary.sums.hold()
 
 
@@ -141,6 +142,38 @@ def test_ports_are_used_again(how: str) -> None:
     assert bodies(found) == [b"first", b"second"]
     assert [record["close"] for record in connections(found)] == [{"open": "reused"}.get(how, how), "fin"]
     assert len({record["conn_id"] for record in connections(found)}) == 2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_waits_is_kept_once_however_it_comes(seed: int) -> None:
+    """Segments that overlap in any way, some cut and some with an octet that differs, all behind a hole."""
+    dice = Random(seed)
+    conversation = talk()
+    stream = b"".join(message(dice.randbytes(dice.randrange(60))) for _ in range(40))
+    before, first = len(hello("PUSH")) + len(hello("PULL")), conversation.next[0]
+    came: set[int] = set()
+    changed = end = 0
+    for _ in range(100):
+        start = dice.randrange(1, len(stream))
+        stop = min(len(stream), start + dice.choice([1, 2, 5, 20, 100, 400]))
+        cut = dice.choice([0, 0, 0, dice.randrange(stop - start + 1)])
+        octets = bytearray(stream[start : stop - cut])
+        place = dice.randrange(start, stop)
+        if place in came and place < stop - cut and dice.randrange(3) == 0:
+            octets[place - start] ^= 1
+            changed += 1
+        came.update(range(start, stop - cut))
+        end = max(end, stop)
+        conversation.packets.append(
+            Packet(0, first + start, conversation.next[1], ACK, bytes(octets), conversation.time, cut)
+        )
+    found, analyser = records(Capture(conversation.packets, dice.choice([1, 7, 1000])))
+    sums = analyser.summary.sums
+    assert sums.hold()
+    assert (sums.conflicting, sums.stream) == (changed, before + end)
+    assert sums.captured - sums.repeated - sums.conflicting == before + len(came)
+    assert sum(record["bytes"] for record in found if record["record"] == "gap") == end - len(came)
+    assert analyser.flows.reassembler.waiting.total == 0
 
 
 def again_and_again(times: int) -> list[list[Packet]]:

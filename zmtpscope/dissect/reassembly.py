@@ -7,10 +7,12 @@ architecture.md ("Waiting is bounded"); octets that arrive for a declared hole a
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from zmtpscope.capture.segments import SegmentBlock
 
@@ -40,15 +42,29 @@ def distance(later: int, earlier: int) -> int:
     return (later - earlier + HALF) % MODULUS - HALF
 
 
+class Piece(NamedTuple):
+    """So many octets that one segment brought."""
+
+    length: int
+    packet: int
+    time: int
+
+
 class Waiting(NamedTuple):
-    """A segment behind a hole; `position` is its stream offset."""
+    """Octets behind a hole, all of one segment, or of several that follow one another; `position` is the stream offset
+    of the first."""
 
     position: int
     octets: bytes
     missing: int
     """Octets that follow `octets` and were cut off by the snap length."""
-    packet: int
-    time: int
+    pieces: list[Piece]
+    """Which segments brought them; at least one, which may be without octets."""
+
+    @property
+    def stop(self) -> int:
+        """Stream offset behind the last of `octets`."""
+        return self.position + len(self.octets)
 
 
 class Mark(NamedTuple):
@@ -78,13 +94,13 @@ class Hole:
 class Behind:
     """What a side needs from its first hole on: the segments behind it, and what tells how long to wait for it."""
 
-    __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "waiting")
+    __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "segments", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
-        """Segments behind the hole, by position; they never overlap."""
-        self.octets = 0
-        """How many they carry."""
+        """What is behind the hole, by position; entries never overlap."""
+        self.octets = self.segments = 0
+        """How many octets these are, and how many pieces of segments."""
         self.packets = 0
         """Packets of the connection while segments waited."""
         self.clock: int | None = None
@@ -286,38 +302,54 @@ class Reassembler:
         side.delivered += octets
 
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
-        """Keep what is new of a segment, so that the waiting segments never overlap."""
+        """Keep what is new of a segment. What it covers becomes one entry, so that the next copy of it costs one
+        comparison and not one for each segment that waits."""
         behind = side.behind = side.behind or Behind()
         waiting = behind.waiting
-        packet, time = at.packet, at.time
-        place = bisect_right(waiting, position, key=_position)
-        if place and waiting[place - 1].position + len(waiting[place - 1].octets) > position:
-            place -= 1
+        place = first = self._place_of(waiting, position)
         begin, stop = position, position + len(octets)
-        fresh: list[Waiting] = []
-        while position < stop and place < len(waiting) and waiting[place].position < stop:
+        covering: list[Waiting] = []
+        while place < len(waiting) and waiting[place].position < stop:
             held = waiting[place]
             if held.position > position:
-                fresh.append(Waiting(position, octets[position - begin : held.position - begin], 0, packet, time))
+                new = octets[position - begin : held.position - begin]
+                covering.append(Waiting(position, new, 0, [Piece(len(new), at.packet, at.time)]))
                 position = held.position
-            shared = min(stop, held.position + len(held.octets))
-            if (
-                held.octets[position - held.position : shared - held.position]
-                == octets[position - begin : shared - begin]
-            ):
-                side.repeated += shared - position
-            else:
-                side.conflicting += shared - position
+            shared = min(stop, held.stop)
+            known = held.octets[position - held.position : shared - held.position]
+            conflicting = differing(known, octets[position - begin : shared - begin])
+            side.conflicting += conflicting
+            side.repeated += shared - position - conflicting
+            covering.append(held)
             position = shared
             place += 1
-        if position < stop or missing:
-            fresh.append(Waiting(position, octets[position - begin :], missing, packet, time))
-        for segment in fresh:
-            insort(waiting, segment, key=_position)
-            behind.octets += len(segment.octets)
-            self.waiting.total += len(segment.octets)
+        end = max(stop, covering[-1].stop) if covering else stop
+        cut_end = max([stop + missing, *(held.stop + held.missing for held in covering)])
+        if place < len(waiting):
+            cut_end = min(cut_end, waiting[place].position)
+        missing = max(0, cut_end - end)
+        if position < stop or missing > (covering[-1].missing if covering else 0):
+            new = octets[position - begin :]
+            covering.append(Waiting(end - len(new), new, missing, [Piece(len(new), at.packet, at.time)]))
+        self._replace(behind, first, place, joined(covering, begin, stop))
         if waiting:
             self.waiting.sides.setdefault(side)
+
+    @staticmethod
+    def _place_of(waiting: list[Waiting], position: int) -> int:
+        """Where among the waiting entries stands the first that ends behind `position`."""
+        place = bisect_right(waiting, position, key=_position)
+        return place - 1 if place and waiting[place - 1].stop > position else place
+
+    def _replace(self, behind: Behind, first: int, last: int, fresh: list[Waiting]) -> None:
+        """Put `fresh` in the place of the waiting entries `first..last`."""
+        old = behind.waiting[first:last]
+        if fresh != old:
+            gained = sum(len(each.octets) for each in fresh) - sum(len(each.octets) for each in old)
+            behind.octets += gained
+            self.waiting.total += gained
+            behind.segments += sum(len(each.pieces) for each in fresh) - sum(len(each.pieces) for each in old)
+            behind.waiting[first:last] = fresh
 
     def _drain(self, side: TcpSide, at: Arrival) -> None:
         """Deliver what waited and is next now."""
@@ -330,12 +362,14 @@ class Reassembler:
             segment = waiting[count]
             count += 1
             behind.octets -= len(segment.octets)
+            behind.segments -= len(segment.pieces)
             self.waiting.total -= len(segment.octets)
-            if segment.octets:
-                start = len(self.captured) + len(self.extra)
-                self.extra += segment.octets
-                stop = start + len(segment.octets)
-                self._deliver(side, self._row(start, stop, segment.packet, segment.time, at.ordinal), stop - start)
+            stop = len(self.captured) + len(self.extra)
+            self.extra += segment.octets
+            for length, packet, time in segment.pieces:
+                start, stop = stop, stop + length
+                if length:
+                    self._deliver(side, self._row(start, stop, packet, time, at.ordinal), length)
             after = waiting[count].position if count < len(waiting) else None
             missing = segment.missing if after is None else min(segment.missing, after - side.delivered)
             if missing > 0:
@@ -349,9 +383,10 @@ class Reassembler:
     def wait_for_end(self, side: TcpSide, at: Arrival) -> None:
         """A FIN stands behind octets that are not there: wait for them as for any hole."""
         assert side.finish is not None
-        end = Waiting(side.finish, b"", 0, at.packet, at.time)
+        end = Waiting(side.finish, b"", 0, [Piece(0, at.packet, at.time)])
         side.behind = side.behind or Behind()
-        insort(side.behind.waiting, end, key=_position)
+        place = bisect_right(side.behind.waiting, side.finish, key=_position)
+        self._replace(side.behind, place, place, [end])
         self.waiting.sides.setdefault(side)
 
     def declare(self, side: TcpSide, reason: str, at: Arrival) -> None:
@@ -378,7 +413,7 @@ class Reassembler:
             del marks[0]
             if not marks:
                 break
-        if behind.octets > SIDE_OCTETS or len(behind.waiting) > SIDE_SEGMENTS:
+        if behind.octets > SIDE_OCTETS or behind.segments > SIDE_SEGMENTS:
             self.declare(side, "limit of waiting octets", at)
         while behind.waiting and behind.acknowledged_long > side.delivered:
             self.declare(side, "acknowledged by the receiver", at)
@@ -392,6 +427,25 @@ class Reassembler:
         """The side ended: what waits is delivered behind its holes."""
         while side.waits:
             self.declare(side, "end of the connection", at)
+
+
+def differing(one: bytes, other: bytes) -> int:
+    """How many octets of two copies differ."""
+    if one == other:
+        return 0
+    return int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
+
+
+def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
+    """Entries that follow one another, those within the offsets `begin..stop` as one."""
+    inside = [each for each in covering if each.position >= begin and each.stop <= stop]
+    if len(inside) < 2:
+        return covering
+    pieces = [piece for each in inside for piece in each.pieces if piece.length]
+    octets = b"".join([each.octets for each in inside])
+    one = Waiting(inside[0].position, octets, inside[-1].missing, pieces)
+    first = covering.index(inside[0])
+    return [*covering[:first], one, *covering[first + len(inside) :]]
 
 
 def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
