@@ -20,7 +20,7 @@ from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind, connect, patience
 from zmtpscope.live import socket as sockets
-from zmtpscope.live.connection import LINGER, PIECE, Connection, Unreachable
+from zmtpscope.live.connection import LINGER, PIECE, Connection, Room, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.recording import Recording
 from zmtpscope.live.streams import Reader
@@ -71,7 +71,7 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
             transport, _ = await loop.create_connection(lambda: protocol, sock=ours)
             writer = asyncio.StreamWriter(transport, protocol, reader, loop)
             reader.set_exception(error)
-            room = asyncio.Event()
+            room = Room()
             room.set()
             connection = Connection(Settings("PULL"), reader, writer, lambda connection, event: None, room)
             with pytest.raises(ClosedHalfWay):
@@ -312,6 +312,28 @@ def test_many_who_send_much_wait_for_each_other() -> None:
                 assert await ours.receive() == [b""]
             await asyncio.gather(*sending)
             assert not ours.waiting
+
+    run(work)
+
+
+def test_whoever_sends_little_does_not_wait_for_all_that_another_sends() -> None:
+    """Those who wait for room have it in turn, however much of what they sent is there already."""
+    count = 100_000
+
+    async def work() -> None:
+        async with bind("tcp://:0", "PULL") as ours, stranger(ours, "PUSH") as much, stranger(ours, "PUSH") as little:
+            loop = asyncio.get_running_loop()
+            sending = loop.create_task(loop.sock_sendall(much, message(b"m") * count))
+            await asyncio.sleep(0.3)
+            await loop.sock_sendall(little, message(b"little"))
+            await asyncio.sleep(0.2)
+            came = 0
+            while await ours.receive() != [b"little"]:
+                came += 1
+                if not ours.waiting:
+                    await asyncio.sleep(0)
+            assert came < count / 4
+            sending.cancel()
 
     run(work)
 

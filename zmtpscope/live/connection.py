@@ -13,7 +13,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from zmtpscope.live.endpoint import Endpoint
 from zmtpscope.live.streams import Reader, connect_ipc, connect_tcp
@@ -22,10 +22,14 @@ from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 if TYPE_CHECKING:
     from zmtpscope.live.recording import RecordedConnection, Recording
 
-PIECE, LEAST_PIECE = 1 << 18, 1 << 10
-"""Octets that are read at once: at most, and where each of them makes much work."""
-TURN = 0.005
-"""Seconds of work after which all other connections have their turn."""
+PIECE, LEAST_PIECE = 1 << 18, 1 << 11
+"""Octets that are read at once: at most, and in the handshake or where each of them makes much work."""
+MOST_PASSING = 1000
+"""Pieces of handshakes that are looked at while there is no room for messages."""
+TURN = 0.002
+"""Seconds of the processor after which all other connections have their turn."""
+MANY, MANY_IN_A_CROWD = 1000, 64
+"""Events of one piece, and where others wait for room: what they make the application do is work, too."""
 FULL = 1 << 16
 """Octets that are waiting to be sent, and make a sender wait until the system has taken them."""
 LINGER = 2.0
@@ -103,6 +107,31 @@ def reason(error: OSError | UnicodeError) -> str:
     return (error.strerror or str(error)).lower()
 
 
+class Room(asyncio.Event):
+    """Set while what comes is looked at."""
+
+    waiting = 0
+    """How many wait for that."""
+    _passed = 0
+
+    def set(self) -> None:
+        self._passed = 0
+        super().set()
+
+    def may_be_passed(self) -> bool:
+        """Whether a piece of a handshake need not wait: it may have messages behind it, so not too many of them."""
+        self._passed += 1
+        return self._passed <= MOST_PASSING
+
+    async def wait(self) -> Literal[True]:
+        """Until it is set; it may be cleared again by then."""
+        self.waiting += 1
+        try:
+            return await super().wait()
+        finally:
+            self.waiting -= 1
+
+
 class Connection:
     """Runs until either side closes, or `fail` is called; what the peer hears goes to `hear`, with the octets that it
     came in.
@@ -116,7 +145,7 @@ class Connection:
         reader: Reader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, list[PeerEvent], int], None],
-        room: asyncio.Event,
+        room: Room,
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
         """When it was made, and when the other side last sent or took something."""
@@ -128,7 +157,7 @@ class Connection:
         self._recorded: RecordedConnection | None = None
         self._flushing: asyncio.Handle | None = None
         self._waiting = self._written = 0
-        self._piece = PIECE
+        self._piece = LEAST_PIECE
         self._task: asyncio.Task[None] | None = None
         self._failure: PeerError | None = None
         self._answered = self._answers_taken = 0
@@ -181,21 +210,22 @@ class Connection:
 
     async def _take_all(self) -> None:
         """Everything that comes, in turn with other connections."""
-        time_of = asyncio.get_running_loop().time
+        time_of = time.thread_time  # what other programs take of the processor does not count
         worked = 0.0
         while octets := await self._read():
             if self._recorded is not None:
                 self._recorded.received(octets, time.time_ns())
-            while not (self._closing or self._room.is_set()):
+            while not (self._closing or self._room.is_set() or (not self.peer.ready and self._room.may_be_passed())):
                 await self._room.wait()  # another connection that has waited for longer may use it up
+            many = MANY_IN_A_CROWD if self._room.waiting else MANY
             if self._closing:
                 continue
             begin = time_of()
-            self._take(octets)
+            count = self._take(octets)
             spent = time_of() - begin
-            if spent > TURN:
+            if spent > TURN or count > many:
                 self._piece = max(self._piece // 2, LEAST_PIECE)
-            elif spent < TURN / 4:
+            elif self.peer.ready and spent < TURN / 2 and count < many / 4:
                 self._piece = min(self._piece * 2, PIECE)
             worked += spent
             if worked > TURN:
@@ -232,13 +262,15 @@ class Connection:
                 self.peer.tick(asyncio.get_running_loop().time())
                 self.flush()
 
-    def _take(self, octets: bytes) -> None:
-        peer = self.peer
+    def _take(self, octets: bytes) -> int:
+        """How many events they have brought."""
+        peer, events = self.peer, []
         self.active_at = asyncio.get_running_loop().time()
         try:
             peer.receive(octets, self.active_at)
         finally:
-            self._hear(self, peer.events(), len(octets))
+            events = peer.events()
+            self._hear(self, events, len(octets))
             self.flush()
         if self._failure is not None:
             raise self._failure
@@ -246,6 +278,7 @@ class Connection:
         if unread > LARGEST_UNREAD:
             told = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
             raise Violation(f"the other side reads none of the answers to its PINGs: {told}")
+        return len(events)
 
     def flush(self) -> None:
         """Hand what the peer has to say to the system."""

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from zmtpscope.live.budget import Budget
-from zmtpscope.live.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
+from zmtpscope.live.connection import FULL, LINGER, Connection, Room, Unreachable, reach, reason, remote_name
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
 from zmtpscope.live.patience import Patience
 from zmtpscope.live.streams import Reader, listen_ipc, listen_tcp
@@ -62,6 +62,8 @@ LARGEST_HELD = 256 << 20
 and what waits for those that take nothing. Twice the largest message where that is more."""
 LEAST_IDLE = 10.0
 """Seconds in which a connection has neither sent nor taken anything, after which another one may have its place."""
+MOST_IN_VAIN = 32
+"""Messages that go to nobody, after which everybody else has a turn."""
 LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
 
@@ -130,10 +132,12 @@ class Socket:
         self._names: dict[bytes, Connection] = {}
         self._inbox: deque[tuple[Connection, Message]] = deque()
         self._waiting = 0
-        self._room = asyncio.Event()
+        self._room = Room()
         self._room.set()
         self._changed = asyncio.Event()
         """Set whenever somebody who waits should look again."""
+        self._in_vain = 0
+        """Messages that were sent to nobody."""
         self._asker: tuple[Connection, Message] | None = None
         self._asked: Connection | None = None
         self._lost: PeerError | None = None
@@ -227,7 +231,9 @@ class Socket:
         """
         sent = await self._hand(parts)
         if not sent:  # nothing has made it wait, and those it is for may be about to come
-            await asyncio.sleep(0)
+            self._in_vain += 1
+            if self._in_vain % MOST_IN_VAIN == 0:
+                await asyncio.sleep(0)
         return sent
 
     async def _hand(self, parts: Sequence[bytes]) -> int:

@@ -1,0 +1,292 @@
+"""A socket of ours that listens, among peers who mean harm; and one honest peer of libzmq, which has to be served.
+
+served = serve_among_hostile_peers("PUB", seed=1)
+assert served.longest < 10
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import queue
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, NamedTuple
+
+import zmq
+
+from tests.scripted import GREETING, message, ready
+from tests.waiting import in_thread
+from tests.zmtp.sides import command
+from zmtpscope.live import Socket, bind
+from zmtpscope.zmtp.peer import PeerError
+
+PARTNERS = {
+    "PUB": "SUB",
+    "XPUB": "SUB",
+    "ROUTER": "DEALER",
+    "REP": "REQ",
+    "PULL": "PUSH",
+    "PUSH": "PULL",
+    "DEALER": "ROUTER",
+}
+"""By the socket type of ours what connects to it, honest or not."""
+
+HONEST = b"honest"
+"""The topic, or the first part, of what concerns the honest peer."""
+
+
+class Served(NamedTuple):
+    """What the honest peer got: `longest` are the seconds that it waited for a message at most.
+
+    `attacks` are connections that hostile peers made; `errors` is what our socket said of them, by kind of error.
+    """
+
+    longest: float
+    attacks: int
+    errors: dict[str, int]
+
+
+def serve_among_hostile_peers(
+    socket_type: str, seed: int, *, hostile: int = 50, messages: int = 5, limit: float = 60.0, **options: Any
+) -> Served:
+    """Have the honest peer exchange so many messages among so many hostile ones. Raises `zmq.Again` where it has to
+    wait for one for longer than `limit` seconds. `options` are those of `bind`."""
+    arrived: queue.Queue[float] = queue.Queue()
+    listening: queue.Queue[int] = queue.Queue()
+    over = threading.Event()
+    errors: dict[str, int] = {}
+
+    def report(remote: str, what: object) -> None:
+        if isinstance(what, PeerError):
+            assert str(what).isprintable()
+            errors[type(what).__name__] = errors.get(type(what).__name__, 0) + 1
+
+    async def serve() -> None:
+        async with bind("tcp://:0", socket_type, report=report, **options) as ours:
+            listening.put(ours.endpoint.port)
+            work = asyncio.gather(*(each(ours, arrived) for each in WORK[socket_type]))
+            waiting = asyncio.ensure_future(asyncio.to_thread(over.wait))
+            await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
+            work.cancel()
+            (result,) = await asyncio.gather(work, return_exceptions=True)
+            await waiting
+            if isinstance(result, Exception):
+                raise result
+
+    serving = in_thread(lambda: asyncio.run(serve()))
+    port = listening.get(timeout=limit)
+    command = [sys.executable, "-m", __name__, *map(str, (port, PARTNERS[socket_type], hostile, seed))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attacking:
+        assert attacking.stdout is not None
+        try:
+            assert attacking.stdout.readline() == "begins\n"
+            longest = _be_honest(socket_type, port, messages, limit, arrived)
+            attacks = int(attacking.communicate(timeout=limit)[0])
+        finally:
+            attacking.kill()
+            over.set()
+            serving.result(limit)
+    return Served(longest, attacks, errors)
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+async def _publish(ours: Socket, arrived: queue.Queue[float]) -> None:
+    while True:
+        await ours.send([HONEST, bytes(1000)])
+        await asyncio.sleep(0.001)
+
+
+async def _hand_out(ours: Socket, arrived: queue.Queue[float]) -> None:
+    while True:
+        await ours.send([HONEST])
+        await asyncio.sleep(0.0001)
+
+
+async def _echo(ours: Socket, arrived: queue.Queue[float]) -> None:
+    async for parts in ours:
+        await ours.send(parts)
+
+
+async def _take(ours: Socket, arrived: queue.Queue[float]) -> None:
+    async for parts in ours:
+        if parts[0] == HONEST:
+            arrived.put(time.monotonic())
+
+
+WORK: dict[str, tuple[Callable[[Socket, queue.Queue[float]], Any], ...]] = {
+    "PUB": (_publish,),
+    "XPUB": (_publish, _take),
+    "ROUTER": (_echo,),
+    "REP": (_echo,),
+    "PULL": (_take,),
+    "PUSH": (_hand_out,),
+    "DEALER": (_hand_out, _take),
+}
+"""What the application does with our socket, all at the same time."""
+
+
+# -- the honest one ----------------------------------------------------------------------------------------------------
+
+
+def _be_honest(socket_type: str, port: int, count: int, limit: float, arrived: queue.Queue[float]) -> float:
+    """Exchange messages with our socket; the longest wait for one."""
+    context = zmq.Context()
+    partner = PARTNERS[socket_type]
+    made = context.socket(getattr(zmq, partner))
+    try:
+        made.linger = 0
+        made.rcvtimeo = made.sndtimeo = round(limit * 1000)
+        made.reconnect_ivl = 50
+        if partner == "SUB":
+            made.subscribe(HONEST)
+        made.connect(f"tcp://127.0.0.1:{port}")
+        longest = 0.0
+        for _ in range(count):
+            begin = time.monotonic()
+            if partner in ("DEALER", "REQ", "PUSH"):
+                made.send_multipart([HONEST, b"?"])
+            if partner == "PUSH":
+                try:
+                    arrived.get(timeout=limit)
+                except queue.Empty:
+                    raise zmq.Again from None
+            else:
+                assert HONEST in made.recv_multipart()
+            longest = max(longest, time.monotonic() - begin)
+        return longest
+    finally:
+        made.close()
+        context.destroy(linger=0)
+
+
+# -- the others --------------------------------------------------------------------------------------------------------
+
+Draw = random.Random
+Attack = AsyncIterator[bytes]
+"""Octets to send, as soon as they are taken; when they end, the connection is held."""
+
+
+async def _silence(draw: Draw, hello: bytes) -> Attack:
+    if draw.random() < 0.7:
+        yield b"".join((GREETING, hello))[: draw.randrange(len(GREETING))]
+
+
+async def _nothing_read(draw: Draw, hello: bytes) -> Attack:
+    """With the handshake, and with a wish for everything."""
+    yield hello + command("NULL", "SUBSCRIBE", topic="") + message(b"", b"ask") * 20
+
+
+async def _garbage(draw: Draw, hello: bytes) -> Attack:
+    start = draw.choice([b"", b"\xff", GREETING[:11], GREETING, hello])
+    while True:
+        yield start + draw.randbytes(1 << draw.randrange(1, 16))
+        start = b""
+
+
+async def _huge_sizes(draw: Draw, hello: bytes) -> Attack:
+    yield hello + bytes([draw.choice([2, 3, 6])]) + (1 << draw.randrange(16, 64)).to_bytes(8, "big")
+    for _ in range(draw.randrange(16)):
+        yield bytes(1 << 16)
+
+
+async def _endless_message(draw: Draw, hello: bytes) -> Attack:
+    yield hello
+    while True:
+        yield message(draw.randbytes(draw.choice([0, 1, 300])), b"")[:-2] * 500
+
+
+async def _messages(draw: Draw, hello: bytes) -> Attack:
+    yield hello
+    while True:
+        yield message(b"", b"flood", b"x" * draw.choice([0, 10, 1000])) * 500
+
+
+async def _subscriptions(draw: Draw, hello: bytes) -> Attack:
+    yield hello
+    while True:
+        name = draw.choice(["SUBSCRIBE", "SUBSCRIBE", "CANCEL"])
+        yield b"".join(command("NULL", name, topic=f"{draw.getrandbits(40):x}") for _ in range(200))
+
+
+async def _pings(draw: Draw, hello: bytes) -> Attack:
+    yield hello
+    while True:
+        yield command("NULL", "PING", ttl_ms=draw.choice([0, 10]), context=b"x" * 16) * 500
+
+
+async def _dribble(draw: Draw, hello: bytes) -> Attack:
+    for octet in hello + message(b"", b"dribble", bytes(300)):
+        yield bytes((octet,))
+        await asyncio.sleep(0.002)
+
+
+async def _coming_and_going(draw: Draw, hello: bytes) -> Attack:
+    yield hello
+    raise ConnectionError
+
+
+ATTACKS = (
+    _silence,
+    _nothing_read,
+    _nothing_read,
+    _garbage,
+    _huge_sizes,
+    _endless_message,
+    _messages,
+    _subscriptions,
+    _pings,
+    _dribble,
+    _coming_and_going,
+)
+
+
+async def _attack(port: int, socket_type: str, hostile: int, seed: int) -> None:
+    """All hostile peers, in a process of their own, until standard input ends; says how many connections they made."""
+    count = itertools.count()
+    attackers = [_one(port, socket_type, random.Random(seed * 1000 + number), count) for number in range(hostile)]
+    attacking = asyncio.gather(*attackers)
+    await asyncio.sleep(1)
+    print("begins", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    attacking.cancel()
+    await asyncio.gather(attacking, return_exceptions=True)
+    print(next(count))
+
+
+async def _one(port: int, socket_type: str, draw: Draw, count: Iterator[int]) -> None:
+    """One hostile peer, which comes again and again."""
+    while True:
+        next(count)
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(draw.uniform(0.1, 2.0)):
+                await _connection(port, GREETING + ready(socket_type), draw)
+        await asyncio.sleep(draw.uniform(0.0, 0.1))
+
+
+async def _connection(port: int, hello: bytes, draw: Draw) -> None:
+    loop = asyncio.get_running_loop()
+    with socket.socket() as made:
+        made.setblocking(False)
+        if draw.random() < 0.5:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        if draw.random() < 0.5:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await loop.sock_connect(made, ("127.0.0.1", port))
+        async for octets in draw.choice(ATTACKS)(draw, hello):
+            await loop.sock_sendall(made, octets)
+            await asyncio.sleep(0)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_attack(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
