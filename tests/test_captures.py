@@ -184,6 +184,9 @@ NAMED = {
     "security/plain-status-500": "PLAIN-06",
     "security/plain-wrong-password": "PLAIN-06",
     "security/plain-zap-handler-hangs": "PLAIN-08",
+    "unreachable/host-silent": "ZMTP-CONN-15",
+    "unreachable/server-down": "ZMTP-CONN-14",
+    "unreachable/server-up-later": "ZMTP-CONN-14",
 }
 """The finding that says what is wrong in a capture."""
 

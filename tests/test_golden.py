@@ -20,6 +20,8 @@ COMMANDS = {
     "wrong-password": "read security/plain-wrong-password.pcap",
     "curve": "read security/curve-4.3.5.pcap",
     "reserved-flag": "read faults/reserved-flag-80.pcap",
+    "server-up-later": "read unreachable/server-up-later.pcap",
+    "nobody-there": "read -q unreachable/server-down.pcap unreachable/host-silent.pcap negative/port-scan.pcap",
     "garbage-client": "read faults/garbage-client.pcap",
     "segment-lost": "read damage/one-segment-lost.pcap",
     "midstream": "read damage/midstream-3.0.pcap",

@@ -44,8 +44,9 @@ SPECIFICATIONS = {
     "43": "43/ZRE",
     "45": "45/ZWS",
     "48": "48/RADIO-DISH",
+    "9293": "RFC 9293 (TCP)",
 }
-"""The specifications at rfc.zeromq.org by number."""
+"""The specifications at rfc.zeromq.org by number, and TCP."""
 
 _TABLE = """
 ZMTP-CONN-01 note wire.md 9.5
@@ -85,6 +86,15 @@ ZMTP-CONN-12 warn architecture.md 2
   > a flood or a port scan: capture with a filter for the ports that matter
 ZMTP-CONN-13 warn architecture.md 2
   More topics and groups are open on this side than are remembered: from here on, nothing is said about new ones
+ZMTP-CONN-14 warn 9293 Reset Generation
+  The connection is refused (RST)
+  > nobody listens there: start that side, and compare address and port with what it binds to
+ZMTP-CONN-15 warn 9293 TCP Connection Failures
+  The connection is not answered
+  > a firewall drops it, the address is wrong, or that host is down
+ZMTP-CONN-16 note 9293 Establishing a Connection
+  The connection is answered and never comes about
+  > the answer does not get back to who asked (a firewall, another way back), or somebody scans ports
 ZMTP-DOWNGRADE-01 error 37 Backwards Interoperability
   Messages flow without security: one side is configured for it, the other is too old to know it
   > refuse peers older than 3.0 where authentication matters

@@ -267,7 +267,7 @@ _FINDING = (
     Field("section", "text", "Where the protocol says so"),
     Field("hint", "text", "What to do about it"),
     Field("refs", "list<text>", "Records that it is about: conn_id/side/source/offset/record"),
-    Field("count", "int", "How often, where repeats were counted"),
+    Field("count", "int", "How often, where repeats or attempts were counted"),
     Field("last_packet", "int", "Packet of the last repeat"),
 )
 

@@ -29,7 +29,7 @@ CUT = str(CAPTURES / "damage" / "cut-file.pcap")
 def test_a_capture_that_is_read_to_its_end_is_0(zmtpscope: Run) -> None:
     code, out, err = zmtpscope("read", PUBSUB)
     assert (code, err) == (0, "")
-    assert len(out.splitlines()) == 33
+    assert len(out.splitlines()) == 34
 
 
 def test_r_is_one_more_capture(zmtpscope: Run) -> None:
@@ -43,7 +43,7 @@ def test_standard_input_is_a_capture() -> None:
         done = subprocess.run([*COMMAND, "read", "--json", "-"], stdin=file, capture_output=True, check=True)
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {record["file"] for record in records} == {None}
-    assert len(records) == 39
+    assert len(records) == 40
 
 
 def test_a_capture_without_zmtp_is_0_and_says_so_beside_the_data(zmtpscope: Run) -> None:
@@ -213,7 +213,7 @@ def test_json_is_one_object_a_line(zmtpscope: Run) -> None:
     kinds = [record["record"] for record in records]
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "greeting": 4,
-        "finding": 6,
+        "finding": 7,
         "command": 8,
         "message": 19,
         "connection": 2,
@@ -228,7 +228,7 @@ def test_c_counts_packets(zmtpscope: Run) -> None:
 def test_q_prints_a_summary_and_no_record(zmtpscope: Run) -> None:
     code, out, err = zmtpscope("read", "-q", PUBSUB)
     assert (code, err) == (0, "")
-    assert "connections      2 ZMTP, 14 other TCP\n" in out
+    assert "connections      2 ZMTP, 14 refused\n" in out
     assert "versions         3.1: 2\n" in out
     assert "messages         19 (38 frames, 284 octets)\n" in out
     assert "damage           none\n" in out

@@ -81,8 +81,9 @@ def test_columns_stand_under_each_other() -> None:
 
 
 def test_the_end_of_a_connection_sums_it_up() -> None:
-    last = what(text("patterns/pubsub.pcap"))[-1]
+    *_, last, refused = what(text("patterns/pubsub.pcap"))
     assert last == "connection 2 closed by 127.0.0.1:5630 after 805.1 ms, 3.1 NULL, messages >0 <12"
+    assert refused.startswith("note ZMTP-CONN-14 ")
 
 
 def test_a_wrong_server_key_is_named() -> None:

@@ -57,8 +57,13 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
     if not summary.connections and not summary.datagram_kinds and (statistics.packets or not captures.problems):
         counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}
         counts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
+        attempts = ", ".join(f"{count} {outcome}" for outcome, count in summary.attempts.items())
         hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
-        say(f"zmtpscope: no ZMTP found ({counts}){hint}")
+        if attempts and not summary.other_tcp:
+            say(f"zmtpscope: no TCP connection came about: {attempts} ({statistics.packets} packets)")
+        else:
+            behind = f"; more TCP connections never came about: {attempts}" if attempts else ""
+            say(f"zmtpscope: no ZMTP found ({counts}){behind}{hint}")
 
 
 def say_what_cannot_be_used(options: Options) -> None:

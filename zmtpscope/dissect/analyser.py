@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from zmtpscope.capture import Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.attempts import Attempts
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.datagrams import Datagrams
@@ -31,6 +32,7 @@ class Analyser:
         self.last_to_give_way: Connection | None = None
         self.sink = Sink([])
         self.flows = Flows(self._open)
+        self.attempts = Attempts(self.sink, self.options.records)
         self.endpoints = Endpoints()
         self.network = Network(self.sink)
         self.datagrams = Datagrams(self.sink, self.options)
@@ -98,11 +100,14 @@ class Analyser:
             self.last_to_give_way = connection
             if self.gave_way <= TOLD:
                 self._teller(connection).finding(None, GAVE_WAY, connection.end, connection.end.ordinal)
+        attempts, self.sink.attempts = self.sink.attempts, []
+        self.attempts.take(attempts)
         facts, self.sink.facts = self.sink.facts, []
         self.endpoints.weigh(facts)
         said, self.sink.zre_facts = self.sink.zre_facts, []
         self.network.weigh(said)
         if end is not None:
+            self.attempts.finish(end)
             self.network.finish(end)
             self.datagrams.finish(end.ordinal)
         batch = self.sink.flush()

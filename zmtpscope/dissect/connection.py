@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from hashlib import blake2b
-from ipaddress import ip_address
-
 from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.attempts import CONNECTED, attempt_of
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.dialogue import Dialogue
+from zmtpscope.dissect.identity import stream_of
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.reassembly import TcpSide, reverse
 from zmtpscope.dissect.sink import Sink
@@ -33,6 +31,8 @@ class Connection:
     idle: int | None = None
     """Where no end was captured: nanoseconds from the last packet to when nothing more could come."""
     dialogue: Dialogue | None = None
+    syns = 1
+    """SYNs of side 0; as good as none where the first packet captured is another."""
 
     def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int, sink: Sink, options: Options) -> None:
         self.number = number
@@ -40,7 +40,7 @@ class Connection:
         self.incarnation = incarnation
         self.sink = sink
         self.options = options
-        self.start = self.last = self.end = start
+        self.start = self.last = self.end = self.last_syn = start
         """`last` is the last packet in front of the block under way."""
         self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse(key))
         self.tcp[0].peer, self.tcp[1].peer = self.tcp[1], self.tcp[0]
@@ -97,10 +97,13 @@ class Connection:
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought, then close the books where the connection ended."""
+        attempt = attempt_of(self) if self.closed else None
+        if attempt is not None:
+            self.sink.attempts.append(attempt)
         if self.dialogue is None:
             forced = self.forced()
             if self.closed and forced is None and not (self.tcp[0].delivered or self.tcp[1].delivered):
-                self.sink.summary.other_tcp += 1
+                self.sink.summary.other_tcp += attempt is None or attempt.outcome == CONNECTED
                 self._release()
                 return
             self.dialogue = Dialogue(self, forced)
@@ -129,21 +132,3 @@ class Connection:
             self.dialogue.release()
             del self.dialogue
         del self.tcp
-
-
-def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:
-    """What the records of side 0 have in common; `key` is the source, the destination and their ports.
-
-    `conn_id` is made of the endpoints and the time of the first packet, and of `incarnation` where that is not 0.
-    """
-    size = (len(key) - 4) // 2
-    here, there = address(key[:size]), address(key[size : 2 * size])
-    port, other = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-    identity = f"{transport}{here} {port} {there} {other} {began}{f' {incarnation}' * (incarnation > 0)}"
-    return Stream(number, blake2b(identity.encode(), digest_size=8).hexdigest(), 0, here, port, there, other)
-
-
-@lru_cache(maxsize=4096)
-def address(octets: bytes) -> str:
-    """An IPv4 or IPv6 address as people write it."""
-    return str(ip_address(octets))

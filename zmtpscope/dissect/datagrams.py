@@ -14,8 +14,8 @@ from typing import NamedTuple
 from zmtpscope.capture.segments import Datagram, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
-from zmtpscope.dissect.connection import stream_of
 from zmtpscope.dissect.details import put_inside
+from zmtpscope.dissect.identity import stream_of
 from zmtpscope.dissect.incarnations import Incarnations
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.payload_rows import hide, side_payloads

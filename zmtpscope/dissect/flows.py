@@ -195,6 +195,8 @@ class Flows:
             if peer.next < 0 and opens:  # the first ACK tells the other side's first number; a later one may be beyond
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
+            if side.initial == sequence and side.number == 0:
+                connection.syns, connection.last_syn = connection.syns + 1, self._arrival(index)
             first = (sequence + 1) % MODULUS
             if side.next < 0 or not side.delivered:  # else it comes late, when much has been decided without it
                 side.initial, side.next, side.begun = sequence, first, True

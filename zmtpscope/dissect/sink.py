@@ -10,6 +10,7 @@ from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.batch import Batch, Record
 
 if TYPE_CHECKING:
+    from zmtpscope.dissect.attempts import Attempt
     from zmtpscope.dissect.endpoints import Fact
     from zmtpscope.dissect.zre import ZreFact
 
@@ -58,6 +59,10 @@ class Summary:
     connections: int = 0
     other_tcp: int = 0
     """TCP connections on which nothing looked like ZMTP."""
+    attempts: Counter[str] = field(default_factory=Counter)
+    """TCP connections that never came about, by outcome (`attempts.py`)."""
+    tried: list[tuple[str, str]] = field(default_factory=list)
+    """Outcome, and a sentence on who tried to reach whom, the most frequent first."""
     datagrams: int = 0
     datagram_kinds: Counter[str] = field(default_factory=Counter)
     """Of the datagrams: beacons and RADIO messages."""
@@ -100,6 +105,8 @@ class Sink:
         self.batch = Batch(files)
         self.facts: list[Fact] = []
         """What connections reported of the block under way that may matter to others."""
+        self.attempts: list[Attempt] = []
+        """What became of the TCP connections that ended in it."""
         self.zre_facts: list[ZreFact] = []
         """The same of what ZRE nodes said."""
         self.mailboxes: set[tuple[str, int]] = set()

@@ -131,6 +131,7 @@ class Teller:
         unit: int,
         count: int,
         source: int = 0,
+        last: Arrival | None = None,
     ) -> None:
         stream = self.whole if side is None else self.streams[side]
         kind = FINDINGS[finding.id]
@@ -147,9 +148,15 @@ class Teller:
             hint=finding.hint or kind.hint,
             refs=list(refs),
             count=count,
-            last_packet=first.packet & PACKET_MASK,
+            last_packet=(last or first).packet & PACKET_MASK,
         )
         self._put(values, stream, ordinal, unit if finding.start is None else finding.start)
+
+    def summed(self, finding: Finding, first: Arrival, last: Arrival, count: int, ordinal: int) -> None:
+        """One finding on neither side for `count` events from `first` to `last`, decidable with segment `ordinal`."""
+        self.sink.summary.findings[_severity(finding), finding.id] += 1
+        if self.telling:
+            self._put_finding(None, finding, first, ordinal, (), AT_THE_END, count, last=last)
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""

@@ -18,6 +18,9 @@ MOST_PROPERTIES = 8
 LONGEST_SENTENCE = 400
 """Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
 
+SUMS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16")
+"""Findings that stand for many events, and say themselves how many."""
+
 GIVEN_UP = {"end of the connection": "waited for until the end"}
 """Why a gap will not be filled, where the record says it too short for a sentence."""
 
@@ -138,7 +141,9 @@ def describe_leftover(values: Values) -> str:
 def describe_finding(values: Values) -> str:
     """Severity, id and sentence; the hint is told apart by the caller."""
     count = values["count"] or 1
-    more = "" if count == 1 else f" ({count} times more, the last in packet {values['last_packet']})"
+    more = f" ({count} times more, the last in packet {values['last_packet']})"
+    if count == 1 or values["id"] in SUMS:
+        more = ""
     text = values["text"]
     shown = text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE - 1]}…"
     return f"{values['severity']} {values['id']} {safe_text(shown)}{more}"

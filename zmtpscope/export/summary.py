@@ -37,10 +37,13 @@ def summary_lines(
         span = f", {(last - first) / SECOND:.3f} s from {began}"
     yield _line("packets", f"{statistics.packets} ({statistics.octets} octets{span})")
     others = [f"{summary.other_tcp} other TCP"] if summary.other_tcp else []
+    others += [f"{count} {outcome}" for outcome, count in summary.attempts.items()]
     kinds = {"ZRE beacons": summary.datagram_kinds["beacon"], "RADIO messages": summary.datagram_kinds["radio"]}
     known = ", ".join(f"{count} {what}" for what, count in kinds.items() if count)
     others += [f"{summary.datagrams} UDP datagrams" + f" ({known})" * bool(known)] if summary.datagrams else []
     yield _line("connections", f"{summary.connections} ZMTP" + "".join(f", {other}" for other in others))
+    for outcome, sentence in summary.tried:
+        yield _line(outcome, safe_text(sentence))
     if summary.connections:
         yield _line("versions", _counted(summary.versions))
         yield _line("mechanisms", _counted(summary.mechanisms))

@@ -1,0 +1,135 @@
+"""TCP connections that never came about, and who is told to have tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dissect.talks import SECOND, hello
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.capture.segments import ACK, RST, SYN
+from zmtpscope.dissect import Options, attempts
+from zmtpscope.export.describe import describe_finding
+
+START = 1_700_000_000 * SECOND
+CLIENT, SERVER = 0, 1
+
+
+def attempt(number: int, *flags: tuple[int, int], at: float = 0, port: int = 5555, host: int = 2) -> list[Packet]:
+    """The packets of one connection, (side, flags) each, a millisecond apart and never with a payload."""
+    hosts = bytes([10, 0, host >> 8, host & 255]), bytes([10, 0, 0, 1])
+    talk = Conversation(
+        syn=False, ports=(20_000 + number % 40_000, port), start=START + int(at * SECOND) - 1_000_000, hosts=hosts
+    )
+    for side, flag in flags:
+        talk.add(side, flag)
+    return talk.packets
+
+
+REFUSED = (CLIENT, SYN), (SERVER, RST | ACK)
+UNANSWERED = ((CLIENT, SYN),)
+HALF_OPEN = (CLIENT, SYN), (SERVER, SYN | ACK)
+
+
+def later(packets: list[Packet]) -> list[Packet]:
+    """Behind them, something else that makes the capture two seconds longer."""
+    last = max(packet.time for packet in packets)
+    return packets + attempt(39_999, *REFUSED, at=(last - START) / SECOND + 2, port=9999)
+
+
+def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
+    """What is found of attempts at `port`, the same whatever the size of blocks."""
+    packets = sorted(packets, key=lambda packet: packet.time)
+    whole, analyser = records(Capture(packets))
+    for size in (1, 2, 7):
+        assert records(Capture(packets, size))[0] == whole
+    _, counting = records(Capture(packets, 3), Options(records=False))
+    assert counting.summary == analyser.summary
+    return [each for each in whole if str(each.get("id")) in attempts.FINDINGS.values() and each["dst_port"] == port]
+
+
+def test_who_was_refused_how_often() -> None:
+    packets = [packet for number in range(31) for packet in attempt(number, *REFUSED, at=number)]
+    (finding,) = told(packets)
+    assert (finding["id"], finding["severity"], finding["side"]) == ("ZMTP-CONN-14", "warn", None)
+    assert finding["text"].endswith(": 10.0.0.2 tried 31 times in 30.0 s to reach 10.0.0.1:5555")
+    assert (finding["count"], finding["packet"], finding["last_packet"]) == (31, 1, 61)
+    assert (finding["conn"], finding["src_ip"], finding["dst_port"]) == (1, "10.0.0.2", 5555)
+    assert "31 times" in describe_finding(finding)
+    assert "times more" not in describe_finding(finding)
+
+
+OUTCOMES = [
+    ("refused", REFUSED, "ZMTP-CONN-14"),
+    ("not answered", UNANSWERED, "ZMTP-CONN-15"),
+    ("never completed", HALF_OPEN, "ZMTP-CONN-16"),
+    ("never completed", (*HALF_OPEN, (CLIENT, RST)), "ZMTP-CONN-16"),
+    ("never completed", ((CLIENT, SYN), (SERVER, ACK), (CLIENT, RST)), "ZMTP-CONN-16"),
+    ("not answered", (*UNANSWERED, (CLIENT, RST)), "ZMTP-CONN-15"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "flags", "id_"), OUTCOMES)
+def test_what_became_of_an_attempt(outcome: str, flags: tuple[tuple[int, int], ...], id_: str) -> None:
+    packets = later(attempt(0, *flags))
+    (finding,) = told(packets)
+    assert (finding["id"], finding["severity"], finding["count"]) == (id_, "note", 1)
+    assert finding["text"].endswith("10.0.0.2 tried once to reach 10.0.0.1:5555")
+    _, analyser = records(Capture(packets))
+    assert analyser.summary.other_tcp == 0
+    assert analyser.summary.attempts[outcome] == 1 + (outcome == "refused")
+
+
+def test_a_syn_that_is_sent_again_is_one_attempt() -> None:
+    packets = attempt(0, (CLIENT, SYN))
+    for seconds in (1, 3, 7):
+        packets += attempt(0, (CLIENT, SYN), at=seconds)
+    (finding,) = told(packets)
+    assert finding["text"].endswith("10.0.0.2 tried once (4 SYNs) in 7.0 s to reach 10.0.0.1:5555")
+    assert (finding["severity"], finding["count"], finding["last_packet"]) == ("warn", 1, 4)
+
+
+def test_what_had_no_time_for_an_answer_is_not_held_against_anybody() -> None:
+    packets = attempt(0, *UNANSWERED)
+    assert told(packets) == []
+    assert records(Capture(packets))[1].summary.attempts == {"under way": 1}
+
+
+def test_who_connected_without_a_word_is_other_tcp() -> None:
+    packets = attempt(0, *HALF_OPEN, (CLIENT, ACK)) + attempt(1, (SERVER, SYN | ACK), (CLIENT, ACK), at=1)
+    assert told(packets) == []
+    _, analyser = records(Capture(packets))
+    assert (analyser.summary.other_tcp, analyser.summary.attempts) == (2, {})
+
+
+@pytest.mark.parametrize("first", [REFUSED, UNANSWERED])
+def test_a_client_that_gets_in_later(first: tuple[tuple[int, int], ...]) -> None:
+    talk = Conversation(start=START + 3 * SECOND)
+    for side in (0, 1):
+        talk.send(side, hello("PAIR"))
+    talk.close()
+    packets = attempt(0, *first) + attempt(1, *first, at=1)
+    (finding,) = told(packets + talk.packets)
+    assert finding["severity"] == "note"
+    assert finding["text"].endswith("10.0.0.2 tried 2 times in 1.0 s to reach 10.0.0.1:5555; it connected 2.0 s later")
+    behind = [replaced for number in (2, 3) for replaced in attempt(number, *first, at=3 + number)]
+    (finding,) = told(later(talk.packets + behind))
+    assert finding["severity"] == "note"
+    assert finding["text"].endswith("10.0.0.1:5555; it had been connected before")
+
+
+def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "MOST_PAIRS", 30)
+    packets = [packet for number in range(200) for packet in attempt(number, *REFUSED, at=number / 10, host=number + 3)]
+    for number in range(300, 310):
+        packets += attempt(number, *REFUSED, at=(number - 300) * 2)
+    found = told(packets)
+    assert len(found) == attempts.MOST_LISTED + 1
+    (eager,) = [finding for finding in found if finding["src_ip"] == "10.0.0.2"]
+    assert eager["count"] == 10
+    assert sum(finding["count"] for finding in found) == 210
+    (rest,) = [finding for finding in found if "others" in finding["text"]]
+    assert rest["text"].endswith(f": {rest['count']} attempts more between others, the last from {rest['src_ip']}")
+    _, analyser = records(Capture(sorted(packets, key=lambda packet: packet.time), 1))
+    assert len(analyser.attempts.tried) <= 30
