@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import os
 import threading
+from collections.abc import Callable
 from heapq import merge
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.containers import Packet, Segment, captures_of, pcap, pcapng, read, tcp_packet
-from zmtpscope.capture import CaptureError, open_captures
+from zmtpscope.capture import CaptureError, open_captures, source
+from zmtpscope.capture import merge as merging
 
 times = st.lists(st.integers(0, 60), max_size=25)
 
@@ -36,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("merge")
 
 
-@given(files=st.lists(times, min_size=1, max_size=4), size=st.sampled_from([64, 500, 1 << 20]), mixed=st.booleans())
+@given(files=st.lists(times, min_size=1, max_size=9), size=st.sampled_from([64, 500, 1 << 20]), mixed=st.booleans())
 def test_packets_of_all_files_come_in_time_order(folder: Path, files: list[list[int]], size: int, mixed: bool) -> None:
     """Equal times in the order of the files; each file's own order is kept also where its time runs backwards."""
     written = [packets(moments, index) for index, moments in enumerate(files)]
@@ -99,6 +102,75 @@ def test_more_files_than_a_process_may_have_open(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [segment.file for segment in segments] == list(range(120))
     assert captures.problems == []
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_more_files_that_overlap_than_a_process_may_have_open(tmp_path: Path, compressed: bool) -> None:
+    """Each is read in several pieces, and closed in between."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    made = [pcap(packets(list(range(index, 8000, 130)), index)) for index in range(130)]
+    for index, octets in enumerate(made):
+        (tmp_path / f"{index:03}.pcap").write_bytes(gzip.compress(octets) if compressed else octets)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        captures = open_captures([str(tmp_path)], block_size=2000)
+        segments, _ = read(captures)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [moment for moment, _, _ in order(segments)] == list(range(8000))
+    assert captures.problems == []
+
+
+def test_a_file_that_was_replaced_while_it_was_closed_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_OPEN_FILES", 1)
+    paths = [tmp_path / str(index) for index in range(2)]
+    for index, path in enumerate(paths):
+        path.write_bytes(pcap(packets(list(range(index, 200, 2)), index)))
+    captures = open_captures(list(map(str, paths)), block_size=2000)
+    blocks = iter(captures)
+    next(blocks)
+    for path in paths:
+        path.rename(path.with_suffix(".old"))
+        path.write_bytes(pcap(packets([5], 0)))
+    list(blocks)
+    assert {problem.text for problem in captures.problems} == {"it cannot be read on: another file has taken its place"}
+
+
+def steps(folder: Path, monkeypatch: pytest.MonkeyPatch, files: int, each: int) -> tuple[int, int]:
+    """How often a file was looked at to merge `files` that all overlap, and how many blocks came of it."""
+    folder.mkdir()
+    for index in range(files):
+        moments = list(range(index, files * each, files))
+        (folder / f"{index:04}").write_bytes(pcap(packets(moments, index & 255)))
+    count = 0
+
+    def counting(method: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*given: Any) -> Any:
+            nonlocal count
+            count += 1
+            return method(*given)
+
+        return counted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "SMALLEST_BLOCK", 500)
+        for name in ("read", "up_to"):
+            patch.setattr(merging.Cursor, name, counting(getattr(merging.Cursor, name)))
+        blocks = sum(1 for _ in open_captures([str(folder)], block_size=2000))
+    return count, blocks
+
+
+@pytest.mark.parametrize("each", [2, 40])
+def test_a_merge_costs_each_file_as_much_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each: int
+) -> None:
+    few, _ = steps(tmp_path / "few", monkeypatch, 50, each)
+    many, blocks = steps(tmp_path / "many", monkeypatch, 200, each)
+    assert many < 4.5 * few
+    assert blocks > 3 * each // 2
 
 
 def test_a_directory_stands_for_the_captures_in_it(tmp_path: Path) -> None:

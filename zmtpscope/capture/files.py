@@ -11,7 +11,7 @@ from zmtpscope.capture import pcap, pcapng
 from zmtpscope.capture.errors import CaptureError, CaptureProblem, Damage
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import FILE_SHIFT
-from zmtpscope.capture.source import Source, open_source
+from zmtpscope.capture.source import OpenFiles, Source, open_source
 
 LONGEST_MAGIC = 12
 OTHER_FORMATS = {
@@ -37,24 +37,26 @@ class NotACapture(CaptureError):
 class CaptureFile:
     """One file of a run, known to begin like a capture. `name` is None for standard input.
 
-    A pipe stays open from the beginning; a regular file is open only while it is read, so that a run may have more
-    files than a process may have open. Raises `CaptureError`.
+    A pipe stays open from the beginning; a regular file is open only while it is read, and of many that are read at
+    the same time few (`open_files`), so that a run may have more files than a process may have open. Raises
+    `CaptureError`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, open_files: OpenFiles | None = None) -> None:
         self.path = path
+        self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
         """Its place in `Captures.files`."""
         self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
-        self._regular = self.name is not None and os.path.isfile(self.name)
-        if self._regular:
+        self.is_regular = self.name is not None and os.path.isfile(self.name)
+        if self.is_regular:
             self._close()
 
     def first_time(self, block_size: int, problems: list[CaptureProblem]) -> int:
         """The time of the first packet, -1 where there is none."""
-        if self._regular:
+        if self.is_regular:
             with closing(self._read(PEEK, [])) as blocks:
                 for block in blocks:
                     return int(block.times[0])
@@ -92,7 +94,7 @@ class CaptureFile:
             self._close()
 
     def _open(self) -> Source:
-        source = open_source(self.path)
+        source = open_source(self.path, self._open_files)
         head = source.peek(LONGEST_MAGIC)
         if head[:4] in pcap.MAGICS or (
             head.startswith(pcapng.MAGIC) and (len(head) < LONGEST_MAGIC or head[8:] in pcapng.BYTE_ORDERS)
@@ -125,14 +127,16 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
     if list(paths).count("-") > 1:
         raise CaptureError(None, "can be read only once")
     files: list[CaptureFile] = []
+    open_files = OpenFiles()
     for path in paths:
-        files += _in_directory(path) if path != "-" and os.path.isdir(path) else [CaptureFile(path)]
+        is_directory = path != "-" and os.path.isdir(path)
+        files += _in_directory(path, open_files) if is_directory else [CaptureFile(path, open_files)]
     for index, file in enumerate(files):
         file.index = index
     return files
 
 
-def _in_directory(directory: str) -> list[CaptureFile]:
+def _in_directory(directory: str, open_files: OpenFiles) -> list[CaptureFile]:
     try:
         names = sorted(entry.name for entry in os.scandir(directory) if entry.is_file())
     except OSError as error:
@@ -140,7 +144,7 @@ def _in_directory(directory: str) -> list[CaptureFile]:
     files: list[CaptureFile] = []
     for name in names:
         with suppress(NotACapture):
-            files.append(CaptureFile(os.path.join(directory, name)))
+            files.append(CaptureFile(os.path.join(directory, name), open_files))
     if not files:
         what = f"no file in it (of {len(names)}) is one" if names else "no file is in it"
         hint = f"{what}, and directories inside it are not searched"

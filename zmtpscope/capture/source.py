@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import select
@@ -9,18 +10,22 @@ import stat
 import sys
 import time
 import zlib
+from collections import OrderedDict
 from typing import Any, Protocol
 
 from zmtpscope.capture.errors import CaptureError
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 RAW_READ = 1 << 20
 """Octets asked for at a time where they are decompressed afterwards."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
 """A compressed file may hold so many records, and so many more for each of its octets. Packets differ at least in their
 times and numbers, so of captured traffic it never has one; records without octets pack to a sixtieth of an octet."""
+MOST_OPEN_FILES = 64
+"""Regular files that a run has open at a time, however many it merges: a process may often have 1,024."""
 PATIENCE = 0.02
 """Seconds that octets out of a pipe wait for more: it hands on 64 KiB at a time, and small blocks cost more."""
 
@@ -29,6 +34,25 @@ class Octets(Protocol):
     """Anything with a `read` that gives at most `size` octets, at least one, and none at the end."""
 
     def read(self, size: int) -> bytes: ...
+
+
+class OpenFiles:
+    """The regular files of a run that are open. One more than `MOST_OPEN_FILES`, and the one that was read longest ago
+    is closed until its octets are wanted again."""
+
+    def __init__(self) -> None:
+        self._sources: OrderedDict[Source, None] = OrderedDict()
+
+    def use(self, source: Source) -> None:
+        """This one is read now."""
+        self._sources[source] = None
+        self._sources.move_to_end(source)
+        if len(self._sources) > MOST_OPEN_FILES:
+            self._sources.popitem(last=False)[0].rest()
+
+    def forget(self, source: Source) -> None:
+        """It is closed."""
+        self._sources.pop(source, None)
 
 
 class Source:
@@ -40,13 +64,17 @@ class Source:
     Nothing raises while reading: an input error or a broken compressed stream ends the octets and is told in `damage`.
     """
 
-    def __init__(self, path: str, descriptor: int, *, pipe: bool) -> None:
+    def __init__(self, path: str, descriptor: int, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
         self.path = path
+        self._open_files = None if pipe else open_files
+        self._identity = os.fstat(descriptor)
+        self._position: int | None = None
+        """Where the file is read on, while it is closed."""
         self.damage: str | None = None
         self.octets = 0
         """Octets read so far, decompressed."""
         self._descriptor = descriptor
-        self._packed = 0 if pipe else os.fstat(descriptor).st_size
+        self._packed = 0 if pipe else self._identity.st_size
         """Octets as they stand in the file; of a pipe those that came so far."""
         self._is_pipe = pipe
         self._ended = False
@@ -97,6 +125,8 @@ class Source:
         """What one call of the system gives; none at the end and ever after."""
         while self.damage is None and not self._ended:
             try:
+                if self._open_files is not None:
+                    self._wake()
                 octets = os.read(self._descriptor, size)
                 self._ended = not octets
                 self._packed += len(octets) * self._is_pipe
@@ -106,6 +136,23 @@ class Source:
             except OSError as error:
                 self.damage = f"it cannot be read on: {error.strerror}"
         return b""
+
+    def rest(self) -> None:
+        """Close a regular file until it is read on."""
+        self._position = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+        os.close(self._descriptor)
+
+    def _wake(self) -> None:
+        """Open the file where it stood, if it was closed. Raises `OSError`."""
+        assert self._open_files is not None
+        if self._position is not None:
+            descriptor = os.open(self.path, READ_ONLY)
+            if not os.path.samestat(os.fstat(descriptor), self._identity):
+                os.close(descriptor)
+                raise OSError(errno.ESTALE, "another file has taken its place")
+            os.lseek(descriptor, self._position, os.SEEK_SET)
+            self._descriptor, self._position = descriptor, None
+        self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int) -> bytes:
         """`octets` and what follows them out of a pipe, up to `size` in all, as long as `PATIENCE` lasts."""
@@ -145,7 +192,9 @@ class Source:
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        if self._descriptor > 2:
+        if self._open_files is not None:
+            self._open_files.forget(self)
+        if self._descriptor > 2 and self._position is None:
             os.close(self._descriptor)
 
 
@@ -282,11 +331,14 @@ class Steps:
         return b""
 
 
-def open_source(path: str) -> Source:
-    """Open a file, a fifo, or standard input ("-"). Raises `CaptureError` where that cannot be done."""
+def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
+    """Open a file, a fifo, or standard input ("-"). Raises `CaptureError` where that cannot be done.
+
+    A regular file with `open_files` may be closed for a while, so that few are open at a time.
+    """
     name = None if path == "-" else path
     try:
-        descriptor = 0 if name is None else os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        descriptor = 0 if name is None else os.open(path, READ_ONLY)
         pipe = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     except FileNotFoundError:
         raise CaptureError(name, "there is no such file") from None
@@ -294,7 +346,7 @@ def open_source(path: str) -> Source:
         raise CaptureError(name, "there is no permission to read it") from None
     except (OSError, ValueError) as error:
         raise CaptureError(name, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
-    source = Source(path, descriptor, pipe=pipe)
+    source = Source(path, descriptor, pipe=pipe, open_files=None if name is None else open_files)
     try:
         source.decompress()
     except CaptureError:
