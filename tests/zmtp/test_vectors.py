@@ -20,8 +20,9 @@ Vector = dict[str, Any]
 VECTORS: list[Vector] = json.loads((pathlib.Path(__file__).parent.parent / "vectors.json").read_text())["vectors"]
 TCP = [vector for vector in VECTORS if vector["transport"] == "tcp"]
 
-RELATIONS = {"ZMTP3X-META-08"}
-"""Findings about both sides, which are not for a reader of one side."""
+RELATIONS = {"ZMTP3X-META-08", "PLAIN-06"}
+"""Findings about both sides, which are not for a reader of one side. PLAIN-06 says who was refused and why, so it needs
+to know who asked (conformance.md 1.7)."""
 
 AT_THE_CLOSE = {"NULL-06"}
 """Findings of a close, which the vectors do not tell of unless something is cut."""

@@ -232,8 +232,8 @@ def test_findings_say_where() -> None:
         (build_websocket_frame(b"\4a"), (start + 2, 1)),
         (build_websocket_frame(b"a", TEXT), (start, 2)),
     ):
-        ((_, *found, _, _),) = read(server(READY, octets))[0].findings
-        assert tuple(found) == span
+        (finding,) = read(server(READY, octets))[0].findings
+        assert (finding.start, finding.length) == span
 
 
 def test_the_identity_of_a_side_without_a_mechanism() -> None:
