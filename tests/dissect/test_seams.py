@@ -489,7 +489,9 @@ def kept_octets(side: TcpSide) -> int:
     if dialogue is None:
         return 0
     stream = dialogue.streams[side.number]
-    return sum(map(len, stream.kept)) + FRAME_WEIGHT * stream.assembly.open_frames
+    head = stream.assembly.head
+    octets = sum(map(len, stream.kept)) + (0 if head is None else len(head.data))
+    return octets + FRAME_WEIGHT * stream.assembly.open_frames
 
 
 @pytest.mark.parametrize("options", [Options(), EVERYTHING], ids=["messages", "frames, too"])

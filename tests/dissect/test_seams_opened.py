@@ -224,7 +224,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__.removeprefix("with_"))
-def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any) -> None:
+def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.stream.HEAD_KEPT", 20)
+    monkeypatch.setattr("zmtpscope.dissect.assembly.HEAD_KEPT", 20)
     case = make()
     options = replace(case.options, keys=keys_of(case.text))
     whole, _ = records(Capture(case.packets), options)
@@ -447,7 +449,8 @@ def kept_octets(side: TcpSide) -> int:
         return 0
     stream = dialogue.streams[side.number]
     frames = sum(assembly.open_frames for assembly in stream.assemblies())
-    return sum(map(len, stream.kept)) + FRAME_WEIGHT * frames
+    heads = sum(len(assembly.head.data) for assembly in stream.assemblies() if assembly.head is not None)
+    return sum(map(len, stream.kept)) + heads + FRAME_WEIGHT * frames
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 40])

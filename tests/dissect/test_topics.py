@@ -15,7 +15,7 @@ from tests.dissect.talks import message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zws import ready, request, response, says
-from zmtpscope.dissect import Options, topics
+from zmtpscope.dissect import Analyser, Options, topics
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -187,6 +187,18 @@ def test_only_so_many_subscriptions_are_remembered(monkeypatch: pytest.MonkeyPat
     known = len(told) - told.count(None)
     assert 20 < known < 100
     assert told == [*names[:known], *[None] * (200 - known)]
+
+
+def test_subscriptions_count_as_what_is_held_as_long_as_the_connection_is_open() -> None:
+    steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b"%03d" % number) for number in range(100)]
+    packets = packets_of(WAYS["3.1"](), [*steps, (b"x",)])[:-3]
+    analyser = Analyser(Options())
+    for block in Capture(packets, 50):
+        list(analyser.take(block))
+    # the reader remembers them for its findings, too
+    assert 99 * NODE_COST < analyser.sink.held_octets < 300 * NODE_COST
+    list(analyser.finish())
+    assert analyser.sink.held_octets == 0
 
 
 def test_each_message_costs_as_many_steps_as_its_topic_branches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, segments_at
-from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun, Pieces, Stream
+from zmtpscope.dissect.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces, Stream
 from zmtpscope.dissect.payload_rows import PayloadRows
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
@@ -51,8 +52,16 @@ class Context:
     messages: bool
     """Whether message rows are wanted at all (else they are only counted)."""
     frames: bool
-    hides: bool
-    """Frames of a message that is not whole yet may hold a password that nobody knows of so far."""
+    limit: int
+    """Octets of bodies up to which a message is kept whole; of a larger one `HEAD_KEPT` octets are."""
+
+
+class Kept(NamedTuple):
+    """Octets of a stream from `base` on, and how they came, where details were asked for."""
+
+    data: bytes
+    base: int
+    pieces: Pieces | None
 
 
 class Assembly:
@@ -66,10 +75,10 @@ class Assembly:
     """The segment with the first octet of the last frame that was carried."""
     frame_end = Arrival(0, 0, 0)
     """The one with its last octet, as far as that has come."""
-    frames_told = 0
-    """How many of the carried frames have frame rows already."""
-    damaged: tuple[bytes, int] | None = None
-    """Octets of the message under way were lost: what was kept in front of the loss, and its stream offset."""
+    damaged = False
+    """Octets of the message under way were lost."""
+    head: Kept | None = None
+    """Its first octets, where what came of it is not held any more."""
     uncertain_start = False
     """What stood in front of the next message is not known: that may be the end of one, and is no more than likely."""
     message_count = 0
@@ -90,6 +99,10 @@ class Assembly:
         """The sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageRun] = []
         self.frame_runs: list[FrameRun] = []
+        self.frame_packets = array("q")
+        """The packets with the first octets of the carried frames, where frame rows are wanted ..."""
+        self.frame_times = array("q")
+        """... and their times."""
 
     @property
     def wants_rows(self) -> bool:
@@ -111,7 +124,11 @@ class Assembly:
         before = len(self.carried.offsets)
         if not columns.offsets and not before:
             return
-        if before and not context.frames and self._goes_on(columns, context):
+        if context.frames and columns.offsets:
+            _, packets, times = segments_at(context.arrivals.table(), as_array(columns.offsets))
+            self.frame_packets.frombytes(packets.tobytes())
+            self.frame_times.frombytes(times.tobytes())
+        if before and self._goes_on(columns, context):
             return
         if columns.offsets:
             self.carried = joined(self.carried, columns) if before else columns
@@ -151,17 +168,15 @@ class Assembly:
             if len(too_long):
                 in_parts, last = True, last[: too_long[0]]
                 whole = int(begins[too_long[0]]) + MOST_FRAMES
-        if context.frames:
-            self._tell_frames(carried, whole, context)
         told = bool(len(last))
         if told:
             self._take_messages(carried, last, True, context)
             self._drop(int(last[-1]) + 1)
         if in_parts:
-            self.damaged = b"", context.end  # so none of its bodies is kept, nor is what follows complete
+            self._lose_all(context.end)  # so none of its bodies is kept, nor is what follows complete
             self._take_messages(0 if told else carried, np.array([MOST_FRAMES - 1]), False, context)
             self._drop(MOST_FRAMES)
-            self.damaged = b"", context.end
+            self._lose_all(context.end)
         return told or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
@@ -184,7 +199,7 @@ class Assembly:
         if count:
             self._take_messages(count, np.array([count - 1]), False, context)
             self._drop(count)
-        self.damaged = None
+        self.forget_damage()
 
     def take_part(self, context: Context) -> None:
         """Tell the message under way as far as its frames are whole, and what follows as another part."""
@@ -194,16 +209,37 @@ class Assembly:
             self._take_messages(count, np.array([whole - 1]), False, context)
             self._drop(whole)
             self.message_start = self.frame_start
-        self.damage(b"", context.end)
+        self.damage(Kept(b"", context.end, None), 0)
 
-    def damage(self, kept: bytes, base: int) -> None:
-        """Octets of the message under way were lost; those in front of them were kept, from stream offset `base` on."""
-        if self.damaged is None:
-            self.damaged = kept, base
+    def forget_damage(self) -> None:
+        """No message is under way of which octets were lost."""
+        self.damaged, self.head = False, None
+
+    def damage(self, kept: Kept, limit: int) -> None:
+        """Octets of the message under way were lost; those in front of them were kept where they had come to no more
+        than `limit`, else the first of them."""
+        self.damaged = True
+        if self.head is None:
+            frames = self.carried
+            begin = self.open_offset
+            in_front = 0 if begin is None else begin - kept.base + sum(frames.bodies) - sum(frames.offsets)
+            if len(kept.data) - in_front > limit:
+                self.let_go(kept)
+            else:
+                self.head = kept
+
+    def let_go(self, kept: Kept) -> None:
+        """The message under way is not kept whole any more, but for the first of these octets."""
+        begin = kept.base if self.open_offset is None else max(self.open_offset, kept.base)
+        self.head = Kept(kept.data[begin - kept.base :][:HEAD_KEPT], begin, kept.pieces)
+
+    def _lose_all(self, end: int) -> None:
+        """Nothing is kept of the message under way, which goes on at `end`."""
+        self.damaged, self.head = True, Kept(b"", end, None)
 
     def _drop(self, count: int) -> None:
         self.carried = behind(self.carried, count) if count < len(self.carried.offsets) else NO_FRAMES
-        self.frames_told = max(0, self.frames_told - count)
+        del self.frame_packets[:count], self.frame_times[:count]
 
     def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
         """Count the messages whose last frames are `last`, and make rows of them where those are wanted."""
@@ -222,7 +258,7 @@ class Assembly:
         self.recent_sizes = [*self.recent_sizes, *frames.sizes[max(0, count - KNOWN_SIZES) : count]][-KNOWN_SIZES:]
         if context.messages:
             self._tell_messages(carried, last, complete, context)
-        self.damaged = None
+        self.forget_damage()
         self.uncertain_start = False
 
     def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
@@ -232,7 +268,7 @@ class Assembly:
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
         completeness = np.ones(len(last), np.bool_) if complete else np.zeros(len(last), np.bool_)
-        if self.damaged is not None:
+        if self.damaged:
             completeness[0] = False
         starts, stops = offsets[first], bodies[last]
         stops += np.minimum(sizes[last], context.end - stops)  # the last body may be announced and not there
@@ -273,67 +309,69 @@ class Assembly:
                     time_ends=time_ends[rows],
                 )
             )
-        if self.damaged is not None or self.uncertain_start:
+        if self.head is not None or self.uncertain_start:
             whole = runs[0]
             count = len(whole.first)
             head = whole.part(0, 1) if count > 1 else whole
-            if self.damaged is not None:
-                head.data, head.base = self.damaged
+            if self.head is not None:
+                head.data, head.base, head.pieces = self.head
             if self.uncertain_start:
                 head.confidence = "likely"
             runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
+        runs = [part for run in runs for part in _cut_large(run, context)]
         self.message_runs += runs
+        if context.frames:
+            self._tell_frames(runs, context)
 
-    def _tell_frames(self, carried: int, whole: int, context: Context) -> None:
-        """Frame rows of the carried frames that have none yet and are whole now."""
-        told = self.frames_told
-        if whole <= told:
-            return
-        offsets, bodies, sizes, flags = (as_array(column)[told:whole] for column in columns_of(self.carried))
-        table = context.arrivals.table()
-        _, packets, times = segments_at(table, offsets)
-        if told < carried:  # its header was read before
-            packets[0], times[0] = self.frame_start.packet, self.frame_start.time
-        orders, _, _ = segments_at(table, bodies + sizes - 1)
-        begins = np.append(True, ends_message(as_array(self.carried.flags)[: whole - 1]))
-        message_of = np.maximum.accumulate(np.where(begins, np.arange(whole), 0))[told:]
-        messages = as_array(self.carried.offsets)[message_of]
-        known = told + len(flags)
-        if context.hides:
-            ends = np.flatnonzero(ends_message(as_array(self.carried.flags)[:whole]))
-            known = int(ends[-1]) + 1 if len(ends) else 0
-        stretches = [
-            (regime, confidence, *part)
-            for regime, confidence, low, high in slices(context, offsets)
-            for part in _cut_at(low, high, known - told)
-        ]
-        for regime, confidence, low, high in stretches:
-            rows = slice(low, high)
-            self.frame_runs.append(
-                FrameRun(
-                    stream=self.stream,
-                    regime=regime,
-                    confidence=confidence,
-                    data=context.data if low < known - told else b"",
-                    base=context.base,
-                    offsets=offsets[rows],
-                    bodies=bodies[rows],
-                    sizes=sizes[rows],
-                    flags=flags[rows],
-                    end=context.end,
-                    pieces=context.pieces,
-                    messages=messages[rows],
-                    orders=np.maximum(orders[rows], context.settled),
-                    packets=packets[rows],
-                    times=times[rows],
+    def _tell_frames(self, runs: list[MessageRun], context: Context) -> None:
+        """Frame rows of the messages in `runs`, which begin with the first frame that is carried."""
+        done = 0
+        for run in runs:
+            count = len(run.offsets)
+            whole = count - (int(run.bodies[-1]) + int(run.sizes[-1]) > context.end)
+            frames, counts = slice(done, done + whole), run.last - run.first + 1
+            done += count
+            if whole:
+                self.frame_runs.append(
+                    FrameRun(
+                        stream=self.stream,
+                        regime=run.regime,
+                        confidence=run.confidence,
+                        data=run.data,
+                        base=run.base,
+                        offsets=run.offsets[:whole],
+                        bodies=run.bodies[:whole],
+                        sizes=run.sizes[:whole],
+                        flags=run.flags[:whole],
+                        end=run.end,
+                        pieces=run.pieces,
+                        messages=run.offsets[run.first].repeat(counts)[:whole],
+                        orders=run.orders.repeat(counts)[:whole],
+                        packets=as_array(self.frame_packets[frames]),
+                        times=as_array(self.frame_times[frames]),
+                    )
                 )
-            )
-        self.frames_told = whole
 
 
-def _cut_at(low: int, high: int, place: int) -> list[tuple[int, int]]:
-    """The rows `low..high`, in two parts where `place` is among them."""
-    return [(low, place), (place, high)] if low < place < high else [(low, high)]
+def _cut_large(run: MessageRun, context: Context) -> Iterator[MessageRun]:
+    """The run, each message that is not kept whole as a run of its own, with its first octets."""
+    if len(run.data) <= context.limit:
+        yield run
+        return
+    lasts = np.minimum(run.sizes[run.last], context.end - run.bodies[run.last])
+    done = 0
+    for row in np.flatnonzero(run.bodies[run.last] + lasts - run.offsets[run.first] > context.limit).tolist():
+        first, last = int(run.first[row]), int(run.last[row])
+        if int(run.sizes[first:last].sum()) + int(lasts[row]) <= context.limit:
+            continue
+        if done < row:
+            yield run.part(done, row)
+        large, done = run.part(row, row + 1), row + 1
+        large.base = max(run.base, int(large.offsets[0]))
+        large.data = run.data[large.base - run.base :][:HEAD_KEPT]
+        yield large
+    if done < len(run.first):
+        yield run.part(done, len(run.first)) if done else run
 
 
 def ends_message(flags: Int64) -> NDArray[np.bool_]:

@@ -17,12 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Framing, Regime
 
 Int64 = NDArray[np.int64]
+
+HEAD_KEPT = LARGEST_AWAITED_TOPIC + 64
+"""Octets of a message that is not kept whole which are kept: its topic or envelope, and the headers in front."""
 
 LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
 """Octets of a header whose size is not written in eight octets, at most, the flags octet included."""

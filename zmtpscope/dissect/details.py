@@ -49,7 +49,7 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
         start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
         octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]
         if start >= item.base and octets:
-            slices = item.pieces.slices(start, stop) if item.pieces is not None else []
+            slices = item.pieces.slices(start, start + len(octets)) if item.pieces is not None else []
             tree = field_tree(item.regime, octets, start, inside=frame > first)
             if made is not None:
                 body = int(item.bodies[frame])

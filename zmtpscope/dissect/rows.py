@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect.batch import FrameRun, Int64, MessageRun
+from zmtpscope.dissect.batch import HEAD_KEPT, FrameRun, Int64, MessageRun
 from zmtpscope.dissect.options import Options
 from zmtpscope.payloads.values import LONGEST_SUMMARY, shortened
 from zmtpscope.records import to_text
@@ -39,6 +39,17 @@ def envelope_length(run: MessageRun, first: int, last: int) -> int | None:
     return None
 
 
+def envelope_of(run: MessageRun, first: int, last: int) -> list[bytes] | None:
+    """The addresses in front of the delimiter; None where nothing tells, or not all of them were kept."""
+    length = envelope_length(run, first, last)
+    if length is None or int(run.bodies[first + length - 1] - run.offsets[first]) > HEAD_KEPT:
+        return None
+    addresses = [run.head(frame) for frame in range(first, first + length - 1)]
+    known = [address for address in addresses if address is not None]
+    sizes = run.sizes[first : first + length - 1].tolist()
+    return known if list(map(len, known)) == sizes else None
+
+
 def message_values(run: MessageRun, index: int, options: Options) -> dict[str, Any]:
     """The own fields of message `index`, by the names of `zmtpscope.records`; bodies as `options` ask for them."""
     first, last = int(run.first[index]), int(run.last[index])
@@ -51,7 +62,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
     if options.bodies != "none" and not encrypted:
         bodies, kept = _bodies(run, first, last, sum(sizes), options)
     topic = run.topic(index)
-    envelope = None if encrypted or kind != "data" else envelope_length(run, first, last)
+    envelope = envelope_of(run, first, last) if kind == "data" else None
     return {
         "parts": None if encrypted else last - first + 1,
         "sizes": None if encrypted else sizes,
@@ -62,7 +73,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
         "version": run.version,
         "socket_type": run.socket_type,
         "peer_socket_type": run.peer_socket_type,
-        "envelope": None if envelope is None else [to_text(run.head(first + i) or b"") for i in range(envelope - 1)],
+        "envelope": None if envelope is None else list(map(to_text, envelope)),
         "topic": None if topic is None else to_text(topic),
         "kind": kind,
         "decrypted": run.regime.opened,
@@ -74,7 +85,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
 
 def _bodies(run: MessageRun, first: int, last: int, total: int, options: Options) -> tuple[list[bytes] | None, str]:
     limit = options.head if options.bodies == "head" else None
-    if options.bodies == "full" and total > options.body_limit:
+    if total > options.body_limit:
         limit = 0
     bodies = [run.head(frame, limit) for frame in range(first, last + 1)]
     whole = all(

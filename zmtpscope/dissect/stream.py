@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
-from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context
-from zmtpscope.dissect.batch import Stream, Unit
+from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context, Kept
+from zmtpscope.dissect.batch import HEAD_KEPT, Stream, Unit
 from zmtpscope.dissect.leftovers import (
     AT_THE_END,
     AT_THE_END_OF_THE_CAPTURE,
@@ -243,6 +243,7 @@ class SideStream:
         """All of these pieces are body of a frame whose header was read."""
         if not self.kept:
             self.kept_base = self.end - sum([view.stops[row] - view.starts[row] for row in rows])
+        self._let_go_of_messages(lambda: b"".join([*self.kept, view.octets(rows)]))
         base = self._first_held()
         if base == self.end:
             self._hold([])
@@ -291,6 +292,7 @@ class SideStream:
             if reader.position < self.end:
                 self._leave_over(reader.position, inside=reader.inside)
             return b""
+        self._let_go_of_messages(lambda: data)
         self._trim_arrivals(min(reader.position, self.end))
         base = self._first_held()
         rest = data[base - self.kept_base :]
@@ -426,21 +428,20 @@ class SideStream:
 
     def _kept_message(self) -> int | None:
         """Stream offset of the message under way whose bodies are kept; None where there is none."""
-        begin = self._kept_from(self.assembly, self.end)
+        begin = self._kept_from(self.assembly)
         if self.unsealing is None:
             return begin
-        waits_from = self.unsealing.waits_from
-        # what waits may prove no part of what is under way inside
-        inside = self._kept_from(self.unsealing.assembly, self.end if waits_from is None else waits_from)
+        inside = self._kept_from(self.unsealing.assembly)
         return begin if inside is None else inside if begin is None else min(begin, inside)
 
-    def _kept_from(self, assembly: Assembly, end: int) -> int | None:
-        """Where the message under way begins, which ends at `end` so far, if its bodies are kept."""
+    def _kept_from(self, assembly: Assembly) -> int | None:
+        """Where the message under way begins, if it is kept."""
         options, begin = self.dialogue.options, assembly.open_offset
-        if begin is None or not options.keeps_bodies or not (options.records or assembly.wants_rows):
+        wanted = options.records or (options.keeps_bodies and assembly.wants_rows)
+        if begin is None or assembly.head is not None or not wanted:
             return None
         others = self.dialogue.sink.held_octets - self.held_octets
-        small = end - begin <= options.kept_limit + HEADERS * assembly.open_frames
+        small = self._end_of(assembly) - begin <= self._limit + HEADERS * assembly.open_frames
         return begin if small and self.end - begin + others <= ALL_HELD else None
 
     def _memberships(self) -> list[Memberships]:
@@ -454,6 +455,37 @@ class SideStream:
         for memberships in self._memberships():
             memberships.most = min(LARGEST_MEMORY, memberships.size + left)
 
+    def _end_of(self, assembly: Assembly) -> int:
+        """Where the message under way ends so far: what waits may prove no part of what is under way in boxes."""
+        if self.unsealing is None or assembly is self.assembly:
+            return self.end
+        waits_from = self.unsealing.waits_from
+        return self.end if waits_from is None else waits_from
+
+    @property
+    def _limit(self) -> int:
+        """Octets of the largest message of which all bodies are kept; of a larger one the first octets are."""
+        options = self.dialogue.options
+        return max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
+
+    def _let_go_of_messages(self, octets: Callable[[], bytes]) -> None:
+        """Keep no more than the first octets of a message that has become too large; `octets` are those from
+        `kept_base` on."""
+        for assembly in self.assemblies():
+            if assembly.open_offset is None or assembly.head is not None or self._kept_from(assembly) is not None:
+                continue
+            others = self.dialogue.sink.held_octets - self.held_octets
+            wanted = self.dialogue.options.records and others + HEAD_KEPT <= ALL_HELD
+            assembly.let_go(self._kept_octets(octets() if wanted else b""))
+
+    def _kept_octets(self, octets: bytes) -> Kept:
+        """Octets from `kept_base` on."""
+        return Kept(octets, self.kept_base, self.arrivals.pieces() if self.dialogue.options.details else None)
+
+    def _heads(self) -> int:
+        """Octets of messages that are not kept whole."""
+        return sum([len(each.head.data) for each in self.assemblies() if each.head is not None])
+
     def _open_frames(self) -> int:
         inside = 0 if self.unsealing is None else self.unsealing.assembly.open_frames
         return self.assembly.open_frames + inside
@@ -461,7 +493,7 @@ class SideStream:
     def _hold(self, kept: list[bytes]) -> None:
         """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
         octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self._open_frames()
-        octets += self.dialogue.topics.size(self.side)
+        octets += self.dialogue.topics.size(self.side) + self._heads()
         if size := sum([memberships.size for memberships in self._memberships()]):
             self.dialogue.sink.membership_octets += size - self.membership_octets
             self.membership_octets = size
@@ -494,7 +526,7 @@ class SideStream:
             seals=seals(reader.regime),
             messages=self.dialogue.wants_messages(self),
             frames=self.dialogue.options.frames,
-            hides=self.dialogue.options.payloads is not None and not self.dialogue.options.show_secrets,
+            limit=self._limit,
         )
 
     # -- the version is settled --------------------------------------------------------------------------------------
@@ -603,7 +635,7 @@ class SideStream:
             self.unmasking.skip(hole.octets)
         if self.unsealing is not None and self.unsealing.waiting is not None:
             self._let_go_of_boxes(told.ordinal)
-        self.assembly.damage(b"".join(self.kept), self.kept_base)
+        self.assembly.damage(self._kept_octets(b"".join(self.kept)), self._limit)
         torn = next(
             (each for each in self.held if not isinstance(each.event, Remark) and each.event.stop > start), None
         )
@@ -647,7 +679,7 @@ class SideStream:
         if self.assembly.open_frames:
             context = self.context(b"".join(self.kept))
             self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
-        self.assembly.damaged = None
+        self.assembly.forget_damage()
         self._hold([])
 
     def _let_go_of_boxes(self, ordinal: int) -> None:
@@ -657,7 +689,7 @@ class SideStream:
         self.reading = b"".join(self.kept)
         frames = self.unsealing.let_go(self, ordinal)
         if frames.offsets:
-            self.assembly.damage(self.reading, self.kept_base)
+            self.assembly.damage(self._kept_octets(self.reading), self._limit)
             self.assembly.take(frames, self.context(self.reading))
         self.reading = b""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from zmtpscope.curve_crypto import open_box
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.assembly import Assembly, Context
+from zmtpscope.dissect.assembly import Assembly, Context, Kept
 from zmtpscope.dissect.batch import Stream
 from zmtpscope.dissect.session import LAST_STEPS, TRIES, Session
 from zmtpscope.zmtp import z85
@@ -275,7 +275,7 @@ class Unsealing:
         """All sides hold too much: tell a message of several frames as far as it came; `data` is what is held."""
         if self.reader is not None and self.assembly.open_frames > 1:
             self.assembly.give_up(replace(stream.context(data), regimes=self.reader.regimes, doubtful=None))
-            self.assembly.damage(b"", stream.end)
+            self.assembly.damage(Kept(b"", stream.end, None), 0)
 
     def _reader(self, stream: SideStream) -> OpenedReader:
         if self.reader is None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
+from zmtpscope.dissect.batch import HEAD_KEPT
 from zmtpscope.dissect.rows import (
     KINDS,
     NO_TOPIC,
@@ -216,7 +217,7 @@ class MessageRows(Rows[MessageRun]):
         lengths = frames.held
         if options.bodies == "head":
             lengths = np.minimum(lengths, options.head)
-        elif options.bodies == "full":
+        if options.bodies != "none":
             too_large = self.totals(frames.sizes) > min(options.body_limit, UNLIMITED)
             if too_large.any():
                 lengths = lengths.copy()
@@ -245,6 +246,10 @@ class MessageRows(Rows[MessageRun]):
         places = np.append(empty, len(frames.sizes))
         delimiter = places[np.searchsorted(empty, self.first)]
         known = enveloped[self.run_of] & (self.kind_codes == 0) & (delimiter < self.last)
+        behind, first = np.where(known, delimiter, self.first), self.first
+        whole = np.append(0, np.cumsum(frames.there & (frames.held == frames.sizes)))
+        known &= whole[behind] - whole[first] == behind - first
+        known &= frames.bodies[behind] - frames.offsets[first] <= HEAD_KEPT
         texts = lambda index: as_text(frames.octets(frames.starts, frames.held, index))  # noqa: E731
         return self.lists(delimiter - self.first, known, texts)
 

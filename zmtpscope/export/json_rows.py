@@ -18,7 +18,7 @@ from pybase64 import b64encode
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
-from zmtpscope.dissect.batch import Arrangement, Int64, Stream
+from zmtpscope.dissect.batch import HEAD_KEPT, Arrangement, Int64, Stream
 from zmtpscope.dissect.rows import (
     NO_TOPIC,
     OTHER_INSIDE,
@@ -197,10 +197,10 @@ class MessageRows:
         # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
         room = self.stop[run] - self.bodies[last]
         usual: NDArray[np.bool_] = (kinds == 0) & (self.bodies[first] >= self.base[run]) & (self.sizes[last] <= room)
-        if self.options.bodies == "full":
+        if self.options.bodies != "none":
             length = self.bodies[last] + np.minimum(self.sizes[last], room) - self.offsets[first]
             usual &= length <= self.options.body_limit
-        elif self.options.bodies == "head" and not self.options.head:
+        if self.options.bodies == "head" and not self.options.head:
             usual[:] = False
         return usual, (kinds == ENCRYPTED) & (self.sizes[last] <= LARGEST_SIZE)
 
@@ -354,7 +354,7 @@ class MessageRows:
     def _envelope(self, row: int) -> bytes:
         run, frames = self.run_of[row], slice(self.first[row], self.last[row])
         empty = np.flatnonzero(self.sizes[frames] == 0)
-        if not len(empty):
+        if not len(empty) or self.bodies[frames][empty[0]] - self.offsets[frames.start] > HEAD_KEPT:
             return b"null"
         starts, sizes = self.bodies[frames][: empty[0]] - self.base[run], self.sizes[frames][: empty[0]]
         return orjson.dumps(

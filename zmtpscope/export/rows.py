@@ -74,12 +74,12 @@ class RunWords:
             if self.enveloped and 0 in self.sizes[first:last]:
                 addresses = self.sizes.index(0, first) - first
                 for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
-                    what += f" via {quoted(to_text(self._head(frame, TOPIC) or b''), 20)}"
+                    what += f" via {self._name(frame, 20)}"
                 if addresses > MOST_ADDRESSES:
                     what += f" and {addresses - MOST_ADDRESSES} more"
                 first += addresses + 1
             elif run.socket_type in GROUPED and first < last:
-                what += f" {quoted(to_text(self._head(first, TOPIC) or b''))}"
+                what += f" {self._name(first)}"
                 first += 1
         made = None if run.payloads is None else run.payloads[index]
         if made is not None and made.protocol not in ("", TEXT):
@@ -115,6 +115,11 @@ class RunWords:
             return "  not kept" if octets is None else f"  {preview(octets, self.sizes[first], limit)}"
         frames = range(first, min(last, first + limit) + 1)
         return f"  {parts_preview([(self._head(frame, 4 * limit), self.sizes[frame]) for frame in frames], limit)}"
+
+    def _name(self, frame: int, limit: int = 40) -> str:
+        """A topic, group or address, as much as fits into so many characters."""
+        octets = self._head(frame, TOPIC)
+        return "not kept" if octets is None else quoted(to_text(octets), limit)
 
     def _head(self, frame: int, limit: int) -> bytes | None:
         start, size, data = self.starts[frame], self.sizes[frame], self.run.data
