@@ -271,7 +271,7 @@ def reads(subject: Subject) -> None:
         raise Fault("what is said depends on reads", f"{size} octets at a time, {len(lines)} lines: {few}")
 
 
-COMPARES = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-1[59]|ZMTP-CONN-(09|10)")
+COMPARES = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-1[59]|ZMTP-CONN-(09|1[0456])")
 """Findings that compare connections."""
 
 
