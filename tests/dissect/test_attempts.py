@@ -119,6 +119,23 @@ def test_a_client_that_gets_in_later(first: tuple[tuple[int, int], ...]) -> None
     assert finding["text"].endswith("10.0.0.1:5555; it had been connected before")
 
 
+def test_a_client_that_gets_in_beside_an_attempt_that_goes_on() -> None:
+    """The times that are told never go backwards."""
+    packets = attempt(1, *HALF_OPEN, (CLIENT, ACK), at=5)
+    for seconds in (0, 1, 3, 7):
+        packets += attempt(0, *UNANSWERED, at=seconds)
+    (finding,) = told(later(packets))
+    assert finding["severity"] == "note"
+    assert finding["text"].endswith("tried once (4 SYNs) in 7.0 s to reach 10.0.0.1:5555; it connected meanwhile")
+
+
+def test_times_that_run_backwards_are_no_time() -> None:
+    packets = [*attempt(0, *UNANSWERED, at=5), *attempt(0, *UNANSWERED), *attempt(1, *HALF_OPEN, (CLIENT, ACK), at=-1)]
+    found = records(Capture([*packets, *attempt(2, *REFUSED, at=9, port=9999)]))[0]
+    (finding,) = [each for each in found if each.get("id") == "ZMTP-CONN-15"]
+    assert finding["text"].endswith("tried once (2 SYNs) in 0.0 s to reach 10.0.0.1:5555; it connected 0.0 s later")
+
+
 def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "MOST_PAIRS", 30)
     packets = [packet for number in range(200) for packet in attempt(number, *REFUSED, at=number / 10, host=number + 3)]
@@ -130,6 +147,8 @@ def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.Monke
     assert eager["count"] == 10
     assert sum(finding["count"] for finding in found) == 210
     (rest,) = [finding for finding in found if "others" in finding["text"]]
-    assert rest["text"].endswith(f": {rest['count']} attempts more between others, the last from {rest['src_ip']}")
+    assert rest["text"].endswith(f": {rest['count']} more attempts between others, the last from {rest['src_ip']}")
+    shown = [finding["packet"] for finding in found if finding is not rest]
+    assert rest["packet"] == min({2 * number + 1 for number in range(200)} - set(shown))
     _, analyser = records(Capture(sorted(packets, key=lambda packet: packet.time), 1))
     assert len(analyser.attempts.tried) <= 30

@@ -86,9 +86,11 @@ WAYS: dict[str, Callable[[], Way]] = {
 }
 
 
-def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> list[Packet]:
+def packets_of(
+    way: Way, steps: Sequence[Change | tuple[bytes, ...]], ports: tuple[int, int] = (50_000, 5555)
+) -> list[Packet]:
     """A connection on which this is said: a packet for each change and each message, in this order."""
-    talk = Conversation()
+    talk = Conversation(ports=ports)
     for side, octets in way.opening:
         talk.send(side, octets)
     for step in steps:
@@ -187,6 +189,27 @@ def test_only_so_many_subscriptions_are_remembered(monkeypatch: pytest.MonkeyPat
     known = len(told) - told.count(None)
     assert 20 < known < 100
     assert told == [*names[:known], *[None] * (200 - known)]
+
+
+def test_the_subscriptions_of_all_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "ALL_MEMORY", 300 * NODE_COST)
+    steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b"%03d" % number) for number in range(100)]
+    ends, begins = [], []
+    for number in range(8):
+        packets = packets_of(WAYS["3.1"](), [*steps, (b"000",)], (50_000 + number, 5555))
+        begins += packets[:-3]
+        ends += packets[-3:]
+    analyser = Analyser(Options())
+    told, most = [], 0
+    for block in Capture([*begins, *ends], 7):
+        for batch in analyser.take(block):
+            told += [run.topic(0) for run in batch.runs]
+        most = max(most, analyser.sink.subscription_octets)
+    list(analyser.finish())
+    assert 250 * NODE_COST < most <= 300 * NODE_COST
+    assert told[0] == b"000"
+    assert told[-1] is None
+    assert analyser.sink.subscription_octets == 0
 
 
 def test_subscriptions_count_as_what_is_held_as_long_as_the_connection_is_open() -> None:

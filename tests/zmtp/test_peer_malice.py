@@ -33,6 +33,7 @@ from tests.peers import (
 from tests.zmtp.sides import MANY, command
 from zmtpscope import curve_crypto
 from zmtpscope.zmtp import memberships, z85
+from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.mechanisms.curve import BOXES, WELCOME_SIZE
@@ -208,6 +209,14 @@ def test_who_asks_for_too_much_is_told_what_is_too_much(monkeypatch: pytest.Monk
     error = refusal(listening(Settings("PUB"), "SUB"), asks)
     told = "Violation: the other side asks for more topics than are remembered: they would take more than 1 MiB"
     assert said(error) == told
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.1"])
+def test_who_asks_for_too_long_a_topic_is_told_so(version: str) -> None:
+    topic = b"a" * (LARGEST_AWAITED_TOPIC + 1)
+    asks = frame(b"\1" + topic) if version == "3.0" else command("NULL", "SUBSCRIBE", topic=topic.decode())
+    error = refusal(listening(Settings("PUB", version=version), "SUB"), asks)
+    assert said(error) == "Violation: the other side asks for a topic of more than 64 KiB"
 
 
 DRIBBLED: dict[str, tuple[Callable[[], Peer], bytes]] = {

@@ -112,7 +112,7 @@ class Tried:
         """`10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
         times = "once" if self.count == 1 else f"{self.count} times"
         syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
-        took = f" in {(self.last.last.time - self.first.start.time) / SECOND:.1f} s" if self.syns > 1 else ""
+        took = f" in {max(0, self.last.last.time - self.first.start.time) / SECOND:.1f} s" if self.syns > 1 else ""
         host = f"[{stream.dst_ip}]" if ":" in stream.dst_ip else stream.dst_ip
         return f"{stream.src_ip} tried {times}{syns}{took} to reach {host}:{stream.dst_port}"
 
@@ -158,8 +158,8 @@ class Attempts:
             self.others[place[0]] = tried
             return
         others.count += tried.count
-        if tried.last.last.ordinal > others.last.last.ordinal:
-            others.last = tried.last
+        others.first = min(others.first, tried.first, key=_began)
+        others.last = max(others.last, tried.last, key=_went_on)
 
     def finish(self, end: Arrival) -> None:
         """Tell who was not let in, those who tried most first."""
@@ -175,9 +175,12 @@ class Attempts:
         stream = tried.first.stream
         sentence, severity, hint = tried.sentence(stream), None, None
         connected = self.connected.get(tried.first.pair)
-        if connected is not None and connected > tried.last.start:
-            sentence += f"; it connected {(connected.time - tried.last.last.time) / SECOND:.1f} s later"
+        if connected is not None and connected > tried.last.last:
+            sentence += f"; it connected {max(0, connected.time - tried.last.last.time) / SECOND:.1f} s later"
             severity, hint = "note", LATER_HINT
+        elif connected is not None and connected > tried.last.start:
+            sentence += "; it connected meanwhile"
+            severity = "note"
         elif connected is not None:
             sentence += "; it had been connected before"
             severity, hint = "note", BEFORE_HINT
@@ -187,7 +190,8 @@ class Attempts:
 
     def _tell_others(self, outcome: str, others: Tried, end: Arrival) -> None:
         stream = others.last.stream
-        sentence = f"{others.count} attempts more between others, the last from {stream.src_ip}"
+        more = "1 more attempt" if others.count == 1 else f"{others.count} more attempts"
+        sentence = f"{more} between others, the last from {stream.src_ip}"
         self._put(outcome, stream, Finding(FINDINGS[outcome], None, 0, "note", sentence), others, end)
 
     def _put(self, outcome: str, stream: Stream, finding: Finding, tried: Tried, end: Arrival) -> None:

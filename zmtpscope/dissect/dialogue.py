@@ -71,7 +71,7 @@ class Dialogue:
         self.links: list[Link | None] = [None, None]
         """The sides that are ZRE nodes."""
         self.zap = ZapTalk()
-        self.topics = Topics()
+        self.topics = Topics(self.sink)
         self.teller = Teller(self.sink, ends, self.options.records)
 
     @property
@@ -164,6 +164,7 @@ class Dialogue:
             self.note_unfit_keys(arrival)
         self._tell_gaps()
         self._tell_rows()
+        self.topics.release()
         if not self.identified:
             self.sink.summary.other_tcp += 1
             return

@@ -117,6 +117,8 @@ class Sink:
         """Octets that all sides hold."""
         self.membership_octets = 0
         """Those of them that are topics and groups."""
+        self.subscription_octets = 0
+        """Octets of the subscriptions of all sides by which topics of messages are found (`topics.py`)."""
 
     def file(self, packet: int) -> str | None:
         """The name of the file that a packet reference points into."""

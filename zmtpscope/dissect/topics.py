@@ -7,7 +7,7 @@ are the ones that were decidable no later than the message, so it makes no diffe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from zmtpscope.zmtp.events import MARKED, SPECIAL, SUBSCRIBE, Command
 from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
+if TYPE_CHECKING:
+    from zmtpscope.dissect.sink import Sink
+
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
 """What subscribes on 3.1."""
 
@@ -28,6 +31,8 @@ LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
 
 LARGEST_MEMORY = 4 << 20
 """Octets of memory for the subscriptions of one side, as `Trie.size` counts them; of more than that the first count."""
+ALL_MEMORY = 64 << 20
+"""The same of all sides that are open together."""
 
 FEW = 64
 """Octets of all topics (and `PER_TOPIC` for each) up to which they are compared with whole columns of messages."""
@@ -51,6 +56,8 @@ class Subscriptions:
     def __init__(self) -> None:
         self.changes: list[Change] = []
         """Those that were read in the block under way."""
+        self.limit = LARGEST_MEMORY
+        """What `size` may become."""
         self._open = Trie()
         self._weight = 0
         """What `FEW` limits."""
@@ -95,7 +102,7 @@ class Subscriptions:
         """From now on these changes are in force."""
         for _, _, topic, entering in changes:
             count = self._open.count(topic)
-            if entering and (count or self.size + len(topic) + 2 * NODE_COST <= LARGEST_MEMORY):
+            if entering and (count or self.size + len(topic) + 2 * NODE_COST <= self.limit):
                 self._open.add(topic)
                 self._weight += 0 if count else len(topic) + PER_TOPIC
             elif count and not entering:
@@ -125,9 +132,11 @@ class Subscriptions:
 
 
 class Topics:
-    """The topics of one connection."""
+    """The topics of one connection. What its sides have subscribed to is counted in `Sink.subscription_octets` until
+    `release`."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
         self._sides: list[Subscriptions | None] = [None, None]
 
     def size(self, side: int) -> int:
@@ -152,7 +161,15 @@ class Topics:
                         self._of(side).feed_rows(run)
         for side, subscriptions in enumerate(self._sides):
             if subscriptions is not None:
+                before = subscriptions.size
+                subscriptions.limit = min(LARGEST_MEMORY, before + ALL_MEMORY - self._sink.subscription_octets)
                 subscriptions.assign([run for run in runs[1 - side] if run.socket_type in PUBLISHERS])
+                self._sink.subscription_octets += subscriptions.size - before
+
+    def release(self) -> None:
+        """The connection is over: nothing of it is remembered any more."""
+        self._sink.subscription_octets -= self.size(0) + self.size(1)
+        self._sides = [None, None]
 
     def _of(self, side: int) -> Subscriptions:
         subscriptions = self._sides[side]

@@ -442,7 +442,9 @@ class Peer:
 
     def _remember(self, what: str, name: bytes) -> None:
         """See that the reader has remembered this topic or group."""
-        if not self._content_reader.memberships.complete or len(name) > LARGEST_AWAITED_TOPIC:
+        if len(name) > LARGEST_AWAITED_TOPIC:
+            raise Violation(f"the other side asks for a {what} of more than {LARGEST_AWAITED_TOPIC >> 10} KiB")
+        if not self._content_reader.memberships.complete:
             limit = f"they would take more than {memberships.LARGEST_MEMORY >> 20} MiB"
             raise Violation(f"the other side asks for more {what}s than are remembered: {limit}")
 
