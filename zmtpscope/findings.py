@@ -93,7 +93,7 @@ ZMTP-CONN-15 warn 9293 TCP Connection Failures
   The connection is not answered
   > a firewall drops it, the address is wrong, or that host is down
 ZMTP-CONN-16 note 9293 Establishing a Connection
-  The connection is answered and never comes about
+  The SYN is answered, but the connection is never established
   > the answer does not get back to who asked (a firewall, another way back), or somebody scans ports
 ZMTP-DOWNGRADE-01 error 37 Backwards Interoperability
   Messages flow without security: one side is configured for it, the other is too old to know it

@@ -110,10 +110,11 @@ _CONNECTION = (
         "fin (both sides closed), rst, open (still open where the capture ends), reused (a new one began on its "
         "ports) or evicted (too many were open)",
     ),
-    Field("closed_by", "int", "Side of the first FIN or RST"),
+    Field("closed_by", "int", "Side of the first FIN or RST that was captured"),
     Field("closed_ns", "int", "Time of the first FIN or RST", "ns"),
     Field("reset_by", "int", "Side whose RST ended it; null where both had sent FIN before"),
     Field("idle_ns", "int", "From its last packet to the end of the capture; null where it ended before", "ns"),
+    Field("only_side", "int", "The side whose packets alone were captured; null where those of both were"),
     Field("messages_0", "int", "Messages that side 0 sent"),
     Field("messages_1", "int", "Messages that side 1 sent"),
     Field("sealed_0", "int", "How many of these stayed closed: each is a message, a part of one, or a command"),
@@ -205,7 +206,12 @@ _MESSAGE = (
     Field("socket_type", "text", "Socket type of the sender"),
     Field("peer_socket_type", "text", "Socket type of the receiver"),
     Field("envelope", "list<text>", "Addresses in front of the empty delimiter; null where no envelope is known"),
-    Field("topic", "text", "First of several published frames, the subscription that a single one matches, or its own"),
+    Field(
+        "topic",
+        "text",
+        "Of a published message the first of several frames, or the longest subscription that its only frame matches; "
+        "of a subscription its own",
+    ),
     Field("kind", "text", "data, subscribe, cancel or encrypted"),
     Field("decrypted", "bool", "The message was encrypted and is shown in clear"),
     Field("payload", _PAYLOAD, "What rides inside the message"),

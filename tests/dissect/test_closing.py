@@ -220,6 +220,30 @@ def test_the_line_for_people_says_the_cause_first(close: Callable[[Conversation]
     assert line(connections(with_another_that_goes_on(conversation))[0]) == words
 
 
+@pytest.mark.parametrize(
+    ("side", "words"),
+    [
+        (CLIENT, "FIN by 10.0.0.2:50000 after 30.009 s, the other direction was not captured"),
+        (SERVER, "FIN by 10.0.0.1:5555 after 30.006 s, the other direction was not captured"),
+    ],
+)
+def test_one_direction_does_not_tell_who_closed_first(side: int, words: str) -> None:
+    conversation = talk()
+    both_close(conversation)
+    (told,) = connections([packet for packet in conversation.packets if packet.side == side])
+    seen = told[f"ip_{told['only_side']}"]
+    assert seen == ("10.0.0.2", "10.0.0.1")[side]
+    assert told["closed_by"] == told["only_side"]
+    assert words == describe_connection(told).partition(", 3.1")[0].removeprefix("connection 1 ")
+
+
+def test_both_directions_are_captured_once_the_other_side_has_sent_anything() -> None:
+    conversation = Conversation()
+    conversation.send(CLIENT, hello("PUSH"))
+    conversation.add(CLIENT, FIN | ACK)
+    assert connections(conversation.packets)[0]["only_side"] is None
+
+
 @pytest.mark.parametrize("size", [1, 4, 100])
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_connection_whose_ports_are_used_again_ended_unseen(closes: bool, size: int) -> None:

@@ -195,6 +195,15 @@ def test_every_octet_of_opened_boxes_is_counted() -> None:
     assert told == [(True, True), (False, False)]
 
 
+@pytest.mark.parametrize("octets", [b"\xff", b"\xff\0\0\0", b"\1"])
+def test_too_few_octets_to_tell_the_version_are_not_said_to_be_no_zmtp(octets: bytes) -> None:
+    talk = Conversation()
+    talk.send(1, build_signature())
+    talk.send(0, octets)
+    (cut, *_) = [record for record in of(read(talk.packets), "leftover") if record["side"] == 0]
+    assert (cut["bytes"], cut["reason"]) == (len(octets), "too few octets to tell the version")
+
+
 def test_messages_count_without_rows_as_with_them() -> None:
     sums = []
     for telling in (True, False):

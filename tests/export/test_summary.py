@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, records
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.sink import Summary
@@ -48,6 +50,22 @@ def test_normal_events_and_habits_are_listed_for_those_who_ask() -> None:
 
 def test_findings_are_counted_from_the_worst_to_the_most_normal() -> None:
     assert quiet("security/plain-wrong-password.pcap", chat=True)["findings"] == "warn: 1, note: 1, chat: 5"
+
+
+def test_a_finding_is_listed_with_what_to_do_in_that_case() -> None:
+    assert "the other side was not up yet" in quiet("unreachable/server-up-later.pcap")["ZMTP-CONN-14"]
+    assert "its ZAP handler never answered" in quiet("security/plain-zap-handler-hangs.pcap")["PLAIN-08"]
+    assert "no ZAP handler runs" in quiet("security/plain-no-zap-handler.pcap")["PLAIN-08"]
+
+
+def test_a_frame_under_way_where_the_capture_ends_is_no_damage() -> None:
+    conversation = Conversation()
+    conversation.send(0, hello("PUSH"))
+    conversation.send(1, hello("PULL"))
+    conversation.send(0, message(b"whole") + message(b"cut")[:1])
+    _, analyser = records(Capture(conversation.packets))
+    assert analyser.summary.sums.unfinished == 1
+    assert "damage           none" in summary_lines(analyser.summary, CaptureStatistics(), [])
 
 
 def test_a_command_without_a_name_is_counted_in_words() -> None:

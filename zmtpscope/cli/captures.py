@@ -60,9 +60,9 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
         attempts = ", ".join(f"{count} {outcome}" for outcome, count in summary.attempts.items())
         hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
         if attempts and not summary.other_tcp:
-            say(f"zmtpscope: no TCP connection came about: {attempts} ({statistics.packets} packets)")
+            say(f"zmtpscope: no TCP connection was established: {attempts} ({statistics.packets} packets)")
         else:
-            behind = f"; more TCP connections never came about: {attempts}" if attempts else ""
+            behind = f"; more were never established: {attempts}" if attempts else ""
             say(f"zmtpscope: no ZMTP found ({counts}){behind}{hint}")
 
 

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.leftovers import NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole, TcpSide, entries
 from zmtpscope.dissect.stream import Mode, SideStream
@@ -203,7 +204,7 @@ class Agreement:
         self.version = decision.version
         if not SILENT_FORMS.issuperset(decision.forms):
             dialogue.identify(arrival.ordinal)
-        begin: list[tuple[SideStream, SideReader | None]] = []
+        begin: list[tuple[SideStream, SideReader | None, str]] = []
         for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
                 continue
@@ -216,9 +217,9 @@ class Agreement:
             for finding in decision.findings[side] if dialogue.identified else ():
                 if finding.id != "ZMTP-CONN-03" or (self.over and dialogue.connection.ended(side)):  # else it may go on
                     dialogue.note(side, finding, arrival)
-            begin.append((stream, self._reader(stream, form)))
-        for stream, reader in begin:
-            stream.begin(reader, arrival.ordinal, decision.confidence)
+            begin.append((stream, self._reader(stream, form), TOO_FEW if form is Form.WAIT else NOT_ZMTP))
+        for stream, reader, reason in begin:
+            stream.begin(reader, arrival.ordinal, decision.confidence, reason)
 
     def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
         """Both sides, in the order in which what waited is read: the one whose octets have settled the version last."""

@@ -64,6 +64,12 @@ class Connection:
         return None if self.closing is None else self.closing[1]
 
     @property
+    def only_side(self) -> int | None:
+        """The side whose packets alone were captured; None where those of both were."""
+        seen = [side.number for side in self.tcp if side.seen]
+        return seen[0] if len(seen) == 1 and not self.is_to_itself else None
+
+    @property
     def has_ended(self) -> bool:
         """Whether the end was captured: FINs of both sides, or RST."""
         return self.close_how in ("fin", "rst")

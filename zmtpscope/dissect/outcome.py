@@ -45,6 +45,7 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "closed_ns": None if first is None else first[0].time,
         "reset_by": connection.reset_by,
         "idle_ns": connection.idle,
+        "only_side": connection.only_side,
         "gap_bytes": sum(stream.counts.gaps for stream in streams),
         "unfinished_bytes": sum(stream.counts.unfinished for stream in streams),
         "undissected_bytes": sum(stream.counts.undissected for stream in streams),

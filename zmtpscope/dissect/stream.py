@@ -563,9 +563,9 @@ class SideStream:
         """The octets `start..stop` of a unit that is being read, as far as they are held."""
         return self.reading[max(0, start - self.kept_base) : max(0, stop - self.kept_base)]
 
-    def begin(self, reader: SideReader | None, settled: int, confidence: str) -> None:
-        """Read what waited with `reader`, or (None) leave this side alone from now on."""
-        self.settled, self.confidence, self.reader = settled, confidence, reader
+    def begin(self, reader: SideReader | None, settled: int, confidence: str, reason: str = NOT_ZMTP) -> None:
+        """Read what waited with `reader`, or (None) leave this side alone from now on, for `reason`."""
+        self.settled, self.confidence, self.reader, self.reason = settled, confidence, reader, reason
         self.mode = Mode.OPAQUE if reader is None else Mode.READING
         if reader is not None and reader.regime.framing is Framing.ZWS:
             self.unmasking = Unmasking()

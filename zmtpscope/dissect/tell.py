@@ -106,7 +106,7 @@ class Teller:
 
         From the eleventh of a kind on findings are only counted.
         """
-        self.sink.summary.findings[_severity(finding), finding.id] += 1
+        self._count(finding, 1)
         key = (side, finding.id)
         self.told[key] += 1
         if self.told[key] > TOLD:
@@ -116,7 +116,7 @@ class Teller:
 
     def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int, source: int = 0) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
-        self.sink.summary.findings[_severity(finding), finding.id] += count
+        self._count(finding, count)
         key = (side, finding.id)
         self.told[key] = max(self.told[key], TOLD) + count
         self.last[key] = (finding, last, source)
@@ -145,7 +145,7 @@ class Teller:
             severity=_severity(finding),
             text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
             section=kind.section,
-            hint=finding.hint or kind.hint,
+            hint=_hint(finding),
             refs=list(refs),
             count=count,
             last_packet=(last or first).packet & PACKET_MASK,
@@ -154,9 +154,15 @@ class Teller:
 
     def summed(self, finding: Finding, first: Arrival, last: Arrival, count: int, ordinal: int) -> None:
         """One finding on neither side for `count` events from `first` to `last`, decidable with segment `ordinal`."""
-        self.sink.summary.findings[_severity(finding), finding.id] += 1
+        self._count(finding, 1)
         if self.telling:
             self._put_finding(None, finding, first, ordinal, (), AT_THE_END, count, last=last)
+
+    def _count(self, finding: Finding, count: int) -> None:
+        kind, hint = (_severity(finding), finding.id), _hint(finding)
+        self.sink.summary.findings[kind] += count
+        if hint is not None:
+            self.sink.summary.hints[kind].add(hint)
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
@@ -207,3 +213,7 @@ class Teller:
 
 def _severity(finding: Finding) -> str:
     return finding.severity or FINDINGS[finding.id].severity
+
+
+def _hint(finding: Finding) -> str | None:
+    return finding.hint or FINDINGS[finding.id].hint

@@ -134,8 +134,9 @@ def describe_gap(values: Values) -> str:
 
 def describe_leftover(values: Values) -> str:
     """How much of what is in no unit, and why."""
-    what = "of an unfinished unit" if values["kind"] == "unfinished" else "not understood"
-    return f"{values['length']} octets {what} at offset {values['offset']} ({values['reason']})"
+    octets = f"{values['length']} octet{'s' * (values['length'] != 1)}"
+    what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
+    return f"{octets} {what} at offset {values['offset']} ({values['reason']})"
 
 
 def describe_finding(values: Values) -> str:
@@ -171,8 +172,6 @@ def describe_connection(values: Values) -> str:
     words.append(_told_and_sealed(values))
     if values["gap_bytes"]:
         words.append(f"{values['gap_bytes']} octets lost")
-    if values["unfinished_bytes"]:
-        words.append(f"{values['unfinished_bytes']} octets of unfinished units")
     if values["undissected_bytes"]:
         words.append(f"{values['undissected_bytes']} octets not understood")
     return ", ".join(words)
@@ -202,6 +201,8 @@ def _end_of(values: Values) -> str:
     if how == "rst":
         at_once = values["closed_by"] == values["reset_by"] and end == closed
         return f"reset{after}" if at_once else f"closed{after}, reset{_by(values, values['reset_by'])} {later}"
+    if values["only_side"] is not None:
+        return f"FIN{after}, the other direction was not captured{ended}"
     if how == "open":
         return f"half closed{after}, still open{idle} at the end of the capture"
     return f"half closed{after}, {UNSEEN.get(how, how)}{ended}"

@@ -61,28 +61,25 @@ def summary_lines(
     damage = [str(problem) for problem in problems]
     if summary.gaps:
         damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")
-    if summary.sums.unfinished:
-        damage.insert(0, f"{summary.sums.unfinished} octets in unfinished units")
     if summary.sums.undissected:
         damage.insert(0, f"{summary.sums.undissected} octets not understood")
     yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
-    yield from _finding_lines(summary.findings, paint, chat)
+    yield from _finding_lines(summary, paint, chat)
 
 
-def _finding_lines(findings: Mapping[tuple[str, str], int], paint: Paint, chat: bool) -> Iterator[str]:
-    """How many of each severity, then each kind, the worst first."""
+def _finding_lines(summary: Summary, paint: Paint, chat: bool) -> Iterator[str]:
+    """How many of each severity, then each kind and what to do about it, the worst first."""
     counts, lines, news = [], [], True
     for severity in SEVERITIES:
-        kinds = sorted((id_, count) for (of, id_), count in findings.items() if of == severity)
+        kinds = sorted((id_, count) for (of, id_), count in summary.findings.items() if of == severity)
         if kinds:
             counts.append(f"{severity}: {sum(count for _, count in kinds)}")
         for id_, count in kinds:
             if not chat and is_habitual(severity, id_):
                 news = False
                 continue
-            kind = FINDINGS[id_]
-            hint = f" -> {kind.hint}" if kind.hint else ""
-            lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {kind.text}{hint}")
+            hints = "".join(f" -> {hint}" for hint in sorted(summary.hints.get((severity, id_), ())))
+            lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {FINDINGS[id_].text}{hints}")
     yield _line("findings", (", ".join(counts) or "none") + ("" if news else " (--verbose lists all)"))
     yield from lines
 
