@@ -255,7 +255,7 @@ async def _attack(port: int, socket_type: str, hostile: int, seed: int) -> None:
     count = itertools.count()
     attackers = [_one(port, socket_type, random.Random(seed * 1000 + number), count) for number in range(hostile)]
     attacking = asyncio.gather(*attackers)
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.5)
     print("begins", flush=True)
     await asyncio.to_thread(sys.stdin.read)
     attacking.cancel()

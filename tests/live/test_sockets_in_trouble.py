@@ -20,8 +20,9 @@ from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind, connect, patience
 from zmtpscope.live import socket as sockets
-from zmtpscope.live.connection import LINGER, PIECE, Connection, Room, Unreachable
+from zmtpscope.live.connection import LEAST_PIECE, LINGER, Connection, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
+from zmtpscope.live.inbox import Inbox
 from zmtpscope.live.recording import Recording
 from zmtpscope.live.streams import Reader
 from zmtpscope.zmtp.peer import ClosedHalfWay, Dropped, Limits, PeerError, Settings, Violation
@@ -71,9 +72,7 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
             transport, _ = await loop.create_connection(lambda: protocol, sock=ours)
             writer = asyncio.StreamWriter(transport, protocol, reader, loop)
             reader.set_exception(error)
-            room = Room()
-            room.set()
-            connection = Connection(Settings("PULL"), reader, writer, lambda connection, event: None, room)
+            connection = Connection(Settings("PULL"), reader, writer, lambda connection, event, size: None, Inbox())
             with pytest.raises(ClosedHalfWay):
                 await connection.run()
             assert connection.lost
@@ -298,7 +297,7 @@ def test_an_address_in_brackets_without_a_port() -> None:
 
 
 def test_many_who_send_much_wait_for_each_other() -> None:
-    """What is kept is not a piece of each of them: the octets of a piece are ten times as many as messages."""
+    """What is kept is a small piece of each of them, which messages of two octets make the most of."""
     count, messages = 20, 20_000
 
     async def work() -> None:
@@ -307,7 +306,7 @@ def test_many_who_send_much_wait_for_each_other() -> None:
             loop = asyncio.get_running_loop()
             sending = [loop.create_task(loop.sock_sendall(other, bytes(2 * messages))) for other in others]
             await asyncio.sleep(0.5)
-            assert ours.waiting <= PIECE // 2
+            assert ours.waiting <= count * 2 * LEAST_PIECE // 2
             for _ in range(count * messages):
                 assert await ours.receive() == [b""]
             await asyncio.gather(*sending)

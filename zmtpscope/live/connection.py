@@ -13,21 +13,22 @@ import termios
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
 from zmtpscope.live.endpoint import Endpoint
+from zmtpscope.live.inbox import TURN, Inbox
 from zmtpscope.live.streams import Reader, connect_ipc, connect_tcp
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
 if TYPE_CHECKING:
     from zmtpscope.live.recording import RecordedConnection, Recording
 
-PIECE, LEAST_PIECE = 1 << 18, 1 << 11
-"""Octets that are read at once: at most, and in the handshake or where each of them makes much work."""
-MOST_PASSING = 1000
-"""Pieces of handshakes that are looked at while there is no room for messages."""
-TURN = 0.002
-"""Seconds of the processor after which all other connections have their turn."""
+PIECE, LEAST_PIECE = 1 << 15, 1 << 11
+"""Octets that are read at once: at most, as nobody knows how much work they make, and in the handshake or where they
+have made much."""
+BODY_PIECE = 1 << 18
+"""The same inside of a body, at most: as long as it is not all there, it makes no work."""
 MANY, MANY_IN_A_CROWD = 1000, 64
 """Events of one piece, and where others wait for room: what they make the application do is work, too."""
 FULL = 1 << 16
@@ -107,36 +108,11 @@ def reason(error: OSError | UnicodeError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-class Room(asyncio.Event):
-    """Set while what comes is looked at."""
-
-    waiting = 0
-    """How many wait for that."""
-    _passed = 0
-
-    def set(self) -> None:
-        self._passed = 0
-        super().set()
-
-    def may_be_passed(self) -> bool:
-        """Whether a piece of a handshake need not wait: it may have messages behind it, so not too many of them."""
-        self._passed += 1
-        return self._passed <= MOST_PASSING
-
-    async def wait(self) -> Literal[True]:
-        """Until it is set; it may be cleared again by then."""
-        self.waiting += 1
-        try:
-            return await super().wait()
-        finally:
-            self.waiting -= 1
-
-
 class Connection:
     """Runs until either side closes, or `fail` is called; what the peer hears goes to `hear`, with the octets that it
     came in.
 
-    `room` is cleared while nobody takes that: then what comes is not looked at, and the other side has to wait.
+    `inbox` says when what comes is looked at; the other side has to wait until then.
     """
 
     def __init__(
@@ -145,7 +121,7 @@ class Connection:
         reader: Reader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, list[PeerEvent], int], None],
-        room: Room,
+        inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
         """When it was made, and when the other side last sent or took something."""
@@ -172,7 +148,7 @@ class Connection:
         self.stuck_at = 0
         self.name = b""
         """What a socket calls the other side that names those it is connected to."""
-        self._room = room
+        self._inbox = inbox
         writer.transport.set_write_buffer_limits(0)  # so that waiting is over when the system has taken everything
 
     def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
@@ -210,30 +186,30 @@ class Connection:
 
     async def _take_all(self) -> None:
         """Everything that comes, in turn with other connections."""
-        time_of = time.thread_time  # what other programs take of the processor does not count
-        worked = 0.0
         while octets := await self._read():
             if self._recorded is not None:
                 self._recorded.received(octets, time.time_ns())
-            while not (self._closing or self._room.is_set() or (not self.peer.ready and self._room.may_be_passed())):
-                await self._room.wait()  # another connection that has waited for longer may use it up
-            many = MANY_IN_A_CROWD if self._room.waiting else MANY
-            if self._closing:
-                continue
-            begin = time_of()
-            count = self._take(octets)
-            spent = time_of() - begin
-            if spent > TURN or count > many:
-                self._piece = max(self._piece // 2, LEAST_PIECE)
-            elif self.peer.ready and spent < TURN / 2 and count < many / 4:
-                self._piece = min(self._piece * 2, PIECE)
-            worked += spent
-            if worked > TURN:
-                worked = 0.0
-                await asyncio.sleep(0)
+            await self._inbox.bring(self, partial(self._look, octets), is_ready=self.peer.ready)
         if self._reader.failure is not None:
             raise self._reader.failure
         self._end()
+
+    def _look(self, octets: bytes) -> None:
+        """Take a piece; the next one is smaller where this one made much work. Raises `PeerError`."""
+        if self._closing:
+            return
+        inbox, time_of = self._inbox, time.thread_time  # what other programs take of the processor does not count
+        many = MANY_IN_A_CROWD if inbox.awaits_room else MANY
+        begin = time_of()
+        try:
+            count = self._take(octets)
+        finally:
+            spent = time_of() - begin
+            inbox.turns.spend(spent)
+        if spent > TURN or count > many:
+            self._piece = max(self._piece // 2, LEAST_PIECE)
+        elif self.peer.ready and spent < TURN / 2 and count < many / 4:
+            self._piece = min(self._piece * 2, PIECE)
 
     def fail(self, error: PeerError) -> None:
         """End it at once: `run` raises the error."""
@@ -255,7 +231,7 @@ class Connection:
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
-                    return await self._reader.read(self._piece)
+                    return await self._reader.read(max(self._piece, min(self.peer.lacks, BODY_PIECE)))
             except TimeoutError:
                 if not timer.expired():  # it is the system that has given up
                     raise
@@ -265,12 +241,13 @@ class Connection:
     def _take(self, octets: bytes) -> int:
         """How many events they have brought."""
         peer, events = self.peer, []
+        before = peer.held
         self.active_at = asyncio.get_running_loop().time()
         try:
             peer.receive(octets, self.active_at)
         finally:
             events = peer.events()
-            self._hear(self, events, len(octets))
+            self._hear(self, events, len(octets) + max(0, before - peer.held))
             self.flush()
         if self._failure is not None:
             raise self._failure
@@ -356,7 +333,6 @@ class Connection:
         """Say what is left to say, and close; the other side has `LINGER` seconds to take it."""
         self.flush()
         self._closing = True
-        self._room.set()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(LINGER):
                 if self._writer.can_write_eof():

@@ -21,8 +21,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from zmtpscope.live.budget import Budget
-from zmtpscope.live.connection import FULL, LINGER, Connection, Room, Unreachable, reach, reason, remote_name
+from zmtpscope.live.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
+from zmtpscope.live.inbox import Inbox
 from zmtpscope.live.patience import Patience
 from zmtpscope.live.streams import Reader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
@@ -39,6 +40,7 @@ from zmtpscope.zmtp.peer import (
     Violation,
 )
 from zmtpscope.zmtp.peer.patterns import PATTERNS, check_member, check_subscriber
+from zmtpscope.zmtp.peer.settings import PART_COST
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 if TYPE_CHECKING:
@@ -53,10 +55,6 @@ CONNECT_LIMIT = 5.0
 MOST_CONNECTIONS = 1024
 """Of a socket that listens; for another one somebody has to go (`Socket._free_a_place`). At most half of the files that
 the process may open: some hundred are accepted before any of them can be closed, and without a file none can be."""
-MOST_WAITING = 1000
-"""Messages that nobody has taken: what brings more is not read on until all were taken."""
-LARGEST_WAITING = 16 << 20
-"""The same in octets that came for them."""
 LARGEST_HELD = 256 << 20
 """Octets that all connections of a socket make us keep together: messages that are not all there yet, subscriptions,
 and what waits for those that take nothing. Twice the largest message where that is more."""
@@ -64,6 +62,8 @@ LEAST_IDLE = 10.0
 """Seconds in which a connection has neither sent nor taken anything, after which another one may have its place."""
 MOST_IN_VAIN = 32
 """Messages that go to nobody, after which everybody else has a turn."""
+MOST_AT_ONCE = 256
+"""Messages that are received one after the other while more are there, after which everybody else has a turn."""
 LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
 
@@ -130,14 +130,13 @@ class Socket:
         self._turns: deque[Connection] = deque()
         """Those of them that take what is sent, as far as is known, in turn."""
         self._names: dict[bytes, Connection] = {}
-        self._inbox: deque[tuple[Connection, Message]] = deque()
-        self._waiting = 0
-        self._room = Room()
-        self._room.set()
+        self._inbox: Inbox[Connection] = Inbox()
         self._changed = asyncio.Event()
         """Set whenever somebody who waits should look again."""
         self._in_vain = 0
         """Messages that were sent to nobody."""
+        self._received = 0
+        """Messages since everybody else had a turn."""
         self._asker: tuple[Connection, Message] | None = None
         self._asked: Connection | None = None
         self._lost: PeerError | None = None
@@ -170,6 +169,7 @@ class Socket:
     async def close(self) -> None:
         """Send what is left to send, and close all connections."""
         self._closed = True
+        self._inbox.close()
         if self._server is not None:
             self._server.close()
         for wait in self._waits:
@@ -195,28 +195,25 @@ class Socket:
     async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
         """The messages that are there, at most `most`, and one where an answer is due to each; waits for the first.
         Raises `PeerError` where none will come any more."""
+        if self._received >= MOST_AT_ONCE:
+            self._received = 0
+            await asyncio.sleep(0)
         while not self._inbox:
+            self._received = 0
             self._give_up_if_failed()
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 raise lost
             await self._wait()
-        inbox = self._inbox
-        count = 1 if self._route is Route.BACK or self._asks else min(len(inbox), most or len(inbox))
-        taken = [inbox.popleft() for _ in range(count)]
-        if not inbox:
-            self._make_room()
+        one = self._route is Route.BACK or self._asks
+        taken = self._inbox.take(1 if one else most or len(self._inbox))
+        self._received += len(taken)
         if self._route is Route.NAMED:
             return [[connection.name, *message.parts] for connection, message in taken]
         if self._route is Route.BACK:
             (self._asker,) = taken
         self._asked = None
         return [message.parts for _, message in taken]
-
-    def _make_room(self) -> None:
-        """Everything has been taken: those that had to wait may go on."""
-        self._waiting = 0
-        self._room.set()
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
         while True:
@@ -458,7 +455,7 @@ class Socket:
             raise
 
     def _connection(self, reader: Reader, writer: asyncio.StreamWriter) -> Connection:
-        connection = Connection(self.settings, reader, writer, self._hear, self._room)
+        connection = Connection(self.settings, reader, writer, self._hear, self._inbox)
         self._connections[connection] = None
         return connection
 
@@ -482,17 +479,16 @@ class Socket:
         """What `size` octets have brought."""
         self._charge(connection)
         inbox = self._inbox
+        waiting = len(inbox)
         chooses = self._asks or connection.peer.version == "1.0"
         for event in events:
             if not isinstance(event, Message):
                 self._note(connection, event)
             elif not chooses or self._is_wanted(connection, event):
-                inbox.append((connection, event))
-        if inbox:
+                inbox.add(connection, event)
+        if count := len(inbox) - waiting:
             self._changed.set()
-            self._waiting += size
-            if len(inbox) >= MOST_WAITING or self._waiting >= LARGEST_WAITING:
-                self._room.clear()
+            inbox.charge(connection, size + count * PART_COST)
 
     def _charge(self, connection: Connection) -> None:
         """See that all connections together hold no more than they may."""
@@ -522,7 +518,7 @@ class Socket:
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
-            self._inbox.append((connection, Message([bytes([event.begins]) + event.topic])))
+            self._inbox.add(connection, Message([bytes([event.begins]) + event.topic]))
         self._report(connection.remote, event)
 
     def _is_asked_for(self, topic: bytes) -> bool:

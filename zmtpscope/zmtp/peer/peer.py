@@ -131,6 +131,11 @@ class Peer:
         names = 0 if self._reader is None else self._content_reader.memberships.size
         return self._stop - self._base + self._size + names
 
+    @property
+    def lacks(self) -> int:
+        """Octets that have to come before there is anything to read."""
+        return max(0, self._wanted - self._stop)
+
     # -- octets and time ----------------------------------------------------------------------------------------------
 
     def receive(self, octets: bytes, now: float) -> None:

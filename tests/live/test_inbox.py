@@ -1,0 +1,151 @@
+"""Whose message is taken next, who may bring more, and that everything else runs in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from zmtpscope.live import inbox as inboxes
+from zmtpscope.live.inbox import TURN, Inbox
+from zmtpscope.zmtp.peer import Message
+
+
+def filled(**counts: int) -> Inbox[str]:
+    inbox: Inbox[str] = Inbox()
+    for source, count in counts.items():
+        for number in range(count):
+            inbox.add(source, Message([b"%d" % number]))
+    return inbox
+
+
+def taken(inbox: Inbox[str], most: int) -> str:
+    return " ".join(f"{source}{message.parts[0].decode()}" for source, message in inbox.take(most))
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(20):
+            await work()
+
+    asyncio.run(in_time())
+
+
+async def rounds(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_one_message_of_each_is_taken_in_turn() -> None:
+    inbox = filled(a=4, b=1, c=2)
+    assert len(inbox) == 7
+    assert taken(inbox, 2) == "a0 b0"
+    inbox.add("b", Message([b"1"]))  # it had none left: its turn is the last
+    assert taken(inbox, 9) == "c0 a1 b1 c1 a2 a3"
+    assert len(inbox) == 0
+    assert taken(inbox, 9) == ""
+
+
+def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
+    """Who has nothing there brings it at once; who floods waits until all of its own were taken."""
+
+    async def work() -> None:
+        inbox = filled(flood=inboxes.MOST_WAITING)
+        looked: list[str] = []
+        flooding = asyncio.ensure_future(inbox.bring("flood", lambda: looked.append("flood"), is_ready=True))
+        await rounds(3)
+        await inbox.bring("honest", lambda: looked.append("honest"), is_ready=True)
+        assert looked == ["honest"]
+        inbox.take(inboxes.MOST_WAITING - 1)
+        await rounds(3)
+        assert not flooding.done()
+        inbox.take(1)
+        await flooding
+        assert looked == ["honest", "flood"]
+
+    run(work)
+
+
+def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time: who has used it up comes behind those who wait. Handshakes go on meanwhile."""
+    monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
+
+    async def work() -> None:
+        inbox = filled(x=1)
+        inbox.charge("x", 10)
+        order: list[str] = []
+
+        async def bring(source: str) -> None:
+            def look() -> None:
+                order.append(source)
+                inbox.add(source, Message([bytes(10)]))
+                inbox.charge(source, 10)
+
+            while True:
+                await inbox.bring(source, look, is_ready=True)
+
+        tasks = [asyncio.ensure_future(bring(source)) for source in "abc"]
+        await rounds(5)
+        assert not order
+        await inbox.bring("d", lambda: order.append("d"), is_ready=False)
+        for _ in range(5):
+            inbox.take(1)
+            await rounds(5)
+        assert order == [*"dabcab"]
+        for task in tasks:
+            task.cancel()
+
+    run(work)
+
+
+def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have some behind them."""
+    monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
+
+    async def work() -> None:
+        inbox = filled(a=1)
+        inbox.charge("a", 20)
+        greeting = asyncio.ensure_future(inbox.bring("b", lambda: None, is_ready=False))
+        await rounds(5)
+        assert not greeting.done()
+        inbox.take(1)
+        await greeting
+
+    run(work)
+
+
+def test_everything_else_runs_between_turns() -> None:
+    """However many have something to look at, and however long it takes them."""
+
+    async def work() -> None:
+        inbox: Inbox[int] = Inbox()
+        at: list[int] = []
+        passed = 0
+
+        async def bring(number: int) -> None:
+            def look() -> None:
+                at.append(passed)
+                inbox.turns.spend(1.5 * TURN)
+
+            await inbox.bring(number, look, is_ready=True)
+
+        bringing = asyncio.gather(*map(bring, range(50)))
+        while not bringing.done():
+            await asyncio.sleep(0)
+            passed += 1
+        assert len(at) == len(set(at)) == 50
+
+    run(work)
+
+
+def test_nobody_waits_when_nothing_more_is_taken() -> None:
+    async def work() -> None:
+        inbox = filled(a=inboxes.MOST_WAITING)
+        inbox.charge("a", inboxes.LARGEST_WAITING)
+        bringing = [asyncio.ensure_future(inbox.bring(source, lambda: None, is_ready=True)) for source in "ab"]
+        await rounds(3)
+        inbox.close()
+        await asyncio.gather(*bringing)
+
+    run(work)

@@ -1,0 +1,139 @@
+"""Messages that have come and that nobody has taken yet, and who may bring more: everybody in turn.
+
+One message of each connection is taken after the other (fair queueing, as RFC 28 has it for ROUTER, DEALER and REP and
+RFC 30 for PULL), so whoever sends a thousand holds up nobody who sends one. What comes is looked at in turn, too, so
+that the application and everything else of the loop run in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from zmtpscope.zmtp.peer import Message
+
+MOST_WAITING = 1000
+"""Messages that nobody has taken; beyond that a connection brings more when all of its own were taken."""
+LARGEST_WAITING = 16 << 20
+"""Octets that came for them, and `PART_COST` for each: beyond that nobody brings more, but with a handshake, which may
+have messages behind it; and nobody at all beyond twice that."""
+TURN = 0.002
+"""Seconds of the processor for what comes, after which everything else of the loop has its turn."""
+
+Source = TypeVar("Source", bound=Hashable)
+
+
+class Turns:
+    """Who looks at what came, one after the other in the order in which they ask."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        """Those that ask while everything else runs wait for it, first come, first served."""
+        self._spent = 0.0
+
+    async def wait(self) -> None:
+        """Until it is one's turn, which ends where one waits for anything."""
+        async with self._lock:
+            if self._spent > TURN:
+                self._spent = 0.0
+                await asyncio.sleep(0)
+
+    def spend(self, seconds: float) -> None:
+        """So much of the processor was used."""
+        self._spent += seconds
+
+
+class Inbox(Generic[Source]):
+    """What each source brought and nobody has taken. Sources that have gone keep their turn until that was taken."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.awaits_room = 0
+        """How many sources wait until all of their own messages are taken."""
+        self._queues: dict[Source, deque[Message]] = {}
+        self._next: deque[Source] = deque()
+        """Those that have any, in turn."""
+        self._octets: dict[Source, int] = {}
+        self._count = self._all_octets = 0
+        self._taken: dict[Source, asyncio.Event] = {}
+        """For those that wait until their own messages are taken."""
+        self._room_lock = asyncio.Lock()
+        self._room = asyncio.Event()
+        """Set while there are fewer octets than there may be."""
+        self._room.set()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, source: Source, message: Message) -> None:
+        """It came from `source`."""
+        queue = self._queues.get(source)
+        if queue is None:
+            queue = self._queues[source] = deque()
+            self._next.append(source)
+        queue.append(message)
+        self._count += 1
+
+    def charge(self, source: Source, octets: int) -> None:
+        """So many came with messages of `source`, which keep them here."""
+        if source in self._queues:
+            self._octets[source] = self._octets.get(source, 0) + octets
+            self._all_octets += octets
+            if self._all_octets >= LARGEST_WAITING and not self._is_closed:
+                self._room.clear()
+
+    def take(self, most: int) -> list[tuple[Source, Message]]:
+        """The next messages, one of each source in turn."""
+        turns, queues = self._next, self._queues
+        taken: list[tuple[Source, Message]] = []
+        while turns and len(taken) < most:
+            source = turns[0]
+            queue = queues[source]
+            for _ in range(1 if len(turns) > 1 else min(len(queue), most - len(taken))):
+                taken.append((source, queue.popleft()))
+            turns.rotate(-1)
+            if not queue:
+                turns.pop()
+                self._emptied(source)
+        self._count -= len(taken)
+        return taken
+
+    def _emptied(self, source: Source) -> None:
+        del self._queues[source]
+        self._all_octets -= self._octets.pop(source, 0)
+        if self._all_octets < LARGEST_WAITING:
+            self._room.set()
+        if source in self._taken:
+            self._taken[source].set()
+
+    async def bring(self, source: Source, look: Callable[[], None], *, is_ready: bool) -> None:
+        """Wait until `source` may bring more, and for its turn; then have it `look` at what came. `is_ready`: behind
+        its handshake."""
+        while self._count >= MOST_WAITING and source in self._queues and not self._is_closed:
+            await self._wait_until_taken(source)
+        await self.turns.wait()
+        if not is_ready and self._all_octets < 2 * LARGEST_WAITING:
+            look()
+            return
+        async with self._room_lock:  # in the order in which they came
+            await self._room.wait()
+            look()
+
+    async def _wait_until_taken(self, source: Source) -> None:
+        taken = self._taken[source] = asyncio.Event()
+        self.awaits_room += 1
+        try:
+            await taken.wait()
+        finally:
+            self.awaits_room -= 1
+            del self._taken[source]
+
+    def close(self) -> None:
+        """Nothing more will be taken: nobody has to wait."""
+        self._is_closed = True
+        self._room.set()
+        for taken in self._taken.values():
+            taken.set()
