@@ -121,6 +121,11 @@ class Peer:
         return self._part.facts if self._part is not None else self.greeting or {}
 
     @property
+    def lacks(self) -> int:
+        """Octets that have to come before there is anything to read."""
+        return max(0, self._wanted - self._stop)
+
+    @property
     def key_line(self) -> tuple[str, ...]:
         """What opens this connection, in the words of a key log (curve.md 6); empty without CURVE."""
         return self._part.key_line if isinstance(self._part, CurvePart) else ()
@@ -130,11 +135,6 @@ class Peer:
         """Octets that the other side makes us keep: of what is not all there yet, and for its subscriptions."""
         names = 0 if self._reader is None else self._content_reader.memberships.size
         return self._stop - self._base + self._size + names
-
-    @property
-    def lacks(self) -> int:
-        """Octets that have to come before there is anything to read."""
-        return max(0, self._wanted - self._stop)
 
     # -- octets and time ----------------------------------------------------------------------------------------------
 
