@@ -8,7 +8,7 @@ import pytest
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation
 from zmtpscope.dissect import Analyser, MessageRun, Options
-from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting
+from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting, describe_leftover
 from zmtpscope.export.rows import RunWords
 from zmtpscope.records import MASK, empty
 
@@ -27,6 +27,11 @@ def test_a_greeting_that_was_given_up_says_how_far_it_came() -> None:
     values = empty("greeting") | {"form": "greeting-3x-partial", "length": 11}
     assert describe_greeting(values) == "GREETING 3.x incomplete, 11 of 64 octets"
     assert describe_greeting(values | {"length": 10}) == "GREETING signature only"
+
+
+def test_what_is_left_over_is_counted_without_what_other_records_hold() -> None:
+    values = empty("leftover") | {"kind": "undissected", "reason": "not ZMTP", "offset": 5, "length": 900, "bytes": 20}
+    assert describe_leftover(values) == "20 octets not understood at offset 5 (not ZMTP)"
 
 
 def test_a_misspelt_command_says_what_it_was_called() -> None:

@@ -351,6 +351,16 @@ def test_what_messages_of_a_side_become_stays_in_proportion_to_them(packer: Pack
         assert sizes == [1 << 20] * 200
 
 
+@pytest.mark.parametrize("kept", [1, 100, 5000])
+def test_a_message_is_not_blamed_for_what_others_used_up(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is called a bomb, or too large, that would be unpacked if it came first."""
+    packed = zlib.compress(bytes(1 << 20))
+    monkeypatch.setattr("zmtpscope.payloads.limits.UNPACKED_AT_FIRST", kept)
+    made = of_one_side(Zlib)(packed)
+    assert made.findings == []
+    assert "not unpacked: such messages of this side" in str(made.summary)
+
+
 def test_honest_messages_are_unpacked_however_many_there_are() -> None:
     text = b"".join(b'{"time": %d, "sensor": "outside", "value": 21.5}\n' % number for number in range(400))
     packed = zlib.compress(text, 9)

@@ -134,7 +134,7 @@ def describe_gap(values: Values) -> str:
 
 def describe_leftover(values: Values) -> str:
     """How much of what is in no unit, and why."""
-    octets = f"{values['length']} octet{'s' * (values['length'] != 1)}"
+    octets = f"{values['bytes']} octet{'s' * (values['bytes'] != 1)}"
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     return f"{octets} {what} at offset {values['offset']} ({values['reason']})"
 

@@ -44,15 +44,17 @@ class Compressed(Payload):
     def dissect(self, message: Message, reader: Reader) -> str:
         packed = reader.left
         allowance = reader.budget.allowance
-        limit = min(most_octets(packed, reader.budget.octets), allowance.octets)
+        limit = most_octets(packed, reader.budget.octets)
         try:
             self.header(reader)
             if allowance.octets <= 0:
                 raise StaysPacked(USED_UP)
-            octets, stop, problem, made = unpack(self.form(), reader.data, limit)
+            octets, stop, problem, made = unpack(self.form(), reader.data, min(limit, allowance.octets))
+            allowance.octets -= made
+            if allowance.octets < 0 and made <= limit:  # it is not this message that is too large
+                raise StaysPacked(USED_UP)
         except StaysPacked as reason:
             return f"{packed} octets; {reason}"
-        allowance.octets -= made
         if problem is not None:
             reader.finding(problem.id, reader.offset, reader.left, detail=f"{self.name}: {problem.detail}")
         reader.give("size", len(octets))
