@@ -20,6 +20,7 @@ from zmtpscope.capture import CaptureError, open_captures
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
 from zmtpscope.dissect import Options
 from zmtpscope.export.describe import describe_connection
+from zmtpscope.zmtp.greeting import build_signature
 
 SECOND = 1_000_000_000
 CLIENT, SERVER = 0, 1
@@ -235,6 +236,26 @@ def test_one_direction_does_not_tell_who_closed_first(side: int, words: str) -> 
     assert seen == ("10.0.0.2", "10.0.0.1")[side]
     assert told["closed_by"] == told["only_side"]
     assert words == describe_connection(told).partition(", 3.1")[0].removeprefix("connection 1 ")
+
+
+def test_who_says_nothing_is_named_where_the_other_side_gives_up_in_its_greeting() -> None:
+    conversation = Conversation()
+    conversation.send(CLIENT, build_signature())
+    conversation.acknowledge(SERVER)
+    conversation.wait(3 * SECOND)
+    conversation.add(CLIENT, FIN | ACK)
+    fin = conversation.packets[-1]
+    conversation.wait(2 * SECOND)
+    conversation.reset(SERVER)
+    for size in (1, 3, 100):
+        found, _ = records(Capture(conversation.packets, size))
+        (cut,) = [each for each in found if each.get("id") == "ZMTP-CONN-03"]
+        assert (cut["side"], cut["ts_ns"]) == (CLIENT, fin.time)
+        assert cut["text"].endswith(": the other side sent nothing for 3.0 s")
+        assert "it hangs" in cut["hint"]
+    one_direction = [packet for packet in conversation.packets if packet.side == CLIENT]
+    (cut,) = [each for each in records(Capture(one_direction))[0] if each.get("id") == "ZMTP-CONN-03"]
+    assert "sent nothing" not in cut["text"]
 
 
 def test_both_directions_are_captured_once_the_other_side_has_sent_anything() -> None:

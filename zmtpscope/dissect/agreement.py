@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.leftovers import NOT_ZMTP, TOO_FEW
+from zmtpscope.dissect.moments import SECOND, duration
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole, TcpSide, entries
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
+from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.upgrade import begins_like_an_upgrade
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 WAIT_LIMIT = 3_000_000_000
 """How many nanoseconds of capture time the octets of one side wait for the version of the other."""
+
+NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs, is too busy, or is no ZeroMQ peer"
 
 SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
 ZWS_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
@@ -215,11 +219,23 @@ class Agreement:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
             for finding in decision.findings[side] if dialogue.identified else ():
-                if finding.id != "ZMTP-CONN-03" or (self.over and dialogue.connection.ended(side)):  # else it may go on
+                if finding.id != "ZMTP-CONN-03":
                     dialogue.note(side, finding, arrival)
+                elif self.over and dialogue.connection.ended(side):  # else it may go on
+                    self._note_cut_greeting(side, finding, arrival)
             begin.append((stream, self._reader(stream, form), TOO_FEW if form is Form.WAIT else NOT_ZMTP))
         for stream, reader, reason in begin:
             stream.begin(reader, arrival.ordinal, decision.confidence, reason)
+
+    def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
+        """The stream of `side` has ended inside its greeting, which the segment `arrival` made known."""
+        connection, first = self.dialogue.connection, self.first_octets
+        ended, other = connection.tcp[side].fin or arrival, connection.tcp[1 - side]
+        if first is not None and other.seen and not self.dialogue.streams[1 - side].end:
+            waited = ended.time - first.time
+            detail = "the other side sent nothing" + f" for {duration(waited)}" * (waited > SECOND)
+            finding = finding._replace(detail=detail, hint=NOTHING_SENT_HINT)
+        self.dialogue.note(side, finding, ended._replace(ordinal=arrival.ordinal))
 
     def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
         """Both sides, in the order in which what waited is read: the one whose octets have settled the version last."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.moments import SECOND, Moment
+from zmtpscope.dissect.moments import SECOND, Moment, duration
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.reader import Finding
 
@@ -90,9 +90,8 @@ def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int) -> None
         if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
             continue
         who = "it closed" if closed_by == 1 - number else "the other side gave up"
-        time = f"{abs(waited) / SECOND:.1f} s" if abs(waited) > SECOND else f"{abs(waited) / 1e6:.1f} ms"
         asked = side.subject if id_ == "PLAIN-08" else None
-        detail = f"{who} {time} {'after' if waited >= 0 else 'before'} {asked or 'it'}"
+        detail = f"{who} {duration(waited)} {'after' if waited >= 0 else 'before'} {asked or 'it'}"
         if side.step.event.fields.get("mangled"):
             detail += "; the name of the command is misspelt"
         if early is not None:

@@ -35,3 +35,9 @@ class Moment(NamedTuple):
 def order(moment: Moment) -> tuple[int, int, int]:
     """The order of capture."""
     return moment.arrival.ordinal, moment.side, moment.event.start
+
+
+def duration(nanoseconds: int) -> str:
+    """`3.0 s` or `0.2 ms`, whichever came first."""
+    length = abs(nanoseconds)
+    return f"{length / SECOND:.1f} s" if length > SECOND else f"{length / 1e6:.1f} ms"
