@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from itertools import repeat
@@ -63,10 +62,14 @@ def lines_of(packets: Iterable[PacketBlock], options: Options) -> list[str]:
     segmenter.finish()
     add(analyser.finish())
     counted = asdict(analyser.summary)
-    return [
-        *lines,
-        str({name: sorted(each.items()) if isinstance(each, Counter) else each for name, each in counted.items()}),
-    ]
+    return [*lines, str({name: _in_order(each) for name, each in counted.items()})]
+
+
+def _in_order(counted: object) -> object:
+    """What was counted, whatever was met first."""
+    if isinstance(counted, dict):
+        return sorted((key, _in_order(value)) for key, value in counted.items())
+    return sorted(counted) if isinstance(counted, set) else counted
 
 
 def differs_by_blocks(octets: bytes, options: Callable[[], Options], seed: int = 0) -> str | None:

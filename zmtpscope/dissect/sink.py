@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -90,7 +90,7 @@ class Summary:
     gaps: int = 0
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By severity and id."""
-    hints: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """What there is to do about them, by severity and id: one of a few sentences for each case."""
     sums: OctetSums = field(default_factory=OctetSums)
 

@@ -162,7 +162,7 @@ class Teller:
         kind, hint = (_severity(finding), finding.id), _hint(finding)
         self.sink.summary.findings[kind] += count
         if hint is not None:
-            self.sink.summary.hints[kind].add(hint)
+            self.sink.summary.hints.setdefault(kind, set()).add(hint)
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
