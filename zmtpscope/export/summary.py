@@ -60,7 +60,8 @@ def summary_lines(
         yield _line("decrypted", f"{summary.opened_connections} of {what}: {summary.opened_boxes} MESSAGEs")
     damage = [str(problem) for problem in problems]
     if summary.gaps:
-        damage.insert(0, f"{summary.gaps} gaps, {summary.sums.gaps} octets lost by the capture")
+        gaps = f"{summary.gaps} gap{'s' * (summary.gaps != 1)}"
+        damage.insert(0, f"{gaps}, {summary.sums.gaps} octets lost by the capture")
     if summary.sums.undissected:
         damage.insert(0, f"{summary.sums.undissected} octets not understood")
     yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
