@@ -18,8 +18,7 @@ import pytest
 
 from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
-from zmtpscope.live import Socket, bind, connect, patience
-from zmtpscope.live import socket as sockets
+from zmtpscope.live import Socket, bind, connect, patience, places
 from zmtpscope.live.connection import LEAST_PIECE, LINGER, Connection, Unreachable
 from zmtpscope.live.endpoint import parse_endpoint
 from zmtpscope.live.inbox import Inbox
@@ -437,7 +436,7 @@ def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
             stranger(ours, "SUB") as stuck,
         ):
             await ours.wait_ready(2)
-            for connection in ours._connections:
+            for connection in ours._places.connections:
                 connection._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, piece)
             for each in (slow, stuck):
                 await loop.sock_sendall(each, subscribe)
@@ -474,7 +473,7 @@ def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.Monk
 
 def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has most of them is closed, and told why; others keep theirs."""
-    monkeypatch.setattr(sockets, "LARGEST_HELD", 1 << 20)
+    monkeypatch.setattr(places, "LARGEST_HELD", 1 << 20)
     ends: dict[str, object] = {}
 
     async def work() -> None:
@@ -505,7 +504,7 @@ def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "LARGEST_HELD", 8 << 20)
+    monkeypatch.setattr(places, "LARGEST_HELD", 8 << 20)
     ends: list[object] = []
 
     async def work() -> None:
@@ -531,8 +530,8 @@ def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, before their handshake or behind it; a connection that is in use is kept."""
-    monkeypatch.setattr(sockets, "MOST_CONNECTIONS", 8)
-    monkeypatch.setattr(sockets, "LEAST_IDLE", 0.3)
+    monkeypatch.setattr(places, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(places, "LEAST_IDLE", 0.3)
     ends: list[tuple[str, object]] = []
 
     async def work() -> None:
@@ -548,7 +547,7 @@ def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytes
                 silent.setblocking(False)
                 await loop.sock_connect(silent, ("127.0.0.1", ours.endpoint.port))
                 await loop.sock_sendall(silent, GREETING + ready("PUSH") if greets else GREETING[:11])
-            while len(ours._connections) < 8 or (greets and ours.connected < 8):
+            while len(ours._places.connections) < 8 or (greets and ours.connected < 8):
                 await asyncio.sleep(0.01)
             newcomer = await stack.enter_async_context(connect(str(ours.endpoint), "PUSH"))
             async with asyncio.timeout(3):
@@ -560,7 +559,7 @@ def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytes
             while await ours.receive() != [b"served"]:
                 pass
             assert working.connected == 1
-            assert len(ours._connections) == 8
+            assert len(ours._places.connections) == 8
 
     run(work)
     told = [str(what) for _, what in ends if isinstance(what, PeerError)]

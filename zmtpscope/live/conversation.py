@@ -13,7 +13,8 @@ from typing import Any
 from zmtpscope.export.message_lines import Render, typed
 from zmtpscope.live.connection import Unreachable
 from zmtpscope.live.message_input import BadMessage
-from zmtpscope.live.socket import FIRST_DELAY, ROUTES, Ended, Route, Socket
+from zmtpscope.live.routes import ROUTES, Route
+from zmtpscope.live.socket import FIRST_DELAY, Ended, Socket
 from zmtpscope.live.standard_streams import Output, Source
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,

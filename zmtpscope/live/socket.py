@@ -14,17 +14,16 @@ import asyncio
 import contextlib
 import os
 import random
-import resource
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from zmtpscope.live.budget import Budget
 from zmtpscope.live.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
 from zmtpscope.live.endpoint import Endpoint, parse_endpoint
 from zmtpscope.live.inbox import Inbox
 from zmtpscope.live.patience import Patience
+from zmtpscope.live.places import Places
+from zmtpscope.live.routes import ROUTES, Route
 from zmtpscope.live.streams import Reader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
@@ -37,9 +36,8 @@ from zmtpscope.zmtp.peer import (
     Settings,
     Subscription,
     TooSlow,
-    Violation,
 )
-from zmtpscope.zmtp.peer.patterns import PATTERNS, check_member, check_subscriber
+from zmtpscope.zmtp.peer.patterns import check_member, check_subscriber
 from zmtpscope.zmtp.peer.settings import PART_COST
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
@@ -52,37 +50,12 @@ half as many more, so that many clients of one server do not come back together.
 CONNECT_LIMIT = 5.0
 """Seconds for one attempt to reach the other side, where a handshake has no less."""
 
-MOST_CONNECTIONS = 1024
-"""Of a socket that listens; for another one somebody has to go (`Socket._free_a_place`). At most half of the files that
-the process may open: some hundred are accepted before any of them can be closed, and without a file none can be."""
-LARGEST_HELD = 256 << 20
-"""Octets that all connections of a socket make us keep together: messages that are not all there yet, subscriptions,
-and what waits for those that take nothing. Twice the largest message where that is more."""
-LEAST_IDLE = 10.0
-"""Seconds in which a connection has neither sent nor taken anything, after which another one may have its place."""
 MOST_IN_VAIN = 32
 """Messages that go to nobody, after which everybody else has a turn."""
 MOST_AT_ONCE = 256
 """Messages that are received one after the other while more are there, after which everybody else has a turn."""
 LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
-
-
-class Route(Enum):
-    """Where messages go."""
-
-    TURN = "to one after the other"
-    ALL = "to everybody who wants them"
-    BACK = "to the one that asked last"
-    NAMED = "to the one that the first part names"
-
-
-ROUTES: dict[str, Route] = {
-    **dict.fromkeys(PATTERNS, Route.TURN),
-    **dict.fromkeys(("PUB", "XPUB", "RADIO", "XSUB"), Route.ALL),
-    **dict.fromkeys(("ROUTER", "SERVER", "PEER"), Route.NAMED),
-    "REP": Route.BACK,
-}
 
 
 class Ended(NamedTuple):
@@ -123,8 +96,7 @@ class Socket:
         self._comes_back = comes_back
         self._route = ROUTES[settings.socket_type]
         self._asks = settings.socket_type == "REQ"
-        self._connections: dict[Connection, None] = {}
-        """All that there are, the oldest first."""
+        self._places = Places(settings.limits.message)
         self._ready: dict[Connection, None] = {}
         """Those that have completed their handshake."""
         self._turns: deque[Connection] = deque()
@@ -151,10 +123,6 @@ class Socket:
         self._delay = FIRST_DELAY
         """Seconds before the next attempt to connect, on the average."""
         self._patience = Patience()
-        self._budget: Budget[Connection] = Budget(max(LARGEST_HELD, 2 * settings.limits.message))
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        unlimited = files == resource.RLIM_INFINITY
-        self._most_connections = MOST_CONNECTIONS if unlimited else min(MOST_CONNECTIONS, files // 2)
 
     async def __aenter__(self) -> Self:
         if self._listens:
@@ -406,27 +374,18 @@ class Socket:
         """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
         if self._closed:
             writer.close()
-        elif len(self._connections) < self._most_connections or self._free_a_place():
+        elif not self._places.are_full or self._free_a_place():
             self._start(self._serve(self._connection(reader, writer)), self._tasks)
         else:
-            count = len(self._connections)
-            why = f"{count} connections are open, and none of them has been silent for {LEAST_IDLE:g} s"
-            self._report(remote_name(writer), Violation(f"turned away: {why}"))
+            self._report(remote_name(writer), self._places.why_in_use())
             writer.transport.abort()
 
     def _free_a_place(self) -> bool:
-        """Close a connection that nobody needs: the oldest without a handshake, or the one that was silent longest.
-        False where all of them are in use."""
-        now = asyncio.get_running_loop().time()
-        connection = next((each for each in self._connections if not each.peer.ready), None)
-        if connection is not None:
-            why = f"this one had not completed its handshake after {now - connection.since:.1f} s"
-        else:
-            connection = min(self._connections, key=lambda each: each.active_at)
-            if now - connection.active_at < LEAST_IDLE:
-                return False
-            why = f"this one had been silent for {now - connection.active_at:.0f} s"
-        self._end(connection, TooSlow(f"closed for another one: {len(self._connections)} were open, and {why}"))
+        """Close a connection that nobody needs; False where there is none."""
+        ending = self._places.release(asyncio.get_running_loop().time())
+        if ending is None:
+            return False
+        self._end(*ending)
         return True
 
     async def _serve(self, connection: Connection) -> None:
@@ -456,7 +415,7 @@ class Socket:
 
     def _connection(self, reader: Reader, writer: asyncio.StreamWriter) -> Connection:
         connection = Connection(self.settings, reader, writer, self._hear, self._inbox)
-        self._connections[connection] = None
+        self._places.add(connection)
         return connection
 
     async def _run(self, connection: Connection) -> None:
@@ -492,15 +451,8 @@ class Socket:
 
     def _charge(self, connection: Connection) -> None:
         """See that all connections together hold no more than they may."""
-        budget = self._budget
-        budget.charge(connection, connection.held)
-        while budget.total > budget.limit:
-            largest, octets = budget.largest()
-            limit = f"all connections together hold more than {budget.limit >> 20} MiB"
-            told = (
-                f"{limit} for messages under way, subscriptions and what is not read, and this one holds most: {octets}"
-            )
-            self._end(largest, Violation(f"{told} octets"))
+        for ending in self._places.charge(connection):
+            self._end(*ending)
 
     def _end(self, connection: Connection, error: PeerError) -> None:
         """Close a connection at once, and have its place."""
@@ -543,8 +495,7 @@ class Socket:
         self._changed.set()
 
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
-        self._budget.charge(connection, 0)
-        self._connections.pop(connection, None)
+        self._places.remove(connection)
         self._ready.pop(connection, None)
         if connection in self._turns:
             self._turns.remove(connection)
