@@ -2,7 +2,8 @@
 
     python -m benchmarks.hostile [--quick] [NAME ...]        those whose names contain one of the words
 
-An attack on reading is a function in `attacks.py` that writes a capture; what else can be attacked gives its `Work`.
+An attack on reading is a function in `attacks.py` that writes a capture, one on sockets a function in `peers.py` that
+does it; what else can be attacked gives its `Work`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks import report
+from benchmarks import peers, report
 from benchmarks.attacks import ATTACKS
 from benchmarks.captures import WORK, note
 from benchmarks.measure import cost_of, output_of
@@ -54,7 +55,21 @@ def of_capture(name: str) -> Series:
     return Series(ATTACKS[name].least, lambda size: reading(name, size))
 
 
-SERIES: dict[str, Series] = {name: of_capture(name) for name in ATTACKS}
+def talking(name: str, count: int) -> Work:
+    """Do an attack on a socket of ours."""
+    command = [sys.executable, "-m", "benchmarks.peers", name, str(count)]
+    return Work(command, *map(int, output_of(command).split()))
+
+
+def of_peers(name: str) -> Series:
+    """The series of an attack on a socket."""
+    return Series(peers.ATTACKS[name].least, lambda size: talking(name, size))
+
+
+SERIES: dict[str, Series] = {
+    **{name: of_capture(name) for name in ATTACKS},
+    **{name: of_peers(name) for name in peers.ATTACKS},
+}
 
 
 def hostile(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The captures that are made to be dear are what they say, and can be read."""
+"""The captures that are made to be dear are what they say, and can be read; attacks on sockets can be run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import peers
 from benchmarks.attacks import ATTACKS, CaptureWriter
 from benchmarks.hostile import SERIES
 from zmtpscope.capture import open_captures
+from zmtpscope.live import patience
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -21,3 +23,12 @@ def test_the_packets_of_an_attack_are_read(tmp_path: Path, name: str) -> None:
     blocks = list(open_captures([str(path)]))
     assert sum(len(block.starts) for block in blocks) == written.packets
     assert sum(int((block.stops - block.starts).sum()) for block in blocks) == written.octets
+
+
+@pytest.mark.parametrize("name", peers.ATTACKS)
+def test_the_attacks_on_sockets_grow(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert name in SERIES
+    monkeypatch.setattr(patience, "PATIENCE", 0.1)
+    few, many = map(peers.ATTACKS[name].run, (4, 8))
+    assert few.pieces < many.pieces
+    assert few.octets < many.octets
