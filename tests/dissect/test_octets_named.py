@@ -71,7 +71,7 @@ def test_every_octet_of_zws_is_named_once(packets: list[Packet], data: st.DataOb
         [b"", b"\1\0", hello("DEALER"), hello("SUB"), hello("SUB", "3.0"), request() + ready(True, "PUB")]
     ),
     first=st.binary(max_size=300)
-    | st.lists(st.sampled_from([b"\0", b"\xff" + bytes(8), b"\2\0a", b"\1\0"])).map(b"".join),
+    | st.lists(st.sampled_from([b"\0", b"\xff" + bytes(8), b"\2\0a", b"\2\1a", b"\1\0"])).map(b"".join),
     second=st.binary(max_size=300),
     data=st.data(),
 )
@@ -101,7 +101,7 @@ LEFT_OVER = {
     "a message": (hello("PUSH") + message(b"abc", b"defg")[:-3], []),  # nor is this message
     "sizes of 0": (
         b"\1\0" + b"\2\0a" + bytes(40) + b"\2\0a" + b"\xff" + bytes(8) + b"\2\0a",
-        [("undissected", 40), ("undissected", 9)],
+        [("undissected", 49)],
     ),
     "a size above 2^63": (hello("PUSH") + b"\2" + b"\xff" * 8 + b"abc", [("undissected", 9), ("undissected", 3)]),
 }
@@ -117,6 +117,33 @@ def test_what_is_in_no_unit_is_told_where_it_stands(name: str, closed: bool) -> 
         expected = [("unfinished", 40)]
     assert [(record["kind"], record["bytes"]) for record in found] == expected
     assert all(record["reason"] for record in found)
+
+
+OPEN, LAST = b"\2\1a", b"\2\0b"
+"""Frames of 1.0, with MORE and without."""
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        ([b"\0" + LAST + b"\0\0" + OPEN + LAST + b"\0"], [(2, 13, 4)]),
+        ([b"\0" + LAST + b"\0", b"\0" + LAST + b"\0"], [(2, 5, 2), (7, 5, 2)]),
+        ([b"\0" + LAST + b"\xff" + bytes(4), bytes(4) + LAST + b"\0"], [(2, 1, 1), (6, 13, 10)]),
+        ([b"\0" + OPEN + b"\0\0" + LAST + b"\0"], [(2, 1, 1), (6, 2, 2), (11, 1, 1)]),
+        ([OPEN + b"\0" + OPEN + b"\0" + LAST], [(5, 1, 1), (9, 1, 1)]),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1 << 30])
+def test_lengths_of_0_that_one_segment_decides_are_one_record(
+    segments: list[bytes], expected: list[tuple[int, int, int]], size: int
+) -> None:
+    """Those within a message under way are none with others: what is between them belongs to the message."""
+    talk = Conversation()
+    talk.send(1, b"\1\0\2\0a")
+    for octets in [b"\1\0", *segments]:
+        talk.send(0, octets)
+    found = of(read(talk.packets, size), "leftover")
+    assert [(record["offset"], record["length"], record["bytes"]) for record in found] == expected
 
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 30])
@@ -181,6 +208,20 @@ def test_control_frames_inside_of_a_message_are_named_once(cut: int, size: int) 
     if cut <= len(never + other):
         assert of(found, "message")[0]["length"] == len(whole)
         assert of(found, "command")[2]["name"] == "WS-PING"
+
+
+def test_websocket_frames_without_zmtp_that_one_segment_decides_are_one_record() -> None:
+    text, ping, zmtp = (websocket(each) for each in ((b"text", TEXT, True), (b"", PING, True), (b"\0x", BINARY, True)))
+    talk = Conversation()
+    talk.send(0, request() + ready(True, "PULL"))
+    talk.send(1, response() + ready(False, "PUSH"))
+    for octets in (text * 3 + ping + text + zmtp + text, text * 2):
+        talk.send(1, octets)
+    found = of(read(talk.packets), "leftover")
+    assert [(record["length"], record["bytes"]) for record in found] == [
+        (5 * len(text) + len(ping + zmtp), 5 * len(text)),
+        (2 * len(text), 2 * len(text)),
+    ]
 
 
 def test_every_octet_of_opened_boxes_is_counted() -> None:

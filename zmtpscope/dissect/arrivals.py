@@ -91,6 +91,11 @@ class Arrivals:
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
+    def piece_at(self, offset: int) -> range:
+        """The stream offsets of the piece with the octet at `offset`."""
+        piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
+        return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
+
     def ordinal_at(self, offset: int) -> int:
         """The ordinal of that segment."""
         return self.ordinals[min(bisect_right(self.ends, offset), len(self.ends) - 1)]

@@ -12,7 +12,7 @@ from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import MessageRun, Unit
-from zmtpscope.dissect.leftovers import Gap, Leftover, Untold
+from zmtpscope.dissect.leftovers import Gap, Untold, UntoldLeftovers
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads, starred
@@ -53,7 +53,7 @@ class Dialogue:
         self.identified_since = None if forced is None else connection.start.ordinal
         """The ordinal of the segment that told that a side speaks ZMTP, began like it, or is forced to."""
         self.gaps = Untold[Gap]()
-        self.leftovers = Untold[Leftover]()
+        self.leftovers = UntoldLeftovers()
         ends = connection.ends()
         self.session: Session | None = None
         """What is known about the keys of the connection, where keys were given."""

@@ -55,6 +55,7 @@ class Leftover(NamedTuple):
     """`octets` octets within the stream offsets `start..stop` that were captured and are in no unit.
 
     `told` is the segment with the first of them, with the ordinal of that which made known how far they go.
+    `between_units` is that of `zmtpscope.zmtp.events.Skipped`.
     """
 
     start: int
@@ -63,10 +64,23 @@ class Leftover(NamedTuple):
     kind: str
     reason: str
     told: Arrival
+    between_units: bool = False
 
     def many(self, last: Leftover, octets: int) -> Leftover:
         """This leftover and all up to `last` as one."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_LEFTOVERS)
+
+    def joined(self, following: Leftover) -> Leftover | None:
+        """This and the next leftover of the side as one, if they belong in one record: the same segment has decided
+        both, they are of the same kind for the same reason, and what is between them is nothing, or whole units."""
+        start, stop, octets, kind, reason, told, between_units = self
+        if (
+            told.ordinal == following.told.ordinal
+            and (kind, reason) == (following.kind, following.reason)
+            and (stop == following.start or (between_units and following.between_units))
+        ):
+            return Leftover(start, following.stop, octets + following.octets, kind, reason, told, between_units)
+        return None
 
 
 T = TypeVar("T", Gap, Leftover)
@@ -96,6 +110,19 @@ class Untold(Generic[T]):
                     taken.append((side, item._replace(told=item.told._replace(ordinal=ordinal))))
                 items.clear()
         return taken
+
+
+class UntoldLeftovers(Untold[Leftover]):
+    """Leftovers that are not told yet. Segments full of lengths of 0, say, have one record each, not hundreds."""
+
+    def add(self, side: int, item: Leftover) -> None:
+        """It is known how far the octets go; they go on with the leftover in front of them, where both are one."""
+        items = self.waiting[side]
+        one = items[-1].joined(item) if items else None
+        if one is None:
+            items.append(item)
+        else:
+            items[-1] = one
 
 
 def _bounded(items: list[T]) -> list[T]:

@@ -342,18 +342,25 @@ class SideStream:
 
     def _tell_skipped(self, skipped: list[Skipped]) -> None:
         """Tell what the reader has passed over: what is one thing when it is all there, the rest segment by segment."""
+        piece, told = range(0), None  # what brought the last of them: one segment often brings hundreds
         for each in skipped:
+            start = each.start
             if each.stop > self.end:
                 self._hold_back(each)
-            elif each.single:
-                told = self.arrival(each.start, each.stop)
-                self._leave(each.start, each.stop, UNDISSECTED, each.reason, told, each.inside)
+            elif each.single or each.stop - start == 1:
+                if told is None or start not in piece or each.stop > piece.stop:
+                    piece, told = self.arrivals.piece_at(start), self.arrival(start, each.stop)
+                self._leave_skipped(each, start, each.stop, told)
             else:
-                start = each.start
                 for _, end in self.arrivals.pieces_between(start, each.stop):
                     stop = min(end, each.stop)
-                    self._leave(start, stop, UNDISSECTED, each.reason, self.arrival(start, stop))
+                    self._leave_skipped(each, start, stop, self.arrival(start, stop))
                     start = stop
+
+    def _leave_skipped(self, skipped: Skipped, start: int, stop: int, told: Arrival, lost: int = 0) -> None:
+        """Leave over `start..stop` of what the reader has passed over; the capture lost `lost` of these octets."""
+        elsewhere, between = skipped.inside + lost, skipped.between_units
+        self._leave(Leftover(start, stop, stop - start - elsewhere, UNDISSECTED, skipped.reason, told, between))
 
     def _leave_over(self, start: int, first: Arrival | None = None, inside: int = 0) -> None:
         """The octets from `start` on, the first of which came with `first`, are left over, up to where it is said."""
@@ -365,11 +372,11 @@ class SideStream:
         stretch, self.stretch = self.stretch, None
         if stretch is not None and stretch[0] < stop:
             start, first, inside = stretch
-            self._leave(start, stop, UNDISSECTED, self.reason, first._replace(ordinal=ordinal), inside)
+            told = first._replace(ordinal=ordinal)
+            self._leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, self.reason, told))
 
-    def _leave(self, start: int, stop: int, kind: str, reason: str, told: Arrival, elsewhere: int = 0) -> None:
-        """`start..stop` are in no unit, but for the octets that are `elsewhere`: in gaps, or in units between them."""
-        leftover = Leftover(start, stop, stop - start - elsewhere, kind, reason, told)
+    def _leave(self, leftover: Leftover) -> None:
+        """These octets are in no unit."""
         self.counts.leave(leftover)
         self.dialogue.leftovers.add(self.side, leftover)
 
@@ -657,7 +664,7 @@ class SideStream:
             elif isinstance(event, Skipped):
                 first = each.arrived.get(event.start) or self.arrivals.at(event.start)
                 told = first._replace(ordinal=self.ordinal_of(event.start, there))
-                self._leave(event.start, there, UNDISSECTED, event.reason, told, event.inside + each.lost)
+                self._leave_skipped(event, event.start, there, told, each.lost)
             else:
                 whole = there == event.stop and not each.lost
                 self.dialogue.take_event(self, event, each, whole)
@@ -669,7 +676,8 @@ class SideStream:
         first = self.arrivals.at(start) if start < self.end else None
         self._give_up_message(ordinal)
         if first is not None:
-            self._leave(start, self.end, UNFINISHED, reason, first._replace(ordinal=self.settled), reader.inside)
+            told = first._replace(ordinal=self.settled)
+            self._leave(Leftover(start, self.end, self.end - start - reader.inside, UNFINISHED, reason, told))
             reader.inside = 0
 
     def _give_up_message(self, ordinal: int) -> None:

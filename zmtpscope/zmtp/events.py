@@ -127,7 +127,8 @@ class Skipped(NamedTuple):
     """Octets `start..stop` that are no unit and were passed over. `stop` may lie beyond the octets seen.
 
     `single`: they are one thing, for example one WebSocket frame, and else each octet stands for itself. `inside` of
-    them belong to control frames of WebSocket, which are events of their own.
+    them belong to control frames of WebSocket, which are events of their own. `between_units`: no message is under way
+    around them, sealed or in clear, so that of the units in front of them and behind them none goes on beyond them.
     """
 
     start: int
@@ -135,3 +136,4 @@ class Skipped(NamedTuple):
     reason: str
     single: bool = True
     inside: int = 0
+    between_units: bool = False

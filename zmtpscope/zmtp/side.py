@@ -492,7 +492,8 @@ class SideReader(UnitReader):
         if last is not None and not (single or last.single) and last.stop == start:
             self.skipped[-1] = last._replace(stop=stop)
         else:
-            self.skipped.append(Skipped(start, stop, reason, single, inside))
+            between_units = not (self.message_open or self.regime.greets or content.seals(self.regime))
+            self.skipped.append(Skipped(start, stop, reason, single, inside, between_units))
 
     def _break(self, reader: Reader) -> bool:
         self._remark(reader.unit, reader.body, reader.findings)
