@@ -119,6 +119,11 @@ class Assembly:
         """How many frames of the message under way have been seen."""
         return len(self.carried.offsets)
 
+    @property
+    def held_octets(self) -> int:
+        """Octets of memory for the message under way, but for those that the stream keeps."""
+        return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
+
     def take(self, columns: FrameColumns, context: Context) -> None:
         """Add the frames of `columns`; the last of them may reach beyond `context.end`."""
         before = len(self.carried.offsets)
@@ -160,6 +165,8 @@ class Assembly:
         whole = len(frames.offsets)
         if frames.bodies[-1] + frames.sizes[-1] > context.end:
             whole -= 1
+        if not whole:
+            return False, False
         last = ends_message(as_array(frames.flags)[:whole]).nonzero()[0]
         in_parts = False
         if whole >= MOST_FRAMES:
@@ -262,23 +269,19 @@ class Assembly:
         self.uncertain_start = False
 
     def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
-        first = np.empty_like(last)
-        first[0] = 0
+        first = np.zeros_like(last)
         first[1:] = last[:-1] + 1
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
         completeness = np.ones(len(last), np.bool_) if complete else np.zeros(len(last), np.bool_)
         if self.damaged:
             completeness[0] = False
-        starts, stops = offsets[first], bodies[last]
-        stops += np.minimum(sizes[last], context.end - stops)  # the last body may be announced and not there
-        table = context.arrivals.table()
-        _, packets, times = segments_at(table, starts)
-        if carried:
-            packets[0], times[0] = self.message_start.packet, self.message_start.time
-        orders, packet_ends, time_ends = segments_at(table, stops - 1)
-        if stops[-1] <= context.arrivals.begin:
-            packet_ends[-1], time_ends[-1] = self.frame_end.packet, self.frame_end.time
+        starts = offsets[first]
+        orders, packets, times, packet_ends, time_ends = (
+            self._times_of_one(carried, count - 1, context)
+            if len(last) == 1
+            else self._times(carried, starts, bodies[last], sizes[last], context)
+        )
         runs: list[MessageRun] = []
         for regime, confidence, low, high in slices(context, starts):
             frames = slice(int(first[low]), int(last[high - 1]) + 1)
@@ -302,7 +305,7 @@ class Assembly:
                     first=first[rows] - frames.start,
                     last=last[rows] - frames.start,
                     complete=completeness[rows],
-                    orders=np.maximum(orders[rows], context.settled),
+                    orders=orders[rows],
                     packets=packets[rows],
                     times=times[rows],
                     packet_ends=packet_ends[rows],
@@ -322,6 +325,30 @@ class Assembly:
         self.message_runs += runs
         if context.frames:
             self._tell_frames(runs, context)
+
+    def _times(self, carried: int, starts: Int64, bodies: Int64, sizes: Int64, context: Context) -> tuple[Int64, ...]:
+        """When messages came that begin at `starts`, and the last bodies of which are these: ordinals of the segments
+        that made them decidable, packets and times of their first octets, packets and times of their last."""
+        stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
+        table = context.arrivals.table()
+        _, packets, times = segments_at(table, starts)
+        if carried:
+            packets[0], times[0] = self.message_start.packet, self.message_start.time
+        orders, packet_ends, time_ends = segments_at(table, stops - 1)
+        if stops[-1] <= context.arrivals.begin:
+            packet_ends[-1], time_ends[-1] = self.frame_end.packet, self.frame_end.time
+        return np.maximum(orders, context.settled), packets, times, packet_ends, time_ends
+
+    def _times_of_one(self, carried: int, last: int, context: Context) -> tuple[Int64, ...]:
+        """The same of one message, up to the carried frame `last`: often a segment has no more, and this is quick."""
+        frames = self.carried
+        stop = min(frames.bodies[last] + frames.sizes[last], context.end)
+        start = self.message_start if carried else context.arrivals.at(frames.offsets[0])
+        end = context.arrivals.at(stop - 1)
+        order = max(end.ordinal, context.settled)
+        if stop <= context.arrivals.begin:
+            end = self.frame_end
+        return tuple(np.array(((order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
 
     def _tell_frames(self, runs: list[MessageRun], context: Context) -> None:
         """Frame rows of the messages in `runs`, which begin with the first frame that is carried."""

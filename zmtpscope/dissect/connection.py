@@ -61,7 +61,8 @@ class Connection:
     @property
     def closed_by(self) -> int | None:
         """The side that sent the first FIN or RST."""
-        return None if self.closing is None else self.closing[1]
+        first = self.closing
+        return None if first is None else first[1]
 
     @property
     def only_side(self) -> int | None:

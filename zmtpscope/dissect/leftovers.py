@@ -100,6 +100,8 @@ class Untold(Generic[T]):
         """(side, item) of all that can be told, where the segment `since` has made known that this is ZMTP (None: none
         has, so nothing is told)."""
         taken: list[tuple[int, T]] = []
+        if not (self.waiting[0] or self.waiting[1]):
+            return taken
         for side, items in enumerate(self.waiting):
             if len(items) > MOST_UNTOLD:
                 early = len(items) if since is None else bisect_left(items, since, key=_ordinal)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
-from zmtpscope.dissect.assembly import FRAME_WEIGHT, Assembly, Context, Kept
+from zmtpscope.dissect.assembly import Assembly, Context, Kept
 from zmtpscope.dissect.batch import HEAD_KEPT, Stream, Unit
 from zmtpscope.dissect.leftovers import (
     AT_THE_END,
@@ -98,6 +98,8 @@ class SideStream:
     held_octets = 0
     membership_octets = 0
     """Those of them that are topics and groups."""
+    are_memberships_limited = False
+    """Whether other sides have left less of `ALL_MEMBERSHIPS` than a side may take."""
     kept_base = 0
     reading = b""
     """The octets from `kept_base` on while events are taken."""
@@ -459,6 +461,9 @@ class SideStream:
     def _limit_memberships(self) -> None:
         """Let this side remember what all sides leave of the limit."""
         left = ALL_MEMBERSHIPS - self.dialogue.sink.membership_octets
+        if left >= LARGEST_MEMORY and not self.are_memberships_limited:
+            return
+        self.are_memberships_limited = left < LARGEST_MEMORY
         for memberships in self._memberships():
             memberships.most = min(LARGEST_MEMORY, memberships.size + left)
 
@@ -489,22 +494,19 @@ class SideStream:
         """Octets from `kept_base` on."""
         return Kept(octets, self.kept_base, self.arrivals.pieces() if self.dialogue.options.details else None)
 
-    def _heads(self) -> int:
-        """Octets of messages that are not kept whole."""
-        return sum([len(each.head.data) for each in self.assemblies() if each.head is not None])
-
-    def _open_frames(self) -> int:
-        inside = 0 if self.unsealing is None else self.unsealing.assembly.open_frames
-        return self.assembly.open_frames + inside
-
     def _hold(self, kept: list[bytes]) -> None:
         """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
-        octets = (sum(map(len, kept)) if kept else 0) + FRAME_WEIGHT * self._open_frames()
-        octets += self.dialogue.topics.size(self.side) + self._heads()
-        if size := sum([memberships.size for memberships in self._memberships()]):
+        octets = self.assembly.held_octets + self.dialogue.topics.size(self.side)
+        size = 0 if self.reader is None else self.reader.memberships.size
+        if kept:
+            octets += sum(map(len, kept))
+        if self.unsealing is not None:
+            octets += self.unsealing.assembly.held_octets
+            size = sum([memberships.size for memberships in self._memberships()])
+        if size != self.membership_octets:
             self.dialogue.sink.membership_octets += size - self.membership_octets
             self.membership_octets = size
-            octets += size
+        octets += size
         self.dialogue.sink.held_octets += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
