@@ -137,6 +137,15 @@ def cut_segments(capture: CaptureWriter, count: int) -> None:
         talk.send(0, message(b"%08d" % number + bytes(240)), cut=200)
 
 
+def lengths_of_0(capture: CaptureWriter, count: int) -> None:
+    """Between two sides of 1.0, a length of 0 in front of each frame, 365 in a segment."""
+    talk = Connection(capture)
+    for side in (0, 1):
+        talk.send(side, b"\1\0" + b"\4\0abc")
+    for _ in range(count):
+        talk.send(0, b"\0\2\0a" * 365)
+
+
 def frames_without_end(capture: CaptureWriter, count: int) -> None:
     """One message of empty frames, 700 in a segment."""
     talk = Connection(capture)
@@ -220,6 +229,8 @@ ATTACKS = {
     "cut segments": Attack(cut_segments, 20_000),
     "cut segments, told": Attack(cut_segments, 20_000, ("read",)),
     "copies of what waits": Attack(copies_of_what_waits, 1_000),
+    "lengths of 0": Attack(lengths_of_0, 500),
+    "lengths of 0, told": Attack(lengths_of_0, 500, ("read",)),
     "frames without end": Attack(frames_without_end, 1_000),
     "frames without end, -V": Attack(frames_without_end, 1_000, ("read", "-V")),
     "frames without end, -x": Attack(frames_without_end, 1_000, ("read", "-x")),
