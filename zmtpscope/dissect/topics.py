@@ -17,6 +17,7 @@ from zmtpscope.dissect.rows import NO_TOPIC
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED, SPECIAL, SUBSCRIBE, Command
+from zmtpscope.zmtp.memberships import LARGEST_MEMORY
 from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
@@ -29,10 +30,9 @@ COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
 LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
 """Octets of a first frame that may be a topic."""
 
-LARGEST_MEMORY = 4 << 20
-"""Octets of memory for the subscriptions of one side, as `Trie.size` counts them; of more than that the first count."""
 ALL_MEMORY = 64 << 20
-"""The same of all sides that are open together."""
+"""Octets of memory for the subscriptions of all sides that are open, as `Trie.size` counts them. One side has no more
+than its reader remembers, `LARGEST_MEMORY`: ZMTP-CONN-13 says where there are more, and the first of them count."""
 
 FEW = 64
 """Octets of all topics (and `PER_TOPIC` for each) up to which they are compared with whole columns of messages."""
