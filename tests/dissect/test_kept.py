@@ -131,3 +131,14 @@ def test_a_frame_is_told_with_its_message(size: int) -> None:
         for each in details(item, index)
     ]
     assert shown == [b"a" * 5, b"b" * 60, b"", b"b" * 30]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_the_head_of_a_body_is_shown_however_large_it_is(size: int) -> None:
+    """`--body head:N` is about N, not about the limit for whole bodies; a frame that begins far behind has none."""
+    packets = packets_of(("PUSH", "PULL"), [[500], [500, 500]], 50, None)
+    heads = told("message", packets, size, bodies="head", head=3, body_limit=10)
+    assert [(each["bodies"], each["bodies_kept"]) for each in heads] == [
+        ([b"aaa"], "head"),
+        ([b"bbb", b""], "head"),
+    ]

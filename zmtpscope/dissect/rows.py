@@ -85,7 +85,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
 
 def _bodies(run: MessageRun, first: int, last: int, total: int, options: Options) -> tuple[list[bytes] | None, str]:
     limit = options.head if options.bodies == "head" else None
-    if total > options.body_limit:
+    if options.bodies == "full" and total > options.body_limit:
         limit = 0
     bodies = [run.head(frame, limit) for frame in range(first, last + 1)]
     whole = all(

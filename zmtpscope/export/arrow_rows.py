@@ -217,7 +217,7 @@ class MessageRows(Rows[MessageRun]):
         lengths = frames.held
         if options.bodies == "head":
             lengths = np.minimum(lengths, options.head)
-        if options.bodies != "none":
+        elif options.bodies == "full":
             too_large = self.totals(frames.sizes) > min(options.body_limit, UNLIMITED)
             if too_large.any():
                 lengths = lengths.copy()
