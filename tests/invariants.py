@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -17,6 +18,9 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.export.text import Look, TextLines
+
+COMPARING = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-1[59]|ZMTP-CONN-(09|1[0456])")
+"""Findings that compare connections; all others of a connection depend on no other."""
 
 
 def packets_of_capture(octets: bytes) -> list[PacketBlock]:

@@ -31,7 +31,7 @@ from tests.fuzz.readings import Record, Subject
 from tests.fuzz.sockets import serves_among_hostile
 from tests.fuzz.talks import predictable
 from tests.fuzz.wire import Endpoint, endpoints, packets_of, reverse, segments_of
-from tests.invariants import differs_by_blocks
+from tests.invariants import COMPARING, differs_by_blocks
 from tests.octets import SUMMANDS, octets_named
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
@@ -271,10 +271,6 @@ def reads(subject: Subject) -> None:
         raise Fault("what is said depends on reads", f"{size} octets at a time, {len(lines)} lines: {few}")
 
 
-COMPARES = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-1[59]|ZMTP-CONN-(09|1[0456])")
-"""Findings that compare connections."""
-
-
 def connections(subject: Subject) -> None:
     """The same records of a connection whatever other connections are in the capture, if it ends at the same time.
 
@@ -325,7 +321,7 @@ def by_connection(records: list[Record]) -> dict[str, list[Record]]:
     """The records of each TCP connection without what counts over the capture and what compares connections."""
     found: dict[str, list[Record]] = {}
     for record in records:
-        if record["conn"] is None or record["record"] == "zre_pair" or COMPARES.match(record.get("id") or ""):
+        if record["conn"] is None or record["record"] == "zre_pair" or COMPARING.match(record.get("id") or ""):
             continue
         plain = {name: value for name, value in record.items() if name not in NUMBERING}
         found.setdefault(record["conn_id"], []).append(plain)
