@@ -142,3 +142,11 @@ def test_the_head_of_a_body_is_shown_however_large_it_is(size: int) -> None:
         ([b"aaa"], "head"),
         ([b"bbb", b""], "head"),
     ]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("kept", [{}, {"payloads": Registry()}])
+def test_bodies_up_to_the_limit_are_whole(size: int, kept: dict[str, Any]) -> None:
+    packets = packets_of(("PUSH", "PULL"), [[500]], 50, None)
+    (whole,) = told("message", packets, size, **kept)
+    assert (whole["bodies"], whole["bodies_kept"]) == ([b"a" * 500], "full")

@@ -89,7 +89,7 @@ class Relations:
         beats = event.fields.get("name") in ("PING", "PONG")  # nobody else asks
         certain = not beats or self.dialogue.is_certain_at(stream, event.start)
         self.moments.append(Moment(arrival, side, event, certain))
-        if event.fields.get("name") == "READY" and event.regime.mechanism == "NULL" and event.read_to == event.stop:
+        if event.fields.get("name") == "READY" and event.regime.mechanism == "NULL":
             if stream.end > event.stop:
                 self.sides[side].behind_ready = stream.arrivals.at(event.stop)
             else:
