@@ -46,7 +46,11 @@ def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
         assert records(Capture(packets, size))[0] == whole
     _, counting = records(Capture(packets, 3), Options(records=False))
     assert counting.summary == analyser.summary
-    return [each for each in whole if str(each.get("id")) in attempts.FINDINGS.values() and each["dst_port"] == port]
+    return [
+        each
+        for each in whole
+        if str(each.get("id")) in attempts.FINDING_BY_OUTCOME.values() and each["dst_port"] == port
+    ]
 
 
 def test_who_was_refused_how_often() -> None:

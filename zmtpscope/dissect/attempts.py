@@ -32,8 +32,8 @@ CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answere
 UNDER_WAY = "under way"
 """No answer yet when the capture ended, or the connection was given up, within a second of the SYN: nothing is said."""
 
-FINDINGS = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
-
+FINDING_BY_OUTCOME = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
+"""Each stands for many attempts, and says itself how many."""
 
 LATER_HINT = "the other side was not up yet: peers of ZeroMQ try again until it is"
 BEFORE_HINT = "the other side went away: see who closed the connection before, and how"
@@ -186,13 +186,13 @@ class Attempts:
             severity, hint = "note", BEFORE_HINT
         elif tried.syns == 1:
             severity = "note"
-        self._put(outcome, stream, Finding(FINDINGS[outcome], None, 0, severity, sentence, hint), tried, end)
+        self._put(outcome, stream, Finding(FINDING_BY_OUTCOME[outcome], None, 0, severity, sentence, hint), tried, end)
 
     def _tell_others(self, outcome: str, others: Tried, end: Arrival) -> None:
         stream = others.last.stream
         more = "1 more attempt" if others.count == 1 else f"{others.count} more attempts"
         sentence = f"{more} between others, the last from {stream.src_ip}"
-        self._put(outcome, stream, Finding(FINDINGS[outcome], None, 0, "note", sentence), others, end)
+        self._put(outcome, stream, Finding(FINDING_BY_OUTCOME[outcome], None, 0, "note", sentence), others, end)
 
     def _put(self, outcome: str, stream: Stream, finding: Finding, tried: Tried, end: Arrival) -> None:
         self.sink.summary.tried.append((outcome, finding.detail or ""))

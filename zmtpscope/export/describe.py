@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from zmtpscope.dissect.attempts import FINDING_BY_OUTCOME
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import MASK, SECOND
@@ -18,7 +19,7 @@ MOST_PROPERTIES = 8
 LONGEST_SENTENCE = 400
 """Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
 
-SUMS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16")
+SUMS = frozenset(FINDING_BY_OUTCOME.values())
 """Findings that stand for many events, and say themselves how many."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}

@@ -56,7 +56,8 @@ MOST_WHOS = 1000
 """Pairs of endpoints that are kept laid out."""
 
 MOST_FRAMES = 1000
-"""Frames of a message that are shown field by field or in hex."""
+"""Frames of a message, with what is packed in them, that are shown field by field or in hex."""
+MORE_FRAMES = f"... and more than {MOST_FRAMES:,} frames: --frames gives each a line, --json has their bodies"
 
 MOST_BEACONS = 4096
 """Beacons that are remembered, so that a line tells only what is new."""
@@ -225,7 +226,7 @@ class TextLines:
         shown = 0
         for shown, detail in enumerate(details(item, index), 1):
             if shown > MOST_FRAMES:
-                yield f"    {_left_out(item, index)}\n"
+                yield f"    {MORE_FRAMES}\n"
                 return
             if self.look.tree:
                 for line in tree_lines(detail, secrets):
@@ -282,13 +283,6 @@ class TextLines:
 
 def _place(values: dict[str, Any]) -> tuple[int, int, int]:
     return values["conn"], values["side"], values["offset"]
-
-
-def _left_out(item: Record | MessageRun | FrameRun, index: int) -> str:
-    """What is not shown of a message of more than `MOST_FRAMES` frames, and how to see it."""
-    assert isinstance(item, MessageRun)
-    frames = int(item.last[index] - item.first[index]) + 1
-    return f"... and {frames - MOST_FRAMES:,} frames more: --frames gives each a line, --json has their bodies"
 
 
 IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
