@@ -1,0 +1,48 @@
+"""Programs that tests run in a network namespace of their own, with interfaces made for them."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+VETH = (
+    "ip link add va type veth peer name vb",
+    "ip addr add 10.9.8.7/24 dev va",
+    "ip link set va up",
+    "ip link set vb up",
+)
+"""Two Ethernet interfaces that are the ends of one cable; what is sent on one arrives at the other."""
+
+
+@functools.cache
+def unshare() -> tuple[str, ...]:
+    """The command that makes a network namespace: as root, or as root of a user namespace. Skips where neither may."""
+    if sys.platform != "linux":
+        pytest.skip("network namespaces are a thing of Linux")
+    for command in (("unshare", "--net"), ("unshare", "--map-root-user", "--net")):
+        try:
+            if not subprocess.run([*command, "ip", "link"], capture_output=True).returncode:
+                return command
+        except FileNotFoundError:
+            pytest.skip("unshare (util-linux) and ip (iproute2) make network namespaces; one of them is missing")
+    pytest.skip("this user may not make a network namespace; root may")
+
+
+def run_in_namespace(setup: Sequence[str], command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run `command` in a new network namespace after the shell commands of `setup`."""
+    script = "\n".join(["set -e", *setup, 'exec "$@"'])
+    return subprocess.run([*unshare(), "sh", "-c", script, "sh", *command], capture_output=True, text=True, cwd=ROOT)
+
+
+def python_in_namespace(setup: Sequence[str], program: str) -> str:
+    """What a Python program prints in a new network namespace."""
+    done = run_in_namespace(setup, [sys.executable, "-c", program])
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,26 @@
+"""What `live -D` prints: the interfaces of the machine, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.live.capture.interfaces import Interface
+
+
+def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
+    """Number, name, state, addresses and kind of each, in columns; the number may stand for the name behind `-i`."""
+    rows = [
+        (f"{number}.", safe_text(each.name), _state(each), ", ".join(each.addresses), safe_text(each.description))
+        for number, each in enumerate(known, 1)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _state(interface: Interface) -> str:
+    if not interface.is_up:
+        return "down"
+    words = ["up" if interface.is_running else "up, not running"]
+    return ", ".join([*words, *(["loopback"] if interface.is_loopback else [])])

@@ -1,0 +1,189 @@
+"""The network interfaces of the machine, or of the network namespace that the process is in.
+
+On Linux they come from the kernel by netlink (rtnetlink(7), RTM_GETLINK and RTM_GETADDR), which needs no rights and
+answers for the namespace of the process; /sys/class/net goes on showing the one that it was mounted in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+ETHERNET, RAW_IP, CISCO_HDLC = 1, 101, 104
+IEEE802_11, IEEE802_11_PRISM, IEEE802_11_RADIOTAP = 105, 119, 127
+"""LINKTYPE values (https://www.tcpdump.org/linktypes.html)."""
+
+LINK_TYPES = {
+    1: ETHERNET,
+    23: ETHERNET,  # Metricom
+    772: ETHERNET,  # loopback: an Ethernet header of zeros
+    # Their packets begin with the IP header.
+    256: RAW_IP,  # SLIP, also compressed and for IPv6
+    257: RAW_IP,
+    258: RAW_IP,
+    259: RAW_IP,
+    512: RAW_IP,  # PPP: the kernel takes its header off
+    518: RAW_IP,  # raw HDLC
+    519: RAW_IP,
+    768: RAW_IP,  # IP in IP
+    769: RAW_IP,  # IP in IPv6
+    776: RAW_IP,  # IPv6 in IP
+    778: RAW_IP,  # GRE; the outer IP header stands in front where the tunnel has many ends
+    823: RAW_IP,  # GRE over IPv6
+    65534: RAW_IP,  # none: tun, WireGuard
+    513: CISCO_HDLC,
+    801: IEEE802_11,
+    802: IEEE802_11_PRISM,
+    803: IEEE802_11_RADIOTAP,
+}
+"""By hardware type (ARPHRD of <linux/if_arp.h>): how packets begin that a packet socket of type SOCK_RAW gets."""
+
+ANY = "any"
+"""The name of all interfaces together, also of those that come later."""
+
+IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface, or `any`: index 0 and hardware type 0.
+
+    `link_type` is the LINKTYPE of its packets. None: it is not known here; a packet socket of type SOCK_DGRAM gets its
+    packets without a link header, so from the IP header on. `is_running`: it is up and can carry packets (a cable is
+    in). `description` is what kind of interface it is, and what the administrator wrote on it; often empty.
+    """
+
+    name: str
+    index: int
+    hardware_type: int
+    link_type: int | None
+    is_up: bool
+    is_running: bool
+    is_loopback: bool
+    addresses: tuple[str, ...] = ()
+    description: str = ""
+
+
+class UnknownInterface(Exception):
+    """There is no interface of that name; which there are stands in the sentence."""
+
+
+def interfaces() -> list[Interface]:
+    """All interfaces and `any`, the most useful first, as `tcpdump -D` has them; the kernel's order among equal ones.
+
+    Raises `OSError` where the kernel does not answer. Where it has no netlink only names and numbers are known, and
+    `any` is no interface.
+    """
+    if sys.platform != "linux":
+        return [Interface(name, index, 0, None, True, True, False) for index, name in socket.if_nameindex()]
+    found = [*_linux_interfaces(), Interface(ANY, 0, 0, None, True, True, False, description="all of them together")]
+    return sorted(found, key=_usefulness)
+
+
+def find_interface(name: str, known: Sequence[Interface]) -> Interface:
+    """The one of that name, or, as tcpdump has it, of that number in the list from 1 on. Raises `UnknownInterface`."""
+    for each in known:
+        if each.name == name:
+            return each
+    if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(known):
+        return known[int(name) - 1]
+    names = [each.name for each in known]
+    nearest = difflib.get_close_matches(name, names, 1)
+    there = f"did you mean {nearest[0]}? There are" if nearest else "there are"
+    raise UnknownInterface(f"there is no interface {name}; {there} {', '.join(names)}")
+
+
+def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
+    """In the order of libpcap: running, up, no loopback, and `any` behind those that carry packets of others."""
+    return (
+        not interface.is_running,
+        not interface.is_up,
+        interface.is_loopback,
+        interface.name == ANY,
+    )
+
+
+# <linux/netlink.h>, <linux/rtnetlink.h>, <linux/if_link.h>, <linux/if_addr.h>; all in the machine's byte order.
+HEADER = Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence number, port
+LINK = Struct("=BxHiII")  # ifinfomsg: family, hardware type, index, flags, change
+ADDRESS = Struct("=BBBBI")  # ifaddrmsg: family, prefix length, flags, scope, index
+ATTRIBUTE = Struct("=HH")  # rtattr: length, type
+ERROR_NUMBER = Struct("=i")
+
+RTM_NEWLINK, RTM_GETLINK, RTM_NEWADDR, RTM_GETADDR = 16, 18, 20, 22
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+REQUEST_DUMP = 0x1 | 0x300
+IFLA_IFNAME, IFLA_LINKINFO, IFLA_IFALIAS, INFO_KIND = 3, 18, 20, 1
+IFA_ADDRESS, IFA_LOCAL = 1, 2
+LARGEST_ANSWER = 1 << 16
+"""Octets of one datagram of a dump; the kernel makes none of more than 32 KiB."""
+
+
+def _linux_interfaces() -> Iterator[Interface]:
+    addresses: dict[int, list[str]] = {}
+    for body in _dump(RTM_GETADDR, RTM_NEWADDR):
+        family, _, _, _, index = ADDRESS.unpack_from(body)
+        attributes = _attributes(body[ADDRESS.size :])
+        # of a point-to-point link IFA_ADDRESS is the other end, and IFA_LOCAL ours; IPv6 has IFA_ADDRESS alone
+        packed = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
+        if packed is not None and family in (socket.AF_INET, socket.AF_INET6):
+            addresses.setdefault(index, []).append(socket.inet_ntop(family, packed))
+    for body in _dump(RTM_GETLINK, RTM_NEWLINK):
+        _, hardware_type, index, flags, _ = LINK.unpack_from(body)
+        attributes = _attributes(body[LINK.size :])
+        kind = _attributes(attributes.get(IFLA_LINKINFO, b"")).get(INFO_KIND, b"")
+        words = [_text(kind), _text(attributes.get(IFLA_IFALIAS, b""))]
+        yield Interface(
+            _text(attributes[IFLA_IFNAME]),
+            index,
+            hardware_type,
+            LINK_TYPES.get(hardware_type),
+            bool(flags & IFF_UP),
+            bool(flags & IFF_RUNNING),
+            bool(flags & IFF_LOOPBACK),
+            tuple(addresses.get(index, ())),
+            ", ".join(filter(None, words)),
+        )
+
+
+def _dump(request: int, answer: int) -> Iterator[bytes]:
+    """The bodies of all messages of type `answer` that the kernel has to a `request`."""
+    body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        netlink.sendto(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body, (0, 0))
+        while True:
+            octets = netlink.recv(LARGEST_ANSWER)
+            at = 0
+            while at < len(octets):
+                length, kind, _, _, _ = HEADER.unpack_from(octets, at)
+                message = octets[at + HEADER.size : at + length]
+                if kind == NLMSG_DONE:
+                    return
+                if kind == NLMSG_ERROR:
+                    number = -ERROR_NUMBER.unpack_from(message)[0]
+                    raise OSError(number, "the kernel does not say which interfaces there are")
+                if kind == answer:
+                    yield message
+                at += length + (-length & 3)
+
+
+def _attributes(octets: bytes) -> dict[int, bytes]:
+    """By type."""
+    found = {}
+    at = 0
+    while at + ATTRIBUTE.size <= len(octets):
+        length, kind = ATTRIBUTE.unpack_from(octets, at)
+        if length < ATTRIBUTE.size:
+            break
+        found[kind & 0x3FFF] = octets[at + ATTRIBUTE.size : at + length]  # the two bits above are flags
+        at += length + (-length & 3)
+    return found
+
+
+def _text(octets: bytes) -> str:
+    """A string of the kernel, which ends with a zero; a name may have any octet but that and `/`."""
+    return octets.rstrip(b"\0").decode(errors="surrogateescape")
