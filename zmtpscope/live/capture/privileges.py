@@ -1,0 +1,211 @@
+"""The rights that capture needs on Linux, how to get them, and how to be rid of them (capabilities(7)).
+
+CAP_NET_RAW opens packet sockets; CAP_SYS_ADMIN is needed besides to enter another network namespace. Once the sockets
+are open nothing is needed any more, so whoever began as root goes on as the user who asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import shutil
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+CAP_NET_RAW, CAP_SYS_ADMIN = 13, 21
+NAMES = {CAP_NET_RAW: "CAP_NET_RAW", CAP_SYS_ADMIN: "CAP_SYS_ADMIN"}
+
+CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
+
+
+class MissingRights(NamedTuple):
+    """Why this process may not capture, and what to do: commands to type, each with what it means."""
+
+    sentence: str
+    ways: tuple[tuple[str, str], ...]
+
+
+class User(NamedTuple):
+    """Who a process goes on as; `groups` are all that the user is in."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class UnknownUser(Exception):
+    """There is no such user, or only root may become it: a sentence."""
+
+
+class RightsKept(Exception):
+    """Rights could not be given up, so the process must not go on: a sentence."""
+
+
+def missing_rights(
+    command: Sequence[str], interface: str, *, other_namespace: bool = False, filter_text: str = ""
+) -> MissingRights | None:
+    """What this process lacks to capture; None: nothing, or the system has no packet sockets to ask about.
+
+    `command` is what was typed, with the program in front; `interface` and `filter_text` are what it asks for.
+    """
+    if not hasattr(socket, "AF_PACKET"):
+        return None
+    needed = [CAP_NET_RAW, *([CAP_SYS_ADMIN] if other_namespace else [])]
+    missing = [NAMES[each] for each in needed if not _capabilities("CapEff") >> each & 1]
+    if not missing and (other_namespace or _may_open_a_packet_socket()):
+        return None
+    what = " and ".join(missing)
+    if not missing:
+        return MissingRights(
+            "the kernel refuses packet sockets, though this process has CAP_NET_RAW: its network belongs to another "
+            "user namespace, or a policy forbids them (seccomp, SELinux, AppArmor)",
+            (),
+        )
+    if os.geteuid() == 0:
+        options = " ".join(f"--cap-add {each.removeprefix('CAP_')}" for each in missing)
+        return MissingRights(
+            f"capture needs {what}, which root does not have here: this looks like a container without it",
+            (
+                (f"docker run {options} ...", "starts the container with it"),
+                (
+                    "sudo zmtpscope live --netns PID",
+                    "on the host, with PID a process of the container, needs no change",
+                ),
+            ),
+        )
+    program, *arguments = command
+    path, name = os.path.abspath(program), os.path.basename(program)
+    python = os.path.realpath(sys.executable)
+    capabilities = ",".join(each.lower() for each in missing)
+    expression = [filter_text] if filter_text else []
+    return MissingRights(
+        f"capture needs {what}, which this user does not have",
+        (
+            (
+                # sudo has a PATH of its own
+                shlex.join(["sudo", path, *arguments]),
+                "root opens the sockets, then it goes on as you",
+            ),
+            (
+                f"sudo setcap {capabilities}+eip {shlex.quote(python)}",
+                "once; from then on everybody who may run this Python may capture and forge packets with any program",
+            ),
+            (
+                f"{shlex.join(['sudo', 'tcpdump', '-U', '-w', '-', '-i', interface, *expression])} | "
+                f"{shlex.quote(name if shutil.which(name) == path else path)} live -",
+                "only tcpdump is root",
+            ),
+        ),
+    )
+
+
+def _may_open_a_packet_socket() -> bool:
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()  # protocol 0: it gets no packets
+    except PermissionError:
+        return False
+    return True
+
+
+def _capabilities(which: str) -> int:
+    """One of the sets of this process (CapEff, CapPrm, ...), a bit each; all where /proc is missing: then try."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            return next((int(line.split()[1], 16) for line in file if line.startswith(f"{which}:")), -1)
+    except OSError:
+        return -1
+
+
+def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | None:
+    """Who root is to become: the user of that name, else who called sudo. None: nobody, the process stays who it is.
+
+    Raises `UnknownUser`.
+    """
+    if sys.platform == "win32":
+        return None
+    if name is not None:
+        user = _user_named(name)
+        if os.geteuid() not in (0, user.uid):
+            raise UnknownUser(f"only root can go on as {name}: leave out --user, or use sudo")
+        return user
+    if os.geteuid() != 0:
+        return None
+    uid, gid = environment.get("SUDO_UID", ""), environment.get("SUDO_GID", "")
+    if not (uid.isascii() and uid.isdecimal() and gid.isascii() and gid.isdecimal()) or not int(uid):
+        return None
+    return _user_numbered(int(uid), int(gid))
+
+
+def _user_named(name: str) -> User:
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        raise UnknownUser(f"there is no user {name} on this machine") from None
+    return User(name, entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
+
+
+def _user_numbered(uid: int, gid: int) -> User:
+    import pwd
+
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):  # a user of a directory that cannot be asked from here
+        return User(str(uid), uid, gid, (gid,))
+    return User(name, uid, gid, tuple(os.getgrouplist(name, gid)))
+
+
+def become(user: User | None) -> None:
+    """Give up root and all capabilities for good, and go on as `user`; None: as who the process is already.
+
+    Without a user root stays root, with its capabilities: nobody asked for less. A process of one thread calls this,
+    after its sockets are open and before it reads from them. Raises `RightsKept`.
+    """
+    if sys.platform == "win32":
+        return
+    if user is not None and os.geteuid() == 0:
+        try:
+            os.setgroups(user.groups)
+            os.setgid(user.gid)  # for root these two set the real, the effective and the saved one
+            os.setuid(user.uid)
+        except (OSError, OverflowError) as error:
+            why = error.strerror if isinstance(error, OSError) else "there is no such number"
+            raise RightsKept(f"root cannot go on as {user.name}: {why}") from None
+    uid = os.geteuid()
+    if uid == 0 and (user is None or user.uid == 0):
+        return
+    if sys.platform == "linux":
+        _clear_capabilities()
+        given_up = os.getresuid() == (uid,) * 3 and os.getresgid() == (os.getegid(),) * 3
+    else:
+        given_up = os.getuid() == uid and os.getgid() == os.getegid()
+    if user is not None:
+        given_up = (
+            given_up and (uid, os.getegid()) == (user.uid, user.gid) and {*os.getgroups()} <= {*user.groups, user.gid}
+        )
+    if not given_up or _may_become_root():
+        raise RightsKept("rights were given up, and the system still grants them")
+
+
+def _may_become_root() -> bool:
+    try:
+        os.setuid(0)
+    except PermissionError:
+        return False
+    return True
+
+
+def _clear_capabilities() -> None:
+    """Empty the sets of this thread, also of what programs that it runs would inherit, and see that they are."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 and then the upper
+    if libc.capset(header, sets):
+        raise RightsKept(f"capabilities cannot be given up: {os.strerror(ctypes.get_errno())}")
+    if libc.capget(header, sets) or any(sets):
+        raise RightsKept("capabilities were given up, and are still there")
