@@ -23,7 +23,7 @@ NAMING = UNITS | {"gap", "leftover"}
 INSIDE = {
     "gap": UNITS | {"leftover"},
     "command": UNITS | {"leftover"},
-    "message": {"message", "leftover"},
+    "message": {"leftover"},
     "leftover": {"message"},
 }
 """What a record may lie within: it names its own octets, the one around it those that are left."""
@@ -65,8 +65,8 @@ def octets_named(records: Iterable[Record]) -> Naming:
     """Look whether every octet of each side of each connection is named by one record, and by one only.
 
     Each greeting, command, message, gap and leftover stands for `length` octets from `offset` on. A gap may lie within
-    a unit, between the frames of a message a command, what was left over, or a message that was inside of a box where
-    the other was not, and between what was left over commands and messages: the inner record names these octets.
+    a unit, between the frames of a message a command or what was left over, and between what was left over commands and
+    messages: the inner record names these octets.
     `bytes` of gap and leftover is how many they name; where one stands for many, what is told of its stretch otherwise
     is not among them. The stream of a side has `stream_bytes_0` and `stream_bytes_1` octets.
     """

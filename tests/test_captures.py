@@ -161,6 +161,7 @@ NAMED = {
     "damage/snap-length-96": "ZMTP-CONN-05",
     "faults/as-server-2": "ZMTP3X-GREETING-06",
     "faults/command-with-more": "ZMTP3X-FRAME-02",
+    "faults/curve-messages-cross": "CURVE-09",
     "faults/early-draft-ready": "ZMTP30E-CMD-01",
     "faults/frame-length-2p63": "ZMTP3X-FRAME-04",
     "faults/garbage-client": "ZMTP-CONN-04",

@@ -1,4 +1,4 @@
-"""A real capture of CURVE connections with their key log, against what the applications say they sent."""
+"""Captures of CURVE connections with their key logs; of a real one, against what the applications say they sent."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.octets import SUMMANDS, octets_named
 from tests.readings import CAPTURES, name_of
 from tests.traffic import records
 from zmtpscope.capture import open_captures
 from zmtpscope.curve_keys import Keys
-from zmtpscope.dissect import Options
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.export import json_lines
 from zmtpscope.records import from_text
 
 CAPTURE = CAPTURES / "security" / "curve-with-key-log"
@@ -41,6 +45,18 @@ def sent_by(socket_type: str) -> list[str]:
 
 def commands(name: str) -> list[dict[str, Any]]:
     return [each for each in found() if each["record"] == "command" and each["name"] == name]
+
+
+@pytest.mark.parametrize("keys", sorted(CAPTURES.glob("*/*.keys")), ids=lambda keys: keys.stem)
+def test_every_octet_has_one_record(keys: Path) -> None:
+    options = Options(keys=Keys([keys]))
+    analyser = Analyser(options)
+    batches = analyser.run(open_captures([str(keys.with_suffix(".pcap"))]))
+    naming = octets_named(json.loads(line) for batch in batches for line in json_lines.lines(batch, options))
+    assert naming.faults == []
+    assert {name: naming.octets[name] for name in SUMMANDS} == {
+        name: getattr(analyser.summary.sums, name) for name in SUMMANDS
+    }
 
 
 def test_every_message_is_read_both_ways() -> None:

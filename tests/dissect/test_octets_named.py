@@ -5,8 +5,10 @@ What is named is found from the records as JSON lines give them (`tests/octets.p
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -23,7 +25,9 @@ from tests.zws import ready, request, response
 from zmtpscope.capture.segments import SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.export import json_lines
+from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_signature
+from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.websocket import BINARY, CONTINUATION, PING, TEXT, build_websocket_frame
 
 Records = list[dict[str, Any]]
@@ -234,6 +238,39 @@ def test_every_octet_of_opened_boxes_is_counted() -> None:
     found = read(talk.packets, options=Options(keys=keys_of(peers.lines("SHARED"))))
     told = [(record["decrypted"], record["complete"]) for record in of(found, "message")]
     assert told == [(True, True), (False, False)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ("A+ (a+) B (b)", "A... a... B? b?"),
+        ("(a+) A+ (b) B", "a... A... b? B?"),
+        ("A+ (a+) (b) B", "A... ab B?"),
+        ("(a+) A (b)", "a... A b?"),
+        ("A+ B (a+) (b) C", "AB ab C"),
+        ("A+ (a+) (b+) B+ (c+) C+ (d) D", "A... ab... B?... c?... C?... d? D?"),
+    ],
+)
+def test_a_message_inside_boxes_ends_where_one_in_clear_begins(frames: str, expected: str) -> None:
+    """A message is frames that follow one another, all in boxes (parentheses here; + is MORE) or all in clear. What
+    comes behind where one was torn is incomplete (...) or may be the end of one (?)."""
+    peers = CurvePeers()
+    talk = Conversation()
+    for role, octets in peers.handshake("DEALER", "ROUTER"):
+        talk.send(role, octets)
+    for each in frames.split():
+        body, more = each.strip("(+)").encode(), "+" in each
+        sealed = each.startswith("(")
+        octets = peers.message(CLIENT, body, more) if sealed else body
+        talk.send(CLIENT, build_frame(Framing.V2, octets, more=more and not sealed))
+    options = Options(keys=keys_of(peers.lines("SHARED")))
+    found = read(talk.packets, options=options)
+    assert read(talk.packets, 1, options) == found
+    told = []
+    for record in sorted(of(found, "message"), key=itemgetter("offset")):
+        bodies = b"".join(map(base64.b64decode, record["bodies"])).decode()
+        told.append(bodies + "?" * (record["confidence"] == "likely") + "..." * (not record["complete"]))
+    assert " ".join(told) == expected
 
 
 @pytest.mark.parametrize("octets", [b"\xff", b"\xff\0\0\0", b"\1"])

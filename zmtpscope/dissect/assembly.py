@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -200,10 +200,12 @@ class Assembly:
         self._note_end(context)
         return True
 
-    def give_up(self, context: Context) -> None:
-        """The message under way will never be whole: an incomplete row of what there is."""
+    def give_up(self, context: Context, ordinal: int) -> None:
+        """The message under way will never be whole, as the segment `ordinal` told: an incomplete row of what there
+        is."""
         count = len(self.carried.offsets)
         if count:
+            context = replace(context, settled=max(context.settled, ordinal))
             self._take_messages(count, np.array([count - 1]), False, context)
             self._drop(count)
         self.forget_damage()

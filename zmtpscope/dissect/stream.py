@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -687,8 +687,7 @@ class SideStream:
         self._release_held(over=True)
         self._let_go_of_boxes(ordinal)
         if self.assembly.open_frames:
-            context = self.context(b"".join(self.kept))
-            self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
+            self.assembly.give_up(self.context(b"".join(self.kept)), ordinal)
         self.assembly.forget_damage()
         self._hold([])
 

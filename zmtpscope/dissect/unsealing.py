@@ -61,6 +61,8 @@ class Unsealing:
         self.session = session
         self.assembly = Assembly(stream)
         """Of what was inside."""
+        self.closed = FrameColumns()
+        """Frames that stay as they are, of those that are being read."""
         self.reader: OpenedReader | None = None
         self.waiting: Row | None = None
         self.opened = 0
@@ -87,16 +89,20 @@ class Unsealing:
             return columns, events
         rows = columns.rows() if self.waiting is None else [self.waiting, *columns.rows()]
         self.waiting = None
-        closed, told, done = FrameColumns(), list[Event](), 0
+        told, done = list[Event](), 0
         for event in events:
             if isinstance(event, Command) and event.fields.get("name") in BOXES:
                 in_front = bisect_left(rows, event.start, done, key=_offset_of)
-                told += self._open(stream, rows[done:in_front], closed)
+                told += self._open(stream, rows[done:in_front])
                 done = in_front
                 event = self._open_step(stream, event)
             told.append(event)
-        told += self._open(stream, rows[done:], closed)
-        return closed, sorted(told, key=_start_of)
+        told += self._open(stream, rows[done:])
+        return self._take_closed(), sorted(told, key=_start_of)
+
+    def _take_closed(self) -> FrameColumns:
+        closed, self.closed = self.closed, FrameColumns()
+        return closed
 
     def tell_notes(self, stream: SideStream) -> None:
         """Say what is to be said about boxes that stay closed, once the events of their frames were told."""
@@ -161,16 +167,15 @@ class Unsealing:
         """Octets of the largest MESSAGE that is opened."""
         return max(LARGEST_BOX, stream.dialogue.options.body_limit)
 
-    def _open(self, stream: SideStream, rows: list[Row], closed: FrameColumns) -> list[Event]:
-        """Open the MESSAGEs among `rows` and tell what is inside: the events. The frames that stay as they are go to
-        `closed`; the last may have to wait."""
+    def _open(self, stream: SideStream, rows: list[Row]) -> list[Event]:
+        """Open the MESSAGEs among `rows` and tell what is inside: the events. The last may have to wait."""
         if not rows:
             return []
         session = self.session
         session.finish_handshake(stream.side)
         if not session.may_open_messages_of(stream.side):
             for row in rows:
-                closed.append(*row)
+                self.closed.append(*row)
             self._note_closed(stream, rows)
             self._reader(stream).lose()
             self.assembly.uncertain_start = True
@@ -201,7 +206,6 @@ class Unsealing:
                 done = start + size
                 stretch.append((offset, body, size))
             else:
-                closed.append(offset, body, size, flags)
                 stretches.append((stretch, row))
                 stretch = []
         stretches.append((stretch, None))
@@ -213,6 +217,7 @@ class Unsealing:
                 self.opened += len(opened)
                 events += self._read(stream, data, opened)
             if row_behind is not None:
+                self.closed.append(*row_behind)
                 self._fail(stream, row_behind)
         return events
 
@@ -222,13 +227,28 @@ class Unsealing:
         reader.read_messages(data, stream.kept_base, opened)
         columns, events = reader.take()
         if columns.offsets:
+            if self.closed.offsets or stream.assembly.open_frames:
+                self._end_message_in_clear(stream, columns.offsets[0], columns.bodies[0] + columns.sizes[0])
             self.assembly.take(columns, self._context(stream, reader))
         return events
 
+    def _end_message_in_clear(self, stream: SideStream, start: int, stop: int) -> None:
+        """A message that is under way in clear does not go on behind the frame `start..stop`, which was in a box."""
+        assembly = stream.assembly
+        assembly.take(self._take_closed(), stream.context(stream.reading))
+        if assembly.open_frames:
+            assembly.give_up(stream.context(stream.reading), stream.ordinal_of(start, stop))
+            assembly.uncertain_start = True
+
     def _fail(self, stream: SideStream, row: Row) -> None:
-        """A frame stays as it was."""
+        """A frame stays as it was: a message that is under way inside boxes does not go on behind it."""
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
+            if self.reader is not None and self.assembly.open_frames:
+                self.reader.message_open = False
+                read = stream.ordinal_of(offset, body + min(size, MESSAGE_HEAD))
+                self.assembly.give_up(self._context(stream, self.reader), read)
+                self.assembly.uncertain_start = True
             return
         too_large = size > self._limit(stream)
         arrival = stream.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
@@ -259,8 +279,7 @@ class Unsealing:
         if self.reader is not None:
             self.reader.lose()
             if self.assembly.open_frames:
-                context = self._context(stream, self.reader)
-                self.assembly.give_up(replace(context, settled=max(context.settled, ordinal)))
+                self.assembly.give_up(self._context(stream, self.reader), ordinal)
         self.assembly.uncertain_start = True
 
     @staticmethod
@@ -274,7 +293,8 @@ class Unsealing:
     def give_way(self, stream: SideStream, data: bytes) -> None:
         """All sides hold too much: tell a message of several frames as far as it came; `data` is what is held."""
         if self.reader is not None and self.assembly.open_frames > 1:
-            self.assembly.give_up(replace(stream.context(data), regimes=self.reader.regimes, doubtful=None))
+            context = replace(stream.context(data), regimes=self.reader.regimes, doubtful=None)
+            self.assembly.give_up(context, stream.settled)
             self.assembly.damage(Kept(b"", stream.end, None), 0)
 
     def _reader(self, stream: SideStream) -> OpenedReader:
