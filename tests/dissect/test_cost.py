@@ -107,6 +107,26 @@ def test_a_hole_costs_the_same_however_many_there_are(answered: bool) -> None:
     assert cut_segments(400) < 2.2 * cut_segments(200)
 
 
+MOST_STEPS = 850
+"""Lines of Python for each segment of which only the beginning was captured."""
+
+
+def test_a_cut_segment_takes_few_steps() -> None:
+    """The usual capture of a snap length: of each message the header and a few octets."""
+
+    def cut_segments(count: int) -> int:
+        talk = Conversation()
+        talk.send(0, hello("PUSH"))
+        talk.send(1, hello("PULL"))
+        for number in range(count):
+            talk.add(0, 0x18, b"\0\xf8%08d" % number)
+            talk.packets[-1] = replace(talk.packets[-1], cut=240)
+            talk.next[0] += 240
+        return steps(Capture(talk.packets))
+
+    assert (cut_segments(400) - cut_segments(200)) / 200 < MOST_STEPS
+
+
 def test_a_copy_of_what_waits_costs_the_same_however_much_waits() -> None:
     """Every second octet waits, one segment each; then all of it comes again and again in one large segment."""
 

@@ -27,6 +27,11 @@ MOST_FRAMES = 1 << 20
 FRAME_WEIGHT = 32
 """Octets that a frame of a message under way takes."""
 
+FEW_FRAMES = 16
+"""So many are summed up one by one; numpy is quicker with more."""
+
+NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
+
 KNOWN_SIZES = 64
 """How many of a side's last frame sizes count as known to it."""
 
@@ -147,7 +152,8 @@ class Assembly:
             if not before:
                 self.message_start = context.arrivals.at(self.carried.offsets[0])
             if columns.offsets:
-                self.frame_start = context.arrivals.at(self.carried.offsets[-1])
+                single = len(self.carried.offsets) == 1
+                self.frame_start = self.message_start if single else context.arrivals.at(self.carried.offsets[-1])
             self._note_end(context)
 
     def _note_end(self, context: Context) -> None:
@@ -167,7 +173,7 @@ class Assembly:
             whole -= 1
         if not whole:
             return False, False
-        last = ends_message(as_array(frames.flags)[:whole]).nonzero()[0]
+        last = message_ends(frames.flags, whole)
         in_parts = False
         if whole >= MOST_FRAMES:
             begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last of them is not over
@@ -259,61 +265,62 @@ class Assembly:
         if context.seals:
             self.sealed += int(np.count_nonzero(as_array(frames.flags)[last] & ENCRYPTED))
         # all but the last body have gone by; that one may be announced and not there, and of any size
-        octets = int(np.add.reduce(as_array(frames.sizes)[: count - 1]))
+        octets = total(frames.sizes, count - 1)
         octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])
         self.body_octets += octets
-        headers = np.add.reduce(as_array(frames.bodies)[:count]) - np.add.reduce(as_array(frames.offsets)[:count])
-        self.unit_octets += octets + int(headers)
-        self.recent_sizes = [*self.recent_sizes, *frames.sizes[max(0, count - KNOWN_SIZES) : count]][-KNOWN_SIZES:]
+        self.unit_octets += octets + total(frames.bodies, count) - total(frames.offsets, count)
+        self.recent_sizes += frames.sizes[max(0, count - KNOWN_SIZES) : count]
+        del self.recent_sizes[:-KNOWN_SIZES]
         if context.messages:
             self._tell_messages(carried, last, complete, context)
         self.forget_damage()
         self.uncertain_start = False
 
     def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
-        first = np.zeros_like(last)
-        first[1:] = last[:-1] + 1
         count = int(last[-1]) + 1
-        offsets, bodies, sizes, flags = (as_array(column)[:count] for column in columns_of(self.carried))
-        completeness = np.ones(len(last), np.bool_) if complete else np.zeros(len(last), np.bool_)
-        if self.damaged:
-            completeness[0] = False
-        starts = offsets[first]
-        orders, packets, times, packet_ends, time_ends = (
-            self._times_of_one(carried, count - 1, context)
-            if len(last) == 1
-            else self._times(carried, starts, bodies[last], sizes[last], context)
+        offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(self.carried)]
+        if len(last) == 1:
+            completeness = np.array((complete and not self.damaged,))
+            first, orders, packets, times, packet_ends, time_ends = self._row_of_one(carried, count - 1, context)
+            starts = offsets[:1]
+        else:
+            completeness = np.full(len(last), complete)
+            completeness[0] &= not self.damaged
+            first = np.append(0, last[:-1] + 1)
+            starts = offsets[first]
+            times_of_rows = self._times(carried, starts, bodies[last], sizes[last], context)
+            orders, packets, times, packet_ends, time_ends = times_of_rows
+        common = list(slices(context, starts))
+        regime, confidence, _, _ = common[0]
+        run = MessageRun(
+            stream=self.stream,
+            regime=regime,
+            confidence=confidence,
+            data=context.data,
+            base=context.base,
+            offsets=offsets,
+            bodies=bodies,
+            sizes=sizes,
+            flags=flags,
+            end=context.end,
+            pieces=context.pieces,
+            version=context.version,
+            socket_type=regime.socket_type,
+            peer_socket_type=None,
+            first=first,
+            last=last,
+            complete=completeness,
+            orders=orders,
+            packets=packets,
+            times=times,
+            packet_ends=packet_ends,
+            time_ends=time_ends,
         )
-        runs: list[MessageRun] = []
-        for regime, confidence, low, high in slices(context, starts):
-            frames = slice(int(first[low]), int(last[high - 1]) + 1)
-            rows = slice(low, high)
-            runs.append(
-                MessageRun(
-                    stream=self.stream,
-                    regime=regime,
-                    confidence=confidence,
-                    data=context.data,
-                    base=context.base,
-                    offsets=offsets[frames],
-                    bodies=bodies[frames],
-                    sizes=sizes[frames],
-                    flags=flags[frames],
-                    end=context.end,
-                    pieces=context.pieces,
-                    version=context.version,
-                    socket_type=regime.socket_type,
-                    peer_socket_type=None,
-                    first=first[rows] - frames.start,
-                    last=last[rows] - frames.start,
-                    complete=completeness[rows],
-                    orders=orders[rows],
-                    packets=packets[rows],
-                    times=times[rows],
-                    packet_ends=packet_ends[rows],
-                    time_ends=time_ends[rows],
-                )
-            )
+        runs = [run]
+        if len(common) > 1:
+            runs = [run.part(low, high) for _, _, low, high in common]
+            for each, (regime, confidence, _, _) in zip(runs, common, strict=True):
+                each.regime, each.confidence, each.socket_type = regime, confidence, regime.socket_type
         if self.head is not None or self.uncertain_start:
             whole = runs[0]
             count = len(whole.first)
@@ -323,7 +330,8 @@ class Assembly:
             if self.uncertain_start:
                 head.confidence = "likely"
             runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
-        runs = [part for run in runs for part in _cut_large(run, context)]
+        if max([len(run.data) for run in runs]) > context.limit:
+            runs = [part for run in runs for part in _cut_large(run, context)]
         self.message_runs += runs
         if context.frames:
             self._tell_frames(runs, context)
@@ -341,8 +349,9 @@ class Assembly:
             packet_ends[-1], time_ends[-1] = self.frame_end.packet, self.frame_end.time
         return np.maximum(orders, context.settled), packets, times, packet_ends, time_ends
 
-    def _times_of_one(self, carried: int, last: int, context: Context) -> tuple[Int64, ...]:
-        """The same of one message, up to the carried frame `last`: often a segment has no more, and this is quick."""
+    def _row_of_one(self, carried: int, last: int, context: Context) -> tuple[Int64, ...]:
+        """Its first frame, and the same, of one message up to the carried frame `last`: often a segment has no more,
+        and this is quick."""
         frames = self.carried
         stop = min(frames.bodies[last] + frames.sizes[last], context.end)
         start = self.message_start if carried else context.arrivals.at(frames.offsets[0])
@@ -350,7 +359,7 @@ class Assembly:
         order = max(end.ordinal, context.settled)
         if stop <= context.arrivals.begin:
             end = self.frame_end
-        return tuple(np.array(((order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
+        return tuple(np.array(((0,), (order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
 
     def _tell_frames(self, runs: list[MessageRun], context: Context) -> None:
         """Frame rows of the messages in `runs`, which begin with the first frame that is carried."""
@@ -401,6 +410,18 @@ def _cut_large(run: MessageRun, context: Context) -> Iterator[MessageRun]:
         yield large
     if done < len(run.first):
         yield run.part(done, len(run.first)) if done else run
+
+
+def total(column: array[int], count: int) -> int:
+    """The sum of the first `count` of a column."""
+    return sum(column[:count]) if count < FEW_FRAMES else int(np.add.reduce(as_array(column)[:count]))
+
+
+def message_ends(flags: array[int], count: int) -> Int64:
+    """Which of the first `count` frames, at least one, are the last of their message."""
+    if count == 1:
+        return NO_ROW if (flags[0] & (MORE | ENCRYPTED)) == MORE else FIRST_ROW
+    return ends_message(as_array(flags)[:count]).nonzero()[0]
 
 
 def ends_message(flags: Int64) -> NDArray[np.bool_]:

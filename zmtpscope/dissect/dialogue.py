@@ -246,7 +246,7 @@ class Dialogue:
         """Whether message rows of this side are to be made: to be told, or to be judged."""
         if self.options.records or stream.socket_type in ROW_RULES or self.links[1 - stream.side] is not None:
             return True
-        return self.options.payloads is not None and any(each.wants_rows for each in stream.assemblies())
+        return self.options.payloads is not None and stream.wants_rows
 
     def take_event(self, stream: SideStream, event: Event, held: Held | None = None, whole: bool = True) -> None:
         """Make records of something that was read, and of what is to be said about it.

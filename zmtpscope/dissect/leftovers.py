@@ -108,8 +108,8 @@ class Untold(Generic[T]):
                 items[:early] = _bounded(items[:early])
             if since is not None:
                 for item in items:
-                    ordinal = max(item.told.ordinal, since)
-                    taken.append((side, item._replace(told=item.told._replace(ordinal=ordinal))))
+                    known = item.told.ordinal >= since
+                    taken.append((side, item if known else item._replace(told=item.told._replace(ordinal=since))))
                 items.clear()
         return taken
 

@@ -29,7 +29,7 @@ from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.content import seals
-from zmtpscope.zmtp.events import Command, Event, FrameColumns, Greeting, Remark, Skipped
+from zmtpscope.zmtp.events import NO_FRAMES, Command, Event, FrameColumns, Greeting, Remark, Skipped
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
@@ -127,6 +127,9 @@ class SideStream:
         self.stream = stream
         self.unsealing = unsealing
         """Where keys were given."""
+        options = dialogue.options
+        self._limit = max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
+        """Octets of the largest message of which all bodies are kept; of a larger one the first octets are."""
         self.holes: list[int] = []
         """Where octets were lost, or what a box holds is not known, as far back as somebody may ask about the messages
         around."""
@@ -169,6 +172,11 @@ class SideStream:
     def assemblies(self) -> tuple[Assembly, ...]:
         """Of what stands in clear, and of what was inside boxes."""
         return (self.assembly,) if self.unsealing is None else (self.assembly, self.unsealing.assembly)
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether findings may come of what rides inside its messages, where that is wanted."""
+        return self.assembly.wants_rows or (self.unsealing is not None and self.unsealing.assembly.wants_rows)
 
     @property
     def message_count(self) -> int:
@@ -259,8 +267,16 @@ class SideStream:
 
     def _read_end_of_body(self) -> None:
         """Tell the frame that ends just here, if one does."""
-        if self.reader is not None and self.reader.position == self.end:
+        reader = self.reader
+        if reader is None or reader.position != self.end:
+            return
+        if self.kept or self.held or reader.opaque or self.unsealing is not None:
             self._read(b"")
+        else:  # nothing is there to be read, and the message is over, or was let go
+            self.kept_base = self.end
+            self.assembly.take(NO_FRAMES, self.context(b""))
+            self.arrivals.trim(self.end)
+            self._hold([])
 
     def _read(self, octets: bytes) -> bytes:
         """Read on: `octets` follow what is kept and end at `end`. What is left over where the framing was lost."""
@@ -473,12 +489,6 @@ class SideStream:
             return self.end
         waits_from = self.unsealing.waits_from
         return self.end if waits_from is None else waits_from
-
-    @property
-    def _limit(self) -> int:
-        """Octets of the largest message of which all bodies are kept; of a larger one the first octets are."""
-        options = self.dialogue.options
-        return max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
 
     def _let_go_of_messages(self, octets: Callable[[], bytes]) -> None:
         """Keep no more than the first octets of a message that has become too large; `octets` are those from
