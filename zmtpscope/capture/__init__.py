@@ -1,7 +1,8 @@
 """Octets from outside become segments: containers, link layers, IP, TCP and UDP headers."""
 
-from zmtpscope.capture.captures import Captures, open_captures
+from zmtpscope.capture.captures import Captures, follow_captures, open_captures
 from zmtpscope.capture.errors import CaptureError, CaptureProblem
+from zmtpscope.capture.following import Follow, FollowedFile, Polling
 from zmtpscope.capture.segments import Datagram, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
@@ -11,6 +12,10 @@ __all__ = [
     "CaptureStatistics",
     "Captures",
     "Datagram",
+    "Follow",
+    "FollowedFile",
+    "Polling",
     "SegmentBlock",
+    "follow_captures",
     "open_captures",
 ]

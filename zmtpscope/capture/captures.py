@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from zmtpscope.capture.decoder import Decoder
 from zmtpscope.capture.errors import CaptureProblem
-from zmtpscope.capture.files import CaptureFile, find_files
+from zmtpscope.capture.files import find_files
+from zmtpscope.capture.following import Follow, read_followed
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.packets import PacketBlock
@@ -46,25 +48,30 @@ class Segmenter:
 class Captures:
     """The segments of one or more captures, block by block; to be iterated once.
 
-    `files` are the names that packet references index (None: standard input). `problems` and `statistics` grow while
-    iterating; what was readable in front of a problem has been handed out before.
+    `files` are the names that packet references index (None: standard input); of files that are followed they come
+    while iterating. `problems` and `statistics` grow then; what could be read in front of a problem has been handed out
+    before.
     """
 
-    def __init__(self, files: list[CaptureFile], packet_limit: int | None, block_size: int) -> None:
-        self.files: list[str | None] = [file.name for file in files]
+    def __init__(
+        self,
+        files: list[str | None],
+        read: Callable[[list[CaptureProblem]], Iterator[PacketBlock]],
+        packet_limit: int | None,
+    ) -> None:
+        self.files = files
         self.problems: list[CaptureProblem] = []
         self._segmenter = Segmenter()
         self.statistics = self._segmenter.statistics
-        self._files = files
+        self._read = read
         self._packet_limit = packet_limit
-        self._block_size = block_size
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         # glibc takes anew from the kernel, with a fault for every page, whatever is larger than the largest piece it
         # ever gave back (at first 128 KiB). Giving back a large one that was never touched costs nothing.
         bytes(LARGE)
         left = self._packet_limit
-        for packets in read_merged(self._files, self._block_size, self.problems):
+        for packets in self._read(self.problems):
             if left is not None:
                 packets = packets[:left]
                 left -= len(packets)
@@ -84,4 +91,17 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
     Octets are read about `block_size` at a time; what comes out does not depend on it. Raises `CaptureError` if one of
     `paths` is missing, unreadable or no capture.
     """
-    return Captures(find_files(paths), packet_limit, block_size)
+    files = find_files(paths)
+    read = partial(read_merged, files, block_size)
+    return Captures([file.name for file in files], read, packet_limit)
+
+
+def follow_captures(follow: Follow, *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
+    """Read what another process still writes: the files of `follow`, one after the other, until it says that nothing
+    more will come. Where nothing came for a while, blocks without segments do, so that the time can be looked at.
+
+    What comes out is that of `open_captures` over the same files, when they are complete. Iterating raises
+    `CaptureError` where a file cannot be read or is no capture.
+    """
+    names: list[str | None] = []
+    return Captures(names, partial(read_followed, follow, names, block_size), packet_limit)

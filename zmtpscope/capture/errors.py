@@ -51,3 +51,7 @@ class Damage(Exception):
         self.packet = packet
         self.offset = offset
         self.text = text
+
+
+class CutShort(Damage):
+    """The file ends inside a record."""

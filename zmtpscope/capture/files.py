@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from itertools import chain
 
 from zmtpscope.capture import pcap, pcapng
-from zmtpscope.capture.errors import CaptureError, CaptureProblem, Damage
+from zmtpscope.capture.errors import CaptureError, CaptureProblem, CutShort, Damage
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.source import OpenFiles, Source, open_source
@@ -48,9 +48,11 @@ class CaptureFile:
         self.name = None if path == "-" else path
         self.index = 0
         """Its place in `Captures.files`."""
+        self.packets_before = 0
+        """Packets of other files that are counted as one with this."""
         self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
-        self.is_regular = self.name is not None and os.path.isfile(self.name)
+        self.is_regular = self.name is not None and os.path.isfile(self.name) and not self._source.is_growing
         if self.is_regular:
             self._close()
 
@@ -80,12 +82,14 @@ class CaptureFile:
             head = source.peek(LONGEST_MAGIC)
             read = pcapng.read_pcapng if head.startswith(pcapng.MAGIC) else pcap.read_pcap
             for block in read(source, block_size):
-                last = int(block.references[-1])
-                block.references += self.index << FILE_SHIFT
+                last = int(block.references[-1]) if len(block) else last
+                block.references += (self.index << FILE_SHIFT) + self.packets_before
                 yield block
             if source.damage is not None:
                 problems.append(CaptureProblem(self.name, last, source.octets, source.damage))
         except Damage as damage:
+            if source.was_left and isinstance(damage, CutShort):
+                return
             text = source.damage or damage.text
             problems.append(CaptureProblem(self.name, damage.packet, damage.offset, text))
         except CaptureError as error:
@@ -94,7 +98,7 @@ class CaptureFile:
             self._close()
 
     def _open(self) -> Source:
-        source = open_source(self.path, self._open_files)
+        source = self._open_source()
         head = source.peek(LONGEST_MAGIC)
         if head[:4] in pcap.MAGICS or (
             head.startswith(pcapng.MAGIC) and (len(head) < LONGEST_MAGIC or head[8:] in pcapng.BYTE_ORDERS)
@@ -102,6 +106,9 @@ class CaptureFile:
             return source
         source.close()
         raise self._not_a_capture(head, source.damage)
+
+    def _open_source(self) -> Source:
+        return open_source(self.path, self._open_files)
 
     def _close(self) -> None:
         if self._source is not None:

@@ -44,6 +44,11 @@ class PacketBlock:
         return PacketBlock(self.data, *(column[rows] for column in self.columns()))
 
 
+def no_packets() -> PacketBlock:
+    """A block for whoever waits for more octets: nothing has come."""
+    return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(6)))
+
+
 def gather(data: bytes, at: NDArray[np.int64], form: np.dtype[Any]) -> NDArray[Any]:
     """The fields of `form` as they stand at each of the offsets `at`, all of which lie within `data`.
 

@@ -8,8 +8,8 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.errors import TOO_MANY_RECORDS, Damage
-from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, gather
+from zmtpscope.capture.errors import TOO_MANY_RECORDS, CutShort, Damage
+from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, gather, no_packets
 from zmtpscope.capture.source import Source
 
 MAGICS = {
@@ -32,13 +32,14 @@ CAPTURED = 8
 
 
 def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
-    """The packets of `source` (at its first octet), in blocks of about `block_size` octets, none of them empty.
+    """The packets of `source` (at its first octet), in blocks of about `block_size` octets. None of them is empty, but
+    where the source is growing and nothing has come.
 
     Raises `Damage` behind the last packet that can be read.
     """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
-        raise Damage(0, 0, f"the file ends inside its header, {len(data)} of {FILE_HEADER} octets are there")
+        raise CutShort(0, 0, f"the file ends inside its header, {len(data)} of {FILE_HEADER} octets are there")
     order, unit, header = MAGICS[data[:4]]
     # The upper half of the link type field tells of frame check sequences (draft, section 4), which IP's length cuts.
     link: int = Struct(order + "I").unpack_from(data, 20)[0] & 0xFFFF
@@ -75,7 +76,8 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
             raise Damage(number - 1, origin + position, TOO_MANY_RECORDS)
         if lie:
             raise Damage(number - 1, origin + position, f"the next packet claims a length of {lie} octets")
-        more = source.read(block_size)
+        while not (more := source.read(block_size)) and source.is_growing:
+            yield no_packets()
         if not more:
             break
         data = data[position:] + more
@@ -83,7 +85,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
         position = 0
     rest = len(data) - position
     if rest:
-        raise Damage(number - 1, origin + position, f"the file ends inside a packet, {rest} octets of it are there")
+        raise CutShort(number - 1, origin + position, f"the file ends inside a packet, {rest} octets of it are there")
 
 
 def walk(data: bytes, position: int, order: str, header: int) -> tuple[NDArray[np.int64], int]:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.errors import TOO_MANY_RECORDS, Damage
-from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, gather
+from zmtpscope.capture.errors import TOO_MANY_RECORDS, CutShort, Damage
+from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, gather, no_packets
 from zmtpscope.capture.source import Source
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -92,7 +92,8 @@ class Section:
 
 
 def read_pcapng(source: Source, block_size: int) -> Iterator[PacketBlock]:
-    """The packets of `source` (at its first octet), in blocks of about `block_size` octets, none of them empty.
+    """The packets of `source` (at its first octet), in blocks of about `block_size` octets. None of them is empty, but
+    where the source is growing and nothing has come.
 
     Raises `Damage` behind the last packet that can be read.
     """
@@ -101,6 +102,8 @@ def read_pcapng(source: Source, block_size: int) -> Iterator[PacketBlock]:
         packets = reader.packets()
         if packets is not None:
             yield packets
+        elif source.is_growing:
+            yield no_packets()
         if reader.broken is not None:
             raise reader.broken
     reader.finish()
@@ -138,7 +141,7 @@ class Reader:
         """Keep what has not been read and add the next octets of the source; False at its end."""
         more = self.source.read(block_size)
         if not more:
-            return False
+            return self.source.is_growing
         self.origin += self.position
         self.data = self.data[self.position :] + more
         self.position = 0
@@ -148,9 +151,10 @@ class Reader:
         """Raises `Damage` if the source ended inside a block."""
         rest = len(self.data) - self.position
         if self.trailer:
-            raise Damage(self.count, self.skipped_from, "the file ends inside a block")
+            raise CutShort(self.count, self.skipped_from, "the file ends inside a block")
         if rest:
-            raise self.damage(f"the file ends inside a block, {rest} octets of it are there")
+            at = self.origin + self.position
+            raise CutShort(self.count, at, f"the file ends inside a block, {rest} octets of it are there")
 
     def damage(self, text: str) -> Damage:
         return Damage(self.count, self.origin + self.position, text)

@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from zmtpscope.capture.errors import CaptureError
 
@@ -58,11 +58,13 @@ class OpenFiles:
 class Source:
     """A stream of octets that is read once, from the front, already decompressed.
 
-    Container readers keep an incomplete record until the next read brings the rest, so following a file that grows
-    takes no more than a `read_raw` that waits where the file ends for now.
+    Container readers keep an incomplete record until the next read brings the rest.
 
     Nothing raises while reading: an input error or a broken compressed stream ends the octets and is told in `damage`.
     """
+
+    was_left = False
+    """Whether it was read no further although more may be written: an incomplete record is no damage then."""
 
     def __init__(self, path: str, descriptor: int, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
         self.path = path
@@ -94,6 +96,11 @@ class Source:
             self._decompressor = zstd(self.path, Raw(self))
 
     @property
+    def is_growing(self) -> bool:
+        """Whether no octets are no end: more may be written (`following.py`)."""
+        return False
+
+    @property
     def most_records(self) -> int:
         """How many records are read at most: what unpacks to more of them was made to cost time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
@@ -119,7 +126,7 @@ class Source:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
         octets = self._read_now(size)
-        return self._gather(octets, size) if self._poll and 0 < len(octets) < size else octets
+        return self._gather(octets, size, PATIENCE) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
         """What one call of the system gives; none at the end and ever after."""
@@ -154,11 +161,11 @@ class Source:
             self._descriptor, self._position = descriptor, None
         self._open_files.use(self)
 
-    def _gather(self, octets: bytes, size: int) -> bytes:
-        """`octets` and what follows them out of a pipe, up to `size` in all, as long as `PATIENCE` lasts."""
+    def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
+        """`octets` and what follows them out of a pipe, up to `size` in all, as long as `seconds` last."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + seconds
         while octets and missing and self._poll.poll(max(0, until - time.monotonic()) * 1000):
             octets = self._read_now(missing)
             parts.append(octets)
@@ -170,7 +177,7 @@ class Source:
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
-            if not more:
+            if not more and not self.is_growing:
                 break
             octets += more
         return octets
@@ -180,7 +187,7 @@ class Source:
         octets = b""
         while len(octets) < count:
             more = self.read(count - len(octets))
-            if not more:
+            if not more and not self.is_growing:
                 break
             octets += more
         self.octets -= len(octets)
@@ -196,6 +203,9 @@ class Source:
             self._open_files.forget(self)
         if self._descriptor > 2 and self._position is None:
             os.close(self._descriptor)
+
+
+AnySource = TypeVar("AnySource", bound=Source)
 
 
 class Raw:
@@ -336,17 +346,26 @@ def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
 
     A regular file with `open_files` may be closed for a while, so that few are open at a time.
     """
+    descriptor, pipe = open_descriptor(path)
+    return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
+
+
+def open_descriptor(path: str) -> tuple[int, bool]:
+    """The descriptor of a file, a fifo, or standard input ("-"), and whether it is a pipe. Raises `CaptureError`."""
     name = None if path == "-" else path
     try:
         descriptor = 0 if name is None else os.open(path, READ_ONLY)
-        pipe = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return descriptor, not stat.S_ISREG(os.fstat(descriptor).st_mode)
     except FileNotFoundError:
         raise CaptureError(name, "there is no such file") from None
     except PermissionError:
         raise CaptureError(name, "there is no permission to read it") from None
     except (OSError, ValueError) as error:
         raise CaptureError(name, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
-    source = Source(path, descriptor, pipe=pipe, open_files=None if name is None else open_files)
+
+
+def ready(source: AnySource) -> AnySource:
+    """`source`, which decompresses where its first octets ask for it. Raises `CaptureError`, and it is closed then."""
     try:
         source.decompress()
     except CaptureError:
