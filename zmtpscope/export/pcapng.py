@@ -1,8 +1,12 @@
-"""pcapng out (draft-ietf-opsawg-pcapng): IP packets with nanoseconds, in one section with one interface."""
+"""pcapng out (draft-ietf-opsawg-pcapng): blocks as octets, and a writer of IP packets of one interface.
+
+Every capture is one section, little-endian, its times nanoseconds since the epoch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import BinaryIO
 
@@ -10,12 +14,25 @@ from zmtpscope import __version__
 from zmtpscope.capture.link import RAW_IP
 from zmtpscope.capture.pcapng import END_OF_OPTIONS, INTERFACE, PACKET, SECTION, TIME_RESOLUTION
 
-COMMENT, APPLICATION = 1, 4
-"""Options of a section header: what there is to say about it, and who wrote it."""
+STATISTICS = 5
+"""The type of an Interface Statistics Block (section 4.6)."""
+
+COMMENT = 1
+"""An option of every block: what there is to say about it."""
+APPLICATION = 4
+"""An option of a section header: who wrote it."""
+NAME, FILTER = 2, 11
+"""Options of an interface: its name, and the filter that its packets passed (0, then as libpcap writes it)."""
+START_TIME, END_TIME, RECEIVED, DROPPED, DELIVERED = 2, 3, 4, 5, 8
+"""Options of statistics: isb_starttime, isb_endtime, isb_ifrecv, isb_ifdrop, isb_usrdeliv."""
 MAGIC, MAJOR, MINOR = 0x1A2B3C4D, 1, 0
 UNKNOWN_LENGTH = -1
 NANOSECONDS = 9
 NO_SNAP_LENGTH = 0
+LONGEST_OPTION = 65_535
+
+PACKET_OVERHEAD = 32
+"""Octets of a packet block without its packet and the padding behind it: a header of 28, and the length again."""
 
 _ends = Struct("<II").pack
 _length = Struct("<I").pack
@@ -23,32 +40,74 @@ _option = Struct("<HH").pack
 _section = Struct("<IHHq").pack
 _interface = Struct("<HHI").pack
 _packet = Struct("<7I").pack
+_statistics = Struct("<III").pack
+_count = Struct("<Q").pack
+
+
+def section_header(comment: str = "") -> bytes:
+    """A Section Header Block. `comment` is for those who look at the properties of the capture."""
+    about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
+    return _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
+
+
+def interface_description(link_type: int, name: str = "", snap_length: int = NO_SNAP_LENGTH, filter: str = "") -> bytes:
+    """An Interface Description Block; the first of a section is interface 0, and so on."""
+    options = _options(
+        (NAME, name.encode(errors="surrogateescape")),
+        (TIME_RESOLUTION, bytes([NANOSECONDS])),
+        (FILTER, b"\0" + filter.encode(errors="replace") if filter else b""),
+    )
+    return _block(INTERFACE, _interface(link_type, 0, snap_length) + options)
+
+
+def packet_block(interface: int, time: int, packet: bytes, original: int) -> bytes:
+    """An Enhanced Packet Block. `original`: octets of the packet on the wire, of which `packet` is the beginning."""
+    size = len(packet)
+    padding = -size % 4
+    length = PACKET_OVERHEAD + size + padding
+    header = _packet(PACKET, length, interface, time >> 32, time & 0xFFFFFFFF, size, original)
+    return b"".join((header, packet, bytes(padding), _length(length)))
+
+
+@dataclass(frozen=True)
+class InterfaceStatistics:
+    """What became of the packets of an interface between two times (nanoseconds since the epoch): `received` of those
+    that the filter let through, of these `dropped` before they were written, and `delivered` to the file."""
+
+    start: int
+    end: int
+    received: int
+    dropped: int
+    delivered: int
+    comment: str = ""
+
+
+def interface_statistics(interface: int, statistics: InterfaceStatistics) -> bytes:
+    """An Interface Statistics Block. What it counts began at `start`: of several of an interface the last one holds."""
+    high, low = statistics.end >> 32, statistics.end & 0xFFFFFFFF
+    options = _options(
+        (COMMENT, statistics.comment.encode()),
+        (START_TIME, _ends(statistics.start >> 32, statistics.start & 0xFFFFFFFF)),
+        (END_TIME, _ends(high, low)),
+        (RECEIVED, _count(statistics.received)),
+        (DROPPED, _count(statistics.dropped)),
+        (DELIVERED, _count(statistics.delivered)),
+    )
+    return _block(STATISTICS, _statistics(interface, high, low) + options)
 
 
 class PcapngWriter:
-    """Writes a capture to `file`, its headers at once. `comment` is for those who look at its properties."""
+    """Writes a capture of one interface of IP packets to `file`, its headers at once. `comment` is for those who look
+    at its properties."""
 
     def __init__(self, file: BinaryIO, comment: str) -> None:
         self._file = file
-        about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
-        clock = _options((TIME_RESOLUTION, bytes([NANOSECONDS])))
-        file.write(
-            _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
-            + _block(INTERFACE, _interface(RAW_IP, 0, NO_SNAP_LENGTH) + clock)
-        )
+        file.write(section_header(comment) + interface_description(RAW_IP))
         file.flush()
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
         """Add IP packets, all of one time (nanoseconds since the epoch). Then the file can be read up to here."""
-        high, low = time >> 32, time & 0xFFFFFFFF
-        parts: list[bytes] = []
-        for packet in packets:
-            size = len(packet)
-            padding = -size % 4
-            length = 32 + size + padding
-            trailer = bytes(padding) + _length(length)
-            parts += (_packet(PACKET, length, 0, high, low, size, size), packet, trailer)
-        self._file.write(b"".join(parts))
+        self._file.write(b"".join([packet_block(0, time, packet, len(packet)) for packet in packets]))
         self._file.flush()
 
 
@@ -58,5 +117,10 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    parts = [_option(code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
+    """Those that are not empty, and the end of options."""
+    parts = [
+        _option(code, len(value)) + value + bytes(-len(value) % 4)
+        for code, value in ((code, whole[:LONGEST_OPTION]) for code, whole in options)
+        if value
+    ]
     return b"".join([*parts, _option(END_OF_OPTIONS, 0)])

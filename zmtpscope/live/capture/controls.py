@@ -1,0 +1,69 @@
+"""The capture process's end of the two pipes to its parent: lines of JSON out, lines of words in."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from zmtpscope.live.capture.settings import CaptureSettings
+
+CHUNK = 1 << 16
+
+
+class Controls:
+    """Commands of the parent, and what it is told. Only `settings` and `send_last` wait for it."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self.incoming = incoming
+        self._outgoing = outgoing
+        self._input = b""
+        self._output = b""
+        self.is_gone = False
+        """Whether the parent has ended."""
+
+    def settings(self) -> CaptureSettings:
+        """The first line; raises `EOFError` where none comes."""
+        while b"\n" not in self._input:
+            more = os.read(self.incoming, CHUNK)
+            if not more:
+                raise EOFError
+            self._input += more
+        line, _, self._input = self._input.partition(b"\n")
+        os.set_blocking(self.incoming, False)
+        os.set_blocking(self._outgoing, False)
+        return CaptureSettings.from_json(line)
+
+    def commands(self) -> list[list[str]]:
+        """The words of the commands that came."""
+        with contextlib.suppress(BlockingIOError):
+            more = os.read(self.incoming, CHUNK)
+            self.is_gone = self.is_gone or not more
+            self._input += more
+        *lines, self._input = self._input.split(b"\n")
+        return [line.decode().split() for line in lines]
+
+    def send(self, values: dict[str, Any]) -> bool:
+        """Send one line. False: not now, the parent has not read those before."""
+        if not self._flush():
+            return False
+        self._output = json.dumps(values).encode() + b"\n"
+        self._flush()
+        return True
+
+    def send_last(self, values: dict[str, Any]) -> None:
+        """Send one line, however long that takes."""
+        os.set_blocking(self._outgoing, True)
+        self.send(values)
+
+    def _flush(self) -> bool:
+        """Whether nothing is left to be written."""
+        try:
+            while self._output:
+                self._output = self._output[os.write(self._outgoing, self._output) :]
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            self._output, self.is_gone = b"", True
+        return True

@@ -1,0 +1,177 @@
+"""What a capture is written to: one file, or a ring of files, of which nothing goes that was not read.
+
+A private capture, where nobody asked for a file, is a ring of two in a directory of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from zmtpscope.live.capture.packet_socket import CannotCapture
+from zmtpscope.live.capture.settings import CaptureSettings, RingLimits
+
+PRIVATE = RingLimits(filesize=256 << 20, files=2)
+STAYS = "what was captured until then can be read"
+
+
+@dataclass
+class WrittenFile:
+    """A file of the capture. `octets` were written, `packets` are in it; a complete one gets no more."""
+
+    path: str
+    octets: int = 0
+    packets: int = 0
+    is_complete: bool = False
+    consumed: int = 0
+    """Octets that were read."""
+    is_removed: bool = False
+
+
+class OutputFiles:
+    """Where the capture goes, file by file; `files` are all that there ever were. Methods raise `CannotCapture`."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self.files: list[WrittenFile] = []
+        self.octets = 0
+        """Of all files."""
+        self.directory: str | None = None
+        """Where the files of a private capture are; it is there for nothing else."""
+        self._limits = settings.ring or RingLimits()
+        if settings.write_to is None:
+            self._limits = PRIVATE
+            self.directory = tempfile.mkdtemp(prefix="zmtpscope-", dir=_large_directory())
+        self._target = Path(settings.write_to or f"{self.directory}/capture.pcapng")
+        self._numbered = self._limits != RingLimits()
+        self._descriptor = -1
+        self._deadline = float("inf")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a file to write to."""
+        return self._descriptor >= 0
+
+    def open_next(self, header: bytes) -> bool:
+        """Begin the next file with `header`. False: it would take the place of one that is not read yet."""
+        limit = self._limits.files
+        there = [each for each in self.files if not each.is_removed]
+        for oldest in there[: len(there) + 1 - limit] if limit is not None else []:
+            if oldest.consumed < oldest.octets:
+                return False
+            with suppress(FileNotFoundError):
+                os.unlink(oldest.path)
+            oldest.is_removed = True
+        path = self._next_path()
+        try:
+            _remove_plain_file(path)
+            # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotCapture(f"{path}: {error.strerror}") from None
+        self.files.append(WrittenFile(str(path)))
+        if self._limits.duration is not None:
+            self._deadline = time.monotonic() + self._limits.duration
+        self.write(header)
+        return True
+
+    def write_packets(self, blocks: list[bytes]) -> int:
+        """Add the pcapng blocks of packets until the file is full; how many. There is a file open."""
+        file = self.files[-1]
+        joined = b"".join(blocks)
+        count = len(blocks)
+        if not self._takes(count, len(joined)):
+            count = fitting(blocks, self._limits.packets, file.packets, self._limits.filesize, file.octets)
+            joined = b"".join(blocks[:count])
+        self.write(joined)
+        file.packets += count
+        return count
+
+    def write(self, octets: bytes) -> None:
+        """Add whole blocks that are no packets. The file ends with a whole block, also where the disk is full."""
+        file = self.files[-1]
+        rest = memoryview(octets)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, file.octets)
+            raise CannotCapture(f"{file.path}: {error.strerror}; {STAYS}") from None
+        file.octets += len(octets)
+        self.octets += len(octets)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the open file has reached a limit."""
+        return not self._takes(0, 0) or time.monotonic() >= self._deadline
+
+    def _takes(self, packets: int, octets: int) -> bool:
+        file, limits = self.files[-1], self._limits
+        return (limits.packets is None or file.packets + packets < limits.packets) and (
+            limits.filesize is None or file.octets + octets < limits.filesize
+        )
+
+    def complete(self) -> None:
+        """The open file gets no more."""
+        descriptor, self._descriptor = self._descriptor, -1
+        self._deadline = float("inf")
+        self.files[-1].is_complete = True
+        try:
+            os.close(descriptor)
+        except OSError as error:  # what a network file system could not write before
+            raise CannotCapture(f"{self.files[-1].path}: {error.strerror}; {STAYS}") from None
+
+    def consumed(self, file: int, octets: int) -> None:
+        """File number `file` was read up to `octets`."""
+        if 0 <= file < len(self.files):
+            self.files[file].consumed = octets
+
+    def check(self) -> None:
+        """Raises `CannotCapture` if the open file was removed."""
+        if self.is_open and os.fstat(self._descriptor).st_nlink == 0:
+            raise CannotCapture(f"{self.files[-1].path} was removed")
+
+    def _next_path(self) -> Path:
+        number, target = len(self.files) + 1, self._target
+        if not self._numbered:
+            return target
+        # as dumpcap names them
+        return target.with_name(f"{target.stem}_{number:05}_{time.strftime('%Y%m%d%H%M%S')}{target.suffix}")
+
+    def remove_private(self) -> None:
+        """Remove the files of a private capture."""
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
+    """How many of `blocks` come until a limit is reached, where `packets` and `octets` are there already; the one that
+    reaches it is the last."""
+    count = len(blocks) if most_packets is None else max(0, min(len(blocks), most_packets - packets))
+    if most_octets is None:
+        return count
+    for place in range(count):
+        if octets >= most_octets:
+            return place
+        octets += len(blocks[place])
+    return count
+
+
+def _remove_plain_file(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise CannotCapture(f"{path} is there, and is not a plain file", "write to another one")
+        os.unlink(path)
+
+
+def _large_directory() -> str:
+    """Where temporary files may be large: /tmp is in memory on many systems."""
+    if "TMPDIR" not in os.environ and os.access("/var/tmp", os.W_OK | os.X_OK):
+        return "/var/tmp"
+    return tempfile.gettempdir()

@@ -1,0 +1,204 @@
+"""A packet socket (packet(7)) that lets through what a capture asks for; how its packets are taken is `ring.py`'s and
+`socket.py`'s part.
+
+It is made without a protocol, so it gets nothing before it is bound, and by then its filter is in force. Several
+interfaces are one socket bound to all, whose filter knows which: so their packets stay in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.live.capture.interfaces import ANY, LINK_TYPES, RAW_IP, Interface, find_interface, interfaces
+from zmtpscope.live.capture.settings import CaptureSettings, Instruction, Program
+
+SOL_PACKET, SO_ATTACH_FILTER = 263, 26
+PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC, PACKET_OUTGOING = 1, 6, 1, 4  # <linux/if_packet.h>
+ALL_PROTOCOLS = 3  # ETH_P_ALL
+
+VLAN_VALID, VLAN_TYPE_VALID, DEFAULT_VLAN_TYPE = 1 << 4, 1 << 6, 0x8100
+"""TP_STATUS_VLAN_VALID: the kernel took a tag out of the packet; TP_STATUS_VLAN_TPID_VALID: and says of which type."""
+VLAN_TAG_AT, VLAN_TAG_OCTETS = 12, 4
+"""Where the tag stood: behind the two addresses of Ethernet."""
+
+LOAD_WORD, LOAD_BYTE, JUMP_IF_EQUAL, JUMP, RETURN = 0x20, 0x30, 0x15, 0x05, 0x06  # <linux/bpf_common.h>
+PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in (4, 8, 28))
+"""What a filter loads that stands in no octet of the packet (SKF_AD_OFF and others of <linux/filter.h>)."""
+REJECT = (RETURN, 0, 0, 0)
+MOST_INTERFACES = 64
+"""More names than that are `any`: jumps of a filter pass over at most 255 instructions."""
+
+
+class CannotCapture(Exception):
+    """A capture that does not begin, or that cannot go on: a sentence, and what to do about it, if anything."""
+
+    def __init__(self, sentence: str, hint: str | None = None) -> None:
+        super().__init__(sentence)
+        self.hint = hint
+
+
+class CapturedInterface(NamedTuple):
+    """An interface that packets came from, as the file describes it."""
+
+    name: str
+    link_type: int
+
+
+class Batch(NamedTuple):
+    """Packets in the order of their arrival: the pcapng block of each, and how many octets of each were captured."""
+
+    blocks: list[bytes]
+    captured: NDArray[np.int64]
+
+
+class PacketSocket(ABC):
+    """An open socket that gets packets of the interfaces of `settings`. Raises `CannotCapture`, or `PermissionError`.
+
+    `interfaces` are those that packets came from, or that were asked for by name, in the order of their numbers in the
+    file. `counts` says how many packets of each were read.
+    """
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self.settings = settings
+        self.interfaces: list[CapturedInterface] = []
+        self.counts: list[int] = []
+        self._numbers: dict[int, int] = {}
+        known = interfaces()
+        self._asked = [find_interface(name, known) for name in settings.interfaces]
+        for each in self._asked:
+            if not each.is_up:
+                raise CannotCapture(f"{each.name} is down", f"ip link set {each.name} up")
+        self._is_any = ANY in (each.name for each in self._asked)
+        if len(self._asked) > MOST_INTERFACES:
+            raise CannotCapture(f"more than {MOST_INTERFACES} interfaces", f"capture from {ANY}")
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        loopback = next((each.index for each in known if each.is_loopback), 0)
+        self._set_filter(self._filter(loopback))
+        if not self._is_any:
+            for each in self._asked:
+                self._number(each.index, each.hardware_type, each.name)
+
+    def _bind(self) -> None:
+        """From here on packets come."""
+        alone = self._asked[0].index if len(self._asked) == 1 else 0
+        # Python's own bind takes names only, and none for all interfaces; struct sockaddr_ll
+        address = struct.pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(ALL_PROTOCOLS), alone, 0, 0, 0)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.bind(self.socket.fileno(), address, len(address)):
+            number = ctypes.get_errno()
+            raise CannotCapture(f"{', '.join(self.settings.interfaces)}: {os.strerror(number)}")
+        if self.settings.promiscuous:
+            for each in self._asked:
+                if each.index and not each.is_loopback:
+                    self._set_promiscuous(each)
+
+    def _set_promiscuous(self, interface: Interface) -> None:
+        request = struct.pack("=iHH8x", interface.index, PACKET_MR_PROMISC, 0)  # struct packet_mreq
+        try:
+            self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
+        except OSError as error:
+            sentence = f"{interface.name} refuses promiscuous mode: {error.strerror}"
+            raise CannotCapture(sentence, "-p captures without it") from None
+
+    def _filter(self, loopback: int) -> list[Instruction]:
+        """Packets of the interfaces asked for, on loopback not those that go out (they come in, too), each through the
+        program of its link type."""
+        wanted = [each.index for each in self._asked]
+        program: list[Instruction] = []
+        if len(wanted) > 1 and not self._is_any:
+            program.append((LOAD_WORD, 0, 0, INTERFACE_INDEX))
+            program += [(JUMP_IF_EQUAL, len(wanted) - place, 0, index) for place, index in enumerate(wanted)]
+            program.append(REJECT)
+        if loopback:
+            program += [
+                (LOAD_WORD, 0, 0, INTERFACE_INDEX),
+                (JUMP_IF_EQUAL, 0, 3, loopback),
+                (LOAD_BYTE, 0, 0, PACKET_TYPE),
+                (JUMP_IF_EQUAL, 0, 1, PACKET_OUTGOING),
+                REJECT,
+            ]
+        if not self.settings.filter:
+            return [*program, (RETURN, 0, 0, self.settings.snap_length)]
+        return program + _by_link_type(self.settings.programs)
+
+    def _set_filter(self, program: list[Instruction]) -> None:
+        octets = b"".join([struct.pack("=HBBI", *instruction) for instruction in program])  # struct sock_filter
+        buffer = ctypes.create_string_buffer(octets, len(octets))
+        pointer = struct.pack("@HP", len(program), ctypes.addressof(buffer))  # struct sock_fprog
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
+
+    def _number(self, index: int, hardware_type: int, name: str | None = None) -> int:
+        """The number in the file of an interface of the system."""
+        number = self._numbers.get(index)
+        if number is None:
+            number = self._numbers[index] = len(self.interfaces)
+            if name is None:
+                try:
+                    name = socket.if_indextoname(index)
+                except OSError:  # it is gone, and its packets are still here
+                    name = f"interface {index}"
+            self.interfaces.append(CapturedInterface(name, LINK_TYPES.get(hardware_type, RAW_IP)))
+            self.counts.append(0)
+        return number
+
+    @abstractmethod
+    def read(self) -> Batch | None:
+        """The next packets, some of those that are there; None if there are none."""
+
+    def fileno(self) -> int:
+        """To wait for packets with poll(2)."""
+        return self.socket.fileno()
+
+    def stop(self) -> None:
+        """No packet comes in any more; those that did can be read."""
+        self._set_filter([REJECT])
+
+    def statistics(self) -> tuple[int, int, int]:
+        """Since the last call: packets that the filter let through, how many of these the kernel dropped, and how often
+        the ring was full."""
+        counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
+        received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
+        return received, dropped, freezes[0] if freezes else 0
+
+    def check(self) -> None:
+        """Raises `CannotCapture` if an interface that was asked for cannot be captured from any more."""
+        number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number not in (0, errno.ENETDOWN):
+            raise CannotCapture(f"{', '.join(self.settings.interfaces)}: {os.strerror(number)}")
+        if self._is_any:
+            return
+        there = {each.index: each for each in interfaces()}
+        for each in self._asked:
+            if each.index not in there:
+                raise CannotCapture(f"{each.name} is gone")
+            if number or not there[each.index].is_up:
+                raise CannotCapture(f"{each.name} went down")
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        self.socket.close()
+
+
+def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
+    """The program of a packet's link type; other packets do not pass."""
+    begins: dict[int, int] = {}
+    joined: list[Instruction] = []
+    for link_type, program in programs.items():
+        begins[link_type] = len(joined)
+        joined += program
+    types = [(hardware, begins[link]) for hardware, link in LINK_TYPES.items() if link in begins]
+    choice: list[Instruction] = [(LOAD_WORD, 0, 0, HARDWARE_TYPE)]
+    for place, (hardware_type, begin) in enumerate(types):
+        behind = 2 * (len(types) - place - 1) + 1  # what of the choice stands behind this jump
+        choice += [(JUMP_IF_EQUAL, 0, 1, hardware_type), (JUMP, 0, 0, behind + begin)]
+    return [*choice, REJECT, *joined]
