@@ -6,7 +6,8 @@ import functools
 import pathlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -46,3 +47,25 @@ def python_in_namespace(setup: Sequence[str], program: str) -> str:
     done = run_in_namespace(setup, [sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def in_namespace(*setup: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The test runs in a process and a network namespace of its own after the shell commands of `setup`.
+
+    Its arguments go there as their `repr`: `tmp_path`, and numbers and texts of parameters.
+    """
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        module = ".".join(pathlib.Path(test.__code__.co_filename).relative_to(ROOT).with_suffix("").parts)
+
+        @functools.wraps(test)
+        def run(**arguments: Any) -> None:
+            program = (
+                f"from pathlib import *\nimport {module} as tests; tests.{test.__name__}.__wrapped__(**{arguments!r})"
+            )
+            done = run_in_namespace(setup, [sys.executable, "-X", "dev", "-c", program])
+            assert done.returncode == 0, done.stdout + done.stderr
+
+        return run
+
+    return decorate

@@ -1,0 +1,175 @@
+"""Captures that tests make, packets that they send, and what stands in the files, read without our reader."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import PATIENCE
+from zmtpscope.live.capture.session import CaptureSession, CaptureStatus
+from zmtpscope.live.capture.settings import CaptureSettings
+
+
+@dataclass
+class Contents:
+    """A pcapng file: its interfaces as (link type, name, snap length), its packets as (interface, time, octets, length
+    on the wire), and the statistics of each interface, the last that there are."""
+
+    interfaces: list[tuple[int, str, int]] = field(default_factory=list)
+    packets: list[tuple[int, int, bytes, int]] = field(default_factory=list)
+    statistics: dict[int, dict[int, bytes]] = field(default_factory=dict)
+
+    @property
+    def octets(self) -> list[bytes]:
+        return [packet for _, _, packet, _ in self.packets]
+
+    def counted(self, interface: int = 0) -> tuple[int, int, int]:
+        """isb_ifrecv, isb_ifdrop and isb_usrdeliv."""
+        counts = self.statistics[interface]
+        return tuple(int.from_bytes(counts[code], "little") for code in (4, 5, 8))  # type: ignore[return-value]
+
+
+def options_of(octets: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at < len(octets):
+        code, length = struct.unpack_from("<HH", octets, at)
+        found[code] = octets[at + 4 : at + 4 + length]
+        at += 4 + length + -length % 4
+    return found
+
+
+def contents(*paths: str | Path) -> Contents:
+    """What stands in the files, which hold whole blocks and nothing else."""
+    found = Contents()
+    for path in paths:
+        octets, at = Path(path).read_bytes(), 0
+        found.interfaces = []
+        while at < len(octets):
+            kind, length = struct.unpack_from("<II", octets, at)
+            body = octets[at + 8 : at + length - 4]
+            assert struct.unpack_from("<I", octets, at + length - 4) == (length,)
+            if kind == 1:
+                link_type, _, snap_length = struct.unpack_from("<HHI", body)
+                options = options_of(body[8:])
+                assert options[9] == b"\x09"
+                found.interfaces.append((link_type, options[2].decode(), snap_length))
+            elif kind == 6:
+                number, high, low, captured, original = struct.unpack_from("<5I", body)
+                assert len(body) == 20 + captured + -captured % 4
+                assert not any(body[20 + captured :])
+                assert number < len(found.interfaces)
+                found.packets.append((number, high << 32 | low, body[20 : 20 + captured], original))
+            elif kind == 5:
+                found.statistics[struct.unpack_from("<I", body)[0]] = options_of(body[12:])
+            at += length
+        assert at == len(octets)
+    return found
+
+
+def wait_for(session: CaptureSession, reached: Callable[[CaptureStatus], Any]) -> CaptureStatus:
+    """Until the status is so, or the capture has ended."""
+    end = time.monotonic() + PATIENCE
+    while not reached(session.status) and time.monotonic() < end and session.wait(0.1):
+        pass
+    assert reached(session.status), session.status
+    return session.status
+
+
+@contextmanager
+def capturing(**settings: Any) -> Iterator[CaptureSession]:
+    """A capture that has begun; it is stopped and has ended behind the block."""
+    session = CaptureSession(CaptureSettings(**settings))
+    session.start()
+    try:
+        yield session
+        session.stop()
+        wait_for(session, lambda status: status.ended)
+    finally:
+        if settings.get("write_to") is not None:
+            session.close()
+
+
+@contextmanager
+def tcpdump(interface: str, path: Path, *options: str) -> Iterator[None]:
+    """tcpdump writes meanwhile what it captures to `path`, a pcap file."""
+    # in immediate mode each packet has a place as large as the snap length, so the buffer needs room for that
+    fast = ["--immediate-mode", "-U", "-Z", "root", "-s", "65535", "-B", "65536"]
+    command = ["tcpdump", "-n", *fast, "-i", interface, "-w", str(path), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    process.stderr.readline()  # listening on
+    try:
+        yield
+        time.sleep(0.2)
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def pcap_packets(path: Path) -> list[tuple[bytes, int]]:
+    """The packets of a pcap file of tcpdump, and their lengths on the wire."""
+    octets, at, found = path.read_bytes(), 24, []
+    while at < len(octets):
+        captured, original = struct.unpack_from("<8xII", octets, at)
+        found.append((octets[at + 16 : at + 16 + captured], original))
+        at += 16 + captured
+    return found
+
+
+def ethernet(number: int, size: int = 60) -> bytes:
+    """A packet that nobody answers: local experimental EtherType."""
+    return b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x88\xb5" + number.to_bytes(4, "big") + bytes(size - 18)
+
+
+def send(interface: str, packets: Iterable[bytes]) -> None:
+    """Put packets on the wire as they are."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+        sender.bind((interface, 0))
+        for packet in packets:
+            sender.send(packet)
+
+
+def say(count: int, size: int = 20, address: str = "127.0.0.1") -> None:
+    """Send UDP datagrams, numbered; a closed port answers each."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for number in range(count):
+            sender.sendto(number.to_bytes(4, "big") + bytes(size - 4), (address, 9))
+
+
+has_tcpdump = shutil.which("tcpdump") is not None
+
+
+@contextmanager
+def sending(interface: str) -> Iterator[None]:
+    """Packets with the numbers 0, 1, 2, ... go out meanwhile."""
+    code = "from itertools import count; from tests.live.capture.capturing import ethernet, send\n"
+    code += f"send({interface!r}, map(ethernet, count()))"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def tunnel(name: str) -> Iterator[int]:
+    """A new interface without link headers (tun), which is up: what is written to the descriptor comes in on it."""
+    device = os.open("/dev/net/tun", os.O_RDWR)
+    try:
+        fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))  # TUNSETIFF: IFF_TUN, IFF_NO_PI
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        yield device
+    finally:
+        os.close(device)

@@ -1,0 +1,146 @@
+"""What the capture process writes is what passed, on interfaces of a network namespace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.live.capture.capturing import (
+    capturing,
+    contents,
+    ethernet,
+    has_tcpdump,
+    pcap_packets,
+    say,
+    send,
+    sending,
+    tcpdump,
+    tunnel,
+    wait_for,
+)
+from tests.live.capture.namespaces import VETH, in_namespace
+from zmtpscope.live.capture.session import CaptureSession
+from zmtpscope.live.capture.settings import CaptureSettings
+
+IP_PACKET = bytes.fromhex("4500001c000040004011000000000000000000000000000000080000")
+LOOPBACK = "ip link set lo up"
+needs_tcpdump = pytest.mark.skipif(not has_tcpdump, reason="tcpdump is not installed, with which captures are compared")
+engines = pytest.mark.parametrize("engine", ["ring", "socket"])
+
+
+@engines
+@needs_tcpdump
+@in_namespace(LOOPBACK)
+def test_loopback_as_tcpdump_writes_it(engine: str, tmp_path: Path) -> None:
+    with (
+        tcpdump("lo", tmp_path / "lo.pcap"),
+        capturing(interfaces=("lo",), engine=engine, write_to=str(tmp_path / "lo.pcapng")) as session,
+    ):
+        for size in (4, 5, 6, 7, 1400, 60_000):
+            say(30, size)
+        wait_for(session, lambda status: status.packets == 360)
+        assert session.status.engine == engine
+    found = contents(tmp_path / "lo.pcapng")
+    assert found.interfaces == [(1, "lo", 262_144)]
+    assert [(packet, size) for _, _, packet, size in found.packets] == pcap_packets(tmp_path / "lo.pcap")
+    assert found.counted() == (360, 0, 360)
+    times = [time for _, time, _, _ in found.packets]
+    assert times == sorted(times)
+
+
+@engines
+@in_namespace(*VETH)
+def test_what_is_cut_off_keeps_its_length(engine: str, tmp_path: Path) -> None:
+    packets = [ethernet(number, 60 + 100 * number) for number in range(10)]
+    with capturing(interfaces=("vb",), engine=engine, snap_length=100, write_to=str(tmp_path / "f")) as session:
+        send("va", packets)
+        wait_for(session, lambda status: status.packets >= 10)
+    found = [(packet, size) for _, _, packet, size in contents(tmp_path / "f").packets if packet[12:14] == b"\x88\xb5"]
+    assert found == [(packet[:100], len(packet)) for packet in packets]
+
+
+@engines
+@in_namespace(*VETH)
+def test_tags_are_where_they_stood_on_the_wire(engine: str, tmp_path: Path) -> None:
+    """The kernel takes the outer tag out of a packet that comes in, also one of 802.1ad."""
+    plain = ethernet(7)
+    tags = [b"\x81\0\x20\x05", b"\x88\xa8\x00\x07\x81\0\0\1", b""]
+    packets = [plain[:12] + tag + plain[12:] for tag in tags]
+    with capturing(interfaces=("vb",), engine=engine, write_to=str(tmp_path / "f")) as session:
+        send("va", packets)
+        wait_for(session, lambda status: status.packets >= 3)
+    found = contents(tmp_path / "f").packets
+    assert [(packet, size) for _, _, packet, size in found if b"\x88\xb5" in packet] == [
+        (packet, len(packet)) for packet in packets
+    ]
+
+
+@engines
+@in_namespace(*VETH)
+def test_a_tagged_packet_is_cut_behind_its_tag(engine: str, tmp_path: Path) -> None:
+    packet = ethernet(7, 100)
+    tagged = packet[:12] + b"\x81\0\x20\x05" + packet[12:]
+    with capturing(interfaces=("vb",), engine=engine, snap_length=64, write_to=str(tmp_path / "f")) as session:
+        send("va", [tagged])
+        wait_for(session, lambda status: status.packets >= 1)
+    found = [(octets, size) for _, _, octets, size in contents(tmp_path / "f").packets if b"\x88\xb5" in octets]
+    assert found == [(tagged[:64], 104)]
+
+
+@engines
+@in_namespace(*VETH, LOOPBACK)
+def test_any_interface_has_its_own_description(engine: str, tmp_path: Path) -> None:
+    with capturing(interfaces=("any",), engine=engine, write_to=str(tmp_path / "f")) as session:
+        say(5)
+        wait_for(session, lambda status: status.packets >= 10)
+        # one that was not there when the capture began, and whose packets have no link header
+        with tunnel("t0") as device:
+            os.write(device, IP_PACKET)
+            wait_for(session, lambda status: "t0" in status.interfaces)
+        send("va", [ethernet(1)])
+        wait_for(session, lambda status: {"lo", "va", "vb", "t0"} <= {*status.interfaces})
+    found = contents(tmp_path / "f")
+    by_name = {name: number for number, (_, name, _) in enumerate(found.interfaces)}
+    assert {name: found.interfaces[number][0] for name, number in by_name.items()} == {
+        "lo": 1, "va": 1, "vb": 1, "t0": 101,
+    }  # fmt: skip
+    assert len([number for number, *_ in found.packets if number == by_name["lo"]]) == 10
+    assert IP_PACKET in [packet for number, _, packet, _ in found.packets if number == by_name["t0"]]
+    counted = [found.counted(number) for number in range(len(by_name))]
+    assert sum(delivered for _, _, delivered in counted) == len(found.packets)
+
+
+@engines
+@in_namespace(*VETH, LOOPBACK)
+def test_packets_of_several_interfaces_are_in_the_order_of_their_arrival(engine: str, tmp_path: Path) -> None:
+    with capturing(interfaces=("lo", "vb"), engine=engine, write_to=str(tmp_path / "f")) as session:
+        for number in range(20):
+            send("va", [ethernet(number)])
+            say(1)
+        wait_for(session, lambda status: status.packets >= 60)
+    found = contents(tmp_path / "f")
+    assert found.interfaces == [(1, "lo", 262_144), (1, "vb", 262_144)]
+    wanted = [(number, octets[12:14].hex()) for number, _, octets, _ in found.packets if octets[12:14] != b"\x86\xdd"]
+    assert wanted == [(1, "88b5"), (0, "0800"), (0, "0800")] * 20
+
+
+@engines
+@in_namespace(*VETH)
+def test_a_filter_lets_nothing_else_in(engine: str, tmp_path: Path) -> None:
+    """ether[17] = 7: of the packets sent all the time, also while the capture begins, only every 256th."""
+    program = ((0x30, 0, 0, 17), (0x15, 0, 1, 7), (6, 0, 0, 1000), (6, 0, 0, 0))
+    settings = CaptureSettings(
+        interfaces=("vb",), engine=engine, filter="ether[17] = 7", programs={1: program}, write_to=str(tmp_path / "f")
+    )
+    session = CaptureSession(settings)
+    with sending("va"):
+        session.start()
+        wait_for(session, lambda status: status.packets >= 5)
+        session.stop()
+        wait_for(session, lambda status: status.ended)
+    session.close()
+    found = contents(tmp_path / "f")
+    assert {packet[17] for packet in found.octets} == {7}
+    assert found.counted() == (len(found.packets), 0, len(found.packets))
