@@ -87,17 +87,23 @@ def wait_for(session: CaptureSession, reached: Callable[[CaptureStatus], Any]) -
 
 
 @contextmanager
-def capturing(**settings: Any) -> Iterator[CaptureSession]:
-    """A capture that has begun; it is stopped and has ended behind the block."""
+def started(**settings: Any) -> Iterator[CaptureSession]:
+    """A capture that has begun; behind the block it is closed."""
     session = CaptureSession(CaptureSettings(**settings))
-    session.start()
     try:
+        session.start()
+        yield session
+    finally:
+        session.close()
+
+
+@contextmanager
+def capturing(**settings: Any) -> Iterator[CaptureSession]:
+    """A capture that has begun; behind the block it was stopped and has ended."""
+    with started(**settings) as session:
         yield session
         session.stop()
         wait_for(session, lambda status: status.ended)
-    finally:
-        if settings.get("write_to") is not None:
-            session.close()
 
 
 @contextmanager

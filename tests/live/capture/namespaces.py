@@ -24,10 +24,13 @@ VETH = (
 
 @functools.cache
 def unshare() -> tuple[str, ...]:
-    """The command that makes a network namespace: as root, or as root of a user namespace. Skips where neither may."""
+    """The command that makes a network namespace, and one of mounts: as root, or as root of a user namespace.
+
+    Skips where neither may.
+    """
     if sys.platform != "linux":
         pytest.skip("network namespaces are a thing of Linux")
-    for command in (("unshare", "--net"), ("unshare", "--map-root-user", "--net")):
+    for command in (("unshare", "--net", "--mount"), ("unshare", "--map-root-user", "--net", "--mount")):
         try:
             if not subprocess.run([*command, "ip", "link"], capture_output=True).returncode:
                 return command

@@ -21,8 +21,6 @@ from tests.live.capture.capturing import (
     wait_for,
 )
 from tests.live.capture.namespaces import VETH, in_namespace
-from zmtpscope.live.capture.session import CaptureSession
-from zmtpscope.live.capture.settings import CaptureSettings
 
 IP_PACKET = bytes.fromhex("4500001c000040004011000000000000000000000000000000080000")
 LOOPBACK = "ip link set lo up"
@@ -131,16 +129,9 @@ def test_packets_of_several_interfaces_are_in_the_order_of_their_arrival(engine:
 def test_a_filter_lets_nothing_else_in(engine: str, tmp_path: Path) -> None:
     """ether[17] = 7: of the packets sent all the time, also while the capture begins, only every 256th."""
     program = ((0x30, 0, 0, 17), (0x15, 0, 1, 7), (6, 0, 0, 1000), (6, 0, 0, 0))
-    settings = CaptureSettings(
-        interfaces=("vb",), engine=engine, filter="ether[17] = 7", programs={1: program}, write_to=str(tmp_path / "f")
-    )
-    session = CaptureSession(settings)
-    with sending("va"):
-        session.start()
+    settings = {"interfaces": ("vb",), "engine": engine, "filter": "ether[17] = 7", "programs": {1: program}}
+    with sending("va"), capturing(**settings, write_to=str(tmp_path / "f")) as session:
         wait_for(session, lambda status: status.packets >= 5)
-        session.stop()
-        wait_for(session, lambda status: status.ended)
-    session.close()
     found = contents(tmp_path / "f")
     assert {packet[17] for packet in found.octets} == {7}
     assert found.counted() == (len(found.packets), 0, len(found.packets))

@@ -10,8 +10,11 @@ import shutil
 import stat
 import tempfile
 import time
+from bisect import bisect
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from zmtpscope.live.capture.packet_socket import CannotCapture
@@ -31,7 +34,6 @@ class WrittenFile:
     is_complete: bool = False
     consumed: int = 0
     """Octets that were read."""
-    is_removed: bool = False
 
 
 class OutputFiles:
@@ -39,6 +41,8 @@ class OutputFiles:
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
+        self._there: deque[WrittenFile] = deque()
+        """Those that were not removed."""
         self.octets = 0
         """Of all files."""
         self.directory: str | None = None
@@ -59,22 +63,22 @@ class OutputFiles:
 
     def open_next(self, header: bytes) -> bool:
         """Begin the next file with `header`. False: it would take the place of one that is not read yet."""
-        limit = self._limits.files
-        there = [each for each in self.files if not each.is_removed]
-        for oldest in there[: len(there) + 1 - limit] if limit is not None else []:
+        while self._limits.files is not None and len(self._there) >= self._limits.files:
+            oldest = self._there[0]
             if oldest.consumed < oldest.octets:
                 return False
             with suppress(FileNotFoundError):
                 os.unlink(oldest.path)
-            oldest.is_removed = True
+            self._there.popleft()
         path = self._next_path()
         try:
             _remove_plain_file(path)
             # made anew, never written over: so nobody else can read it, and it is nothing that a link leads to
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except OSError as error:
             raise CannotCapture(f"{path}: {error.strerror}") from None
         self.files.append(WrittenFile(str(path)))
+        self._there.append(self.files[-1])
         if self._limits.duration is not None:
             self._deadline = time.monotonic() + self._limits.duration
         self.write(header)
@@ -82,29 +86,35 @@ class OutputFiles:
 
     def write_packets(self, blocks: list[bytes]) -> int:
         """Add the pcapng blocks of packets until the file is full; how many. There is a file open."""
-        file = self.files[-1]
-        joined = b"".join(blocks)
-        count = len(blocks)
-        if not self._takes(count, len(joined)):
-            count = fitting(blocks, self._limits.packets, file.packets, self._limits.filesize, file.octets)
-            joined = b"".join(blocks[:count])
-        self.write(joined)
+        file, limits = self.files[-1], self._limits
+        if not self._takes(len(blocks), sum(map(len, blocks))):
+            blocks = blocks[: fitting(blocks, limits.packets, file.packets, limits.filesize, file.octets)]
+        count = self._append(blocks)
         file.packets += count
         return count
 
     def write(self, octets: bytes) -> None:
-        """Add whole blocks that are no packets. The file ends with a whole block, also where the disk is full."""
-        file = self.files[-1]
-        rest = memoryview(octets)
+        """Add whole blocks that are no packets."""
+        self._append([octets])
+
+    def _append(self, blocks: list[bytes]) -> int:
+        """Add blocks; how many the disk had room for, if only for the first. The file ends with a whole block."""
+        file, octets, written = self.files[-1], b"".join(blocks), 0
+        count = len(blocks)
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+            while written < len(octets):
+                written += os.write(self._descriptor, memoryview(octets)[written:])
         except OSError as error:
+            ends = [0, *accumulate(map(len, blocks))]
+            count = bisect(ends, written) - 1
+            written = ends[count]
             with suppress(OSError):
-                os.ftruncate(self._descriptor, file.octets)
-            raise CannotCapture(f"{file.path}: {error.strerror}; {STAYS}") from None
-        file.octets += len(octets)
-        self.octets += len(octets)
+                os.ftruncate(self._descriptor, file.octets + written)
+            if count == 0:
+                raise CannotCapture(f"{file.path}: {error.strerror}; {STAYS}") from None
+        file.octets += written
+        self.octets += written
+        return count
 
     @property
     def is_full(self) -> bool:

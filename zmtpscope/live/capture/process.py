@@ -154,7 +154,7 @@ class Capture:
             blocks = blocks[:count]
         written = 0
         try:
-            while written < len(blocks) and self.has_file():
+            while written < len(blocks) and self.has_file(blocks[written:]):
                 self.describe()
                 written += self.files.write_packets(blocks[written:])
         finally:
@@ -162,11 +162,11 @@ class Capture:
             self.packets += written
             self.octets += int(batch.captured[:written].sum())
 
-    def has_file(self) -> bool:
-        """Whether there is a file that takes packets, the next one if need be. Raises `CannotCapture`."""
+    def has_file(self, blocks: list[bytes]) -> bool:
+        """Whether there is a file for these packets, the next one if need be. Raises `CannotCapture`."""
         if self.files.is_open and not self.files.is_full:
             return True
-        self.end_file()
+        self.end_file(blocks)
         self.described = 0
         return self.files.open_next(section_header())
 
@@ -179,12 +179,12 @@ class Capture:
             )
             self.described += 1
 
-    def end_file(self) -> None:
-        """The open file gets its last statistics. Raises `CannotCapture`."""
+    def end_file(self, unwritten: Iterable[bytes] = ()) -> None:
+        """The open file gets its last statistics, in which packets are not `unwritten`. Raises `CannotCapture`."""
         if self.files.is_open:
             self.last_statistics = ()
             try:
-                self.write_statistics()
+                self.write_statistics(unwritten)
             finally:
                 self.files.complete()
 
@@ -201,13 +201,15 @@ class Capture:
         if not self.is_complete:
             self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
 
-    def write_statistics(self) -> None:
+    def write_statistics(self, unwritten: Iterable[bytes] = ()) -> None:
         """Interface statistics blocks, if anything has changed. Raises `CannotCapture`.
 
         The kernel counts drops of all interfaces together: of several they stand with the first one.
         """
         self.count()
-        read, lost = self.source.counts, self.kernel_drops + self.never_read
+        waiting = Counter(_interfaces_of(unwritten))
+        read = [count - waiting[number] for number, count in enumerate(self.source.counts)]
+        lost = self.kernel_drops + self.never_read
         now = (*read, lost, self.refused.total())
         if now == self.last_statistics or not self.files.is_open:
             return

@@ -1,0 +1,260 @@
+"""The files of a capture, how it ends, and what it says of packets that it has not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.capture.capturing import capturing, contents, ethernet, send, started, wait_for
+from tests.live.capture.namespaces import VETH, in_namespace
+from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
+from zmtpscope.live.capture.settings import Limits, RingLimits
+
+LOOPBACK = "ip link set lo up"
+engines = pytest.mark.parametrize("engine", ["ring", "socket"])
+
+
+def process_of(session: CaptureSession) -> int:
+    assert session._process is not None
+    return session._process.pid
+
+
+def read_all(session: CaptureSession) -> None:
+    for number, file in enumerate(session.status.files):
+        session.consumed(number, file.octets)
+
+
+@in_namespace(*VETH)
+def test_a_private_capture_is_there_for_its_user_alone_and_goes_in_the_end(tmp_path: Path) -> None:
+    os.environ["TMPDIR"] = str(tmp_path)
+    with started(interfaces=("vb",)) as session:
+        send("va", [ethernet(1)])
+        wait_for(session, lambda status: status.packets)
+        path = Path(session.status.files[0].path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert path.parent.parent == tmp_path
+        assert ethernet(1) in contents(path).octets
+    assert list(tmp_path.iterdir()) == []
+
+
+@in_namespace(*VETH)
+def test_a_private_capture_goes_with_the_one_who_wanted_it(tmp_path: Path) -> None:
+    """The parent is killed: its child ends by itself."""
+    program = (
+        "from zmtpscope.live.capture.session import *; from zmtpscope.live.capture.settings import *\n"
+        "import os, signal; session = CaptureSession(CaptureSettings(('vb',))); session.start()\n"
+        "print(session._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+    end = time.monotonic() + 10
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert list(tmp_path.iterdir()) == []
+    assert done.stdout.strip()
+
+
+@in_namespace(*VETH)
+def test_a_file_belongs_to_its_owner_alone_also_in_the_place_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"what was there")
+    path.chmod(0o644)
+    with capturing(interfaces=("vb",), write_to=str(path)):
+        send("va", [ethernet(1)])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert ethernet(1) in contents(path).octets
+
+
+@in_namespace(*VETH)
+def test_a_ring_of_files_has_the_last_ones(tmp_path: Path) -> None:
+    ring = RingLimits(packets=10, files=3)
+    with capturing(
+        interfaces=("vb",), programs=EXPERIMENTAL, filter="x", write_to=f"{tmp_path}/f.pcapng", ring=ring
+    ) as session:
+        for number in range(75):
+            send("va", [ethernet(number)])
+            wait_for(session, lambda status, sent=number: status.packets > sent)  # type: ignore[misc]
+            read_all(session)
+    files = sorted(tmp_path.iterdir())
+    assert [file.name[:8] for file in files] == ["f_00006_", "f_00007_", "f_00008_"]
+    assert contents(*files).octets == [ethernet(number) for number in range(50, 75)]
+    assert session.status.unread_drops == 0
+    assert len(session.status.files) == 8
+    assert contents(files[0]).counted() == (60, 0, 60)
+
+
+EXPERIMENTAL = {1: ((0x28, 0, 0, 12), (0x15, 0, 1, 0x88B5), (6, 0, 0, 262_144), (6, 0, 0, 0))}
+"""ether proto 0x88b5: what tests send, and nothing that the system says by itself."""
+
+
+ANNOUNCED = {"interfaces": ("vb",), "filter": "x", "programs": EXPERIMENTAL}
+
+
+@engines
+@in_namespace(*VETH)
+def test_what_was_not_read_stays_and_what_has_no_place_is_counted(engine: str, tmp_path: Path) -> None:
+    ring = RingLimits(packets=10, files=2)
+    with capturing(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/f.pcapng", ring=ring) as session:
+        send("va", map(ethernet, range(45)))
+        wait_for(session, lambda status: status.unread_drops == 25)
+        assert session.status.packets == 20
+        assert [file.is_complete for file in session.status.files] == [True, True]
+        assert contents(*sorted(tmp_path.iterdir())).octets == [ethernet(number) for number in range(20)]
+        session.consumed(0, session.status.files[0].octets)
+        send("va", map(ethernet, range(100, 112)))
+        wait_for(session, lambda status: status.packets == 30 and status.unread_drops == 27)
+        session.consumed(1, session.status.files[1].octets - 1)  # all but an octet
+        send("va", [ethernet(200)])
+        wait_for(session, lambda status: status.unread_drops == 28)
+        read_all(session)
+        send("va", [ethernet(201)])
+        wait_for(session, lambda status: status.packets == 31)
+    files = sorted(tmp_path.iterdir())
+    assert [len(contents(file).packets) for file in files] == [10, 1]
+    assert contents(files[-1]).counted() == (59, 28, 31)
+    assert session.status.kernel_drops == 0
+
+
+@in_namespace(*VETH)
+def test_a_ring_by_size_and_one_by_time(tmp_path: Path) -> None:
+    (tmp_path / "size").mkdir()
+    ring = RingLimits(filesize=2000)
+    with capturing(**ANNOUNCED, write_to=f"{tmp_path}/size/f", ring=ring) as session:
+        send("va", map(ethernet, range(100)))
+        wait_for(session, lambda status: status.packets == 100)
+    files = sorted((tmp_path / "size").iterdir())
+    assert contents(*files).octets == [ethernet(number) for number in range(100)]
+    # a file ends with the packet that reaches the size, and its statistics
+    assert all(2000 <= file.stat().st_size < 2000 + 92 + 88 for file in files[:-1])
+    (tmp_path / "time").mkdir()
+    with capturing(**ANNOUNCED, write_to=f"{tmp_path}/time/f", ring=RingLimits(duration=0.05)) as session:
+        for number in range(3):
+            send("va", [ethernet(number)])
+            wait_for(session, lambda status, sent=number: status.packets > sent)  # type: ignore[misc]
+            time.sleep(0.06)
+    assert [contents(file).octets for file in sorted((tmp_path / "time").iterdir())] == [
+        [ethernet(number)] for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "packets"), [("packets", 7, 7), ("filesize", 1000, 9), ("duration", 0.2, 0)]
+)
+@in_namespace(*VETH)
+def test_a_capture_ends_when_it_has_what_was_asked_for(limit: str, value: float, packets: int, tmp_path: Path) -> None:
+    limits = Limits(**{limit: value})
+    with started(**ANNOUNCED, write_to=f"{tmp_path}/f", stop_after=limits) as session:
+        if limit != "duration":
+            send("va", map(ethernet, range(50)))
+        status = wait_for(session, lambda status: status.ended)
+    assert (status.packets, status.kernel_drops, status.unread_drops, status.failure) == (packets, 0, 0, None)
+    found = contents(tmp_path / "f")
+    assert found.octets == [ethernet(number) for number in range(packets)]
+    assert found.counted() == (packets, 0, packets)
+
+
+@engines
+@in_namespace(*VETH)
+def test_what_the_kernel_drops_is_counted(engine: str, tmp_path: Path) -> None:
+    """The process sleeps while more comes than there is room for."""
+    with capturing(**ANNOUNCED, engine=engine, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
+        os.kill(process_of(session), signal.SIGSTOP)
+        send("va", (ethernet(number, 1000) for number in range(20_000)))
+        os.kill(process_of(session), signal.SIGCONT)
+        status = wait_for(session, lambda status: status.packets + status.kernel_drops == 20_000)
+        assert status.kernel_drops > 10_000
+        assert status.freezes == (engine == "ring")
+    found = contents(tmp_path / "f")
+    assert found.counted() == (20_000, status.kernel_drops, len(found.packets))
+    assert (b"was full 1 times" in found.statistics[0].get(1, b"")) == (engine == "ring")
+
+
+@engines
+@in_namespace(*VETH)
+def test_what_came_before_the_stop_is_written(engine: str, tmp_path: Path) -> None:
+    for turn in range(3):
+        with capturing(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/{turn}") as session:
+            send("va", map(ethernet, range(1000)))
+        assert contents(tmp_path / f"{turn}").octets == [ethernet(number) for number in range(1000)]
+        assert (session.status.packets, session.status.unread_drops) == (1000, 0)
+
+
+@in_namespace(*VETH)
+def test_a_killed_process_leaves_a_file_that_can_be_read(tmp_path: Path) -> None:
+    with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
+        send("va", map(ethernet, range(100)))
+        wait_for(session, lambda status: status.packets == 100)
+        os.kill(process_of(session), signal.SIGKILL)
+        status = wait_for(session, lambda status: status.ended)
+        assert not session.wait(0)
+        assert status.failure == "the capture process was ended by SIGKILL"
+        assert status.files[0].octets == (tmp_path / "f").stat().st_size
+        assert contents(tmp_path / "f").octets == [ethernet(number) for number in range(100)]
+
+
+@in_namespace(*VETH)
+def test_a_full_disk_ends_the_capture_behind_a_whole_packet(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], check=True)
+    with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
+        os.kill(process_of(session), signal.SIGSTOP)  # or it ends before all were sent
+        send("va", (ethernet(number, 1400) for number in range(2000)))
+        os.kill(process_of(session), signal.SIGCONT)
+        status = wait_for(session, lambda status: status.ended)
+        assert status.failure == f"{tmp_path}/f: No space left on device; what was captured until then can be read"
+        found = contents(tmp_path / "f")
+        assert found.octets == [ethernet(number, 1400) for number in range(len(found.packets))]
+        assert 0 < status.packets == len(found.packets)
+        assert status.packets + status.kernel_drops + status.unread_drops == 2000
+
+
+@engines
+@pytest.mark.parametrize(
+    ("command", "sentence"), [("ip link set vb down", "vb went down"), ("ip link delete vb", "vb is gone")]
+)
+@in_namespace(*VETH, LOOPBACK)
+def test_an_interface_that_goes_away_ends_the_capture(engine: str, command: str, sentence: str, tmp_path: Path) -> None:
+    for interfaces in (("vb",), ("vb", "lo")):
+        if len(interfaces) > 1:
+            subprocess.run(
+                "ip link add vb type veth peer name va 2>/dev/null; ip link set vb up; ip link set va up", shell=True
+            )
+        with started(interfaces=interfaces, engine=engine, write_to=f"{tmp_path}/f") as session:
+            send("va", map(ethernet, range(10)))
+            wait_for(session, lambda status: status.packets >= 10)
+            subprocess.run(command.split(), check=True)
+            status = wait_for(session, lambda status: status.ended)
+            assert status.failure == sentence
+            assert {ethernet(number) for number in range(10)} <= {*contents(tmp_path / "f").octets}
+
+
+@in_namespace(*VETH)
+def test_a_file_that_is_removed_ends_the_capture(tmp_path: Path) -> None:
+    with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
+        (tmp_path / "f").unlink()
+        assert wait_for(session, lambda status: status.ended).failure == f"{tmp_path}/f was removed"
+
+
+@in_namespace(*VETH, "ip link set vb down")
+def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    refused = [
+        ({"interfaces": ("vc",)}, "there is no interface vc; there are"),
+        ({"interfaces": ("vb",)}, "vb is down"),
+        ({"interfaces": ("va",), "write_to": str(tmp_path / "a" / "b")}, f"{tmp_path}/a/b: No such file or directory"),
+        ({"interfaces": ("va",), "write_to": str(fifo)}, f"{fifo} is there, and is not a plain file"),
+        ({"interfaces": ("va",), "engine": "wings"}, "there is no engine wings"),
+        ({"interfaces": ("va",), "user": "nobody-here"}, "there is no user nobody-here on this machine"),
+    ]
+    for settings, sentence in refused:
+        with pytest.raises(CaptureRefused) as caught, started(**settings):
+            pass
+        assert str(caught.value).startswith(sentence), (settings, str(caught.value))
