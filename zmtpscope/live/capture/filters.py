@@ -1,0 +1,238 @@
+"""Capture filters: the text of pcap-filter(7) made into instructions that the kernel runs on every packet.
+
+libpcap compiles them, loaded through scapy, and where that is not there tcpdump does. Neither is touched without a
+filter. What an instruction means: <linux/filter.h> and Documentation/networking/filter.rst of the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from zmtpscope.live.capture.interfaces import CISCO_HDLC, ETHERNET, RAW_IP, interfaces
+
+
+class Instruction(NamedTuple):
+    """One of classic BPF (struct sock_filter): what to do, how many to skip if true and if false, and a number."""
+
+    code: int
+    jt: int
+    jf: int
+    k: int
+
+
+Program = tuple[Instruction, ...]
+
+RETURN = 0x06
+MOST_INSTRUCTIONS = 4096 - 256
+"""BPF_MAXINSNS of <linux/bpf_common.h>, without what chooses among interfaces and link types in front of a filter."""
+
+DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
+"""What tcpdump calls link types."""
+DLT_RAW = 12
+"""What libpcap on Linux calls link type 101; the other link types have the same number as DLT."""
+NETMASK_UNKNOWN = -1
+OPTIMIZE = 1
+COMPILER_SECONDS = 60
+"""A filter with names waits for name servers."""
+
+HOW_TO_GET_LIBPCAP = (
+    "install libpcap (Debian: apt install libpcap0.8; Fedora: dnf install libpcap; "
+    "Alpine: apk add libpcap; Windows: Npcap) or tcpdump"
+)
+
+
+class FilterError(Exception):
+    """A filter that cannot be used. `words` say why, mostly libpcap's own; `column` is where in `text`, from 0 on, if
+    that could be found out."""
+
+    def __init__(self, text: str, words: str, column: int | None = None) -> None:
+        super().__init__(words)
+        self.text = text
+        self.words = words
+        self.column = column
+
+    def lines(self) -> list[str]:
+        """For people: the words, and the filter with a caret under what is wrong."""
+        if self.column is None:
+            return [self.words]
+        shown = "".join(each if each.isprintable() else " " for each in self.text)
+        return [self.words, f"  {shown}", f"  {' ' * self.column}^"]
+
+
+def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
+    """The program that returns `snap_length` for packets of `link_type` that match, else 0. No text: for every packet.
+
+    The kernel takes VLAN tags out of packets before filters see them. A filter that says `vlan` is therefore compiled
+    for live capture, by opening an interface of Ethernet: that needs the rights to do so, and one that is up.
+    Raises `FilterError`.
+    """
+    if not text.strip():
+        return (Instruction(RETURN, 0, 0, snap_length),)
+    if "\0" in text:
+        raise FilterError(text, "a filter has no zero octet in it")
+    interface = None
+    if link_type == ETHERNET and re.search(r"\bvlan\b", text):
+        interface = next((each.name for each in interfaces() if each.is_up and each.link_type == ETHERNET), None)
+        if interface is None:
+            raise FilterError(text, "`vlan` is compiled for an interface of Ethernet that is up, and there is none")
+    try:
+        with _compiler(link_type, snap_length, interface) as compile_text:
+            try:
+                program = compile_text(text)
+            except _Refused as refused:
+                raise FilterError(text, refused.words, _column(text, refused.words, compile_text)) from None
+    except _Refused as refused:  # there is no compiler for this interface
+        raise FilterError(text, refused.words) from None
+    _check_length(text, len(program))
+    return program
+
+
+def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
+    """The programs of a filter for each link type, without those for which it makes no sense, such as an Ethernet
+    address on a tunnel. Raises `FilterError` where it makes sense for none, or where the kernel would not take all."""
+    programs: dict[int, Program] = {}
+    errors: list[FilterError] = []
+    for link_type in link_types:
+        try:
+            programs[link_type] = compile_filter(text, link_type, snap_length)
+        except FilterError as error:
+            errors.append(error)
+    if errors and not programs:
+        raise errors[0]
+    _check_length(text, sum(map(len, programs.values())))
+    return programs
+
+
+def _check_length(text: str, length: int) -> None:
+    if length > MOST_INSTRUCTIONS:
+        raise FilterError(
+            text,
+            f"the filter makes a program of {length} instructions, and the kernel takes about {MOST_INSTRUCTIONS} -> "
+            "use fewer words: `net` for many hosts, `portrange` for many ports",
+        )
+
+
+# Compilers: of one link type and snap length, for any number of texts.
+
+
+class _Refused(Exception):
+    """The words of a compiler about a text."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+_Compile = Callable[[str], Program]
+
+
+@contextmanager
+def _compiler(link_type: int, snap_length: int, interface: str | None) -> Iterator[_Compile]:
+    """libpcap if it is here, else tcpdump. With an interface it is asked to compile for live capture there."""
+    try:
+        from scapy.libs import winpcapy as libpcap  # scapy calls libpcap so on every system
+    except (ImportError, OSError):
+        yield lambda text: _compile_by_tcpdump(link_type, snap_length, interface, text)
+        return
+    if interface is None:
+        handle = libpcap.pcap_open_dead(DLT_RAW if link_type == RAW_IP else link_type, snap_length)
+    else:
+        handle = _open_live(libpcap, interface, snap_length)
+    try:
+        yield lambda text: _compile_by_libpcap(libpcap, handle, text)
+    finally:
+        libpcap.pcap_close(handle)
+
+
+def _open_live(libpcap: Any, interface: str, snap_length: int) -> Any:
+    words = ctypes.create_string_buffer(libpcap.PCAP_ERRBUF_SIZE)
+    handle = libpcap.pcap_open_live(interface.encode(errors="surrogateescape"), snap_length, 0, 100, words)
+    if not handle:
+        raise _Refused(f"`vlan` cannot be compiled for {interface}: {words.value.decode(errors='replace')}")
+    return handle
+
+
+def _compile_by_libpcap(libpcap: Any, handle: Any, text: str) -> Program:
+    program = libpcap.bpf_program()
+    octets = text.encode(errors="surrogateescape")
+    if libpcap.pcap_compile(handle, ctypes.byref(program), octets, OPTIMIZE, NETMASK_UNKNOWN):
+        raise _Refused(libpcap.pcap_geterr(handle).decode(errors="replace"))
+    try:
+        instructions = (program.bf_insns[each] for each in range(program.bf_len))
+        return tuple(Instruction(each.code, each.jt, each.jf, each.k & 0xFFFFFFFF) for each in instructions)
+    finally:
+        libpcap.pcap_freecode(ctypes.byref(program))
+
+
+def _compile_by_tcpdump(link_type: int, snap_length: int, interface: str | None, text: str) -> Program:
+    if interface is not None:
+        where = ["-i", interface]
+    elif link_type in DLT_NAMES:
+        where = ["-y", DLT_NAMES[link_type]]
+    else:
+        raise FilterError(text, f"tcpdump makes no filters for link type {link_type} -> {HOW_TO_GET_LIBPCAP}")
+    command = ["tcpdump", "-ddd", *where, "-s", str(snap_length), "--", text]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILER_SECONDS)
+    except OSError:
+        raise FilterError(text, f"filters are compiled by libpcap, which is not here -> {HOW_TO_GET_LIBPCAP}") from None
+    except subprocess.TimeoutExpired:
+        raise FilterError(text, f"tcpdump needs over {COMPILER_SECONDS} s to compile this") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"tcpdump ended with exit code {done.returncode}"]
+        raise _Refused(said[-1].removeprefix("tcpdump: "))
+    _, *lines = done.stdout.splitlines()  # how many there are stands in front
+    return tuple(Instruction(*map(int, line.split())) for line in lines)
+
+
+# Where a filter is wrong. Compilers do not say, so they are asked about the beginnings of it.
+
+SYNTAX_ERROR = "syntax error"
+TOKEN = re.compile(r"[\w.:/\\-]+|&&|\|\||[<>=!]=|<<|>>|[^\s\w]")
+HOST_NAME = re.compile(r"\b(host|net|src|dst)\s+(?!(?:host|net|port|portrange|and|or|not|src|dst)\b)[A-Za-z_][\w.-]*")
+"""Names that would be looked up, once for each time that is asked."""
+CONTINUATIONS = (
+    *("", " tcp", " 80", " = 1", " 1 = 1", "1] = 1", "] = 1", "0:1] = 1"),
+    *(" 192.0.2.1", " 192.0.2.0/24", " 00:00:5e:00:53:01", " 1-2", " mgt"),
+)
+"""One of them makes a filter of the beginning of any filter: an operand, a comparison, an end of brackets."""
+
+
+def _column(text: str, words: str, compile_text: _Compile) -> int | None:
+    """Where the first token stands with which the filter is wrong in these words, whatever follows; its end, where
+    something is missing there."""
+    quoted = re.search("'([^']+)'", words)
+    if quoted is not None and quoted[1] in text:
+        return text.index(quoted[1])
+    tokens = [*TOKEN.finditer(text)]
+    if not tokens:
+        return None
+
+    def is_wrong(number: int) -> bool:
+        """Whether the filter is wrong up to this token."""
+        beginning = HOST_NAME.sub(r"\1 192.0.2.1", text[: tokens[number].end()])
+        close = ")" * (beginning.count("(") - beginning.count(")"))
+        told = (_words(compile_text, beginning + each + close) for each in CONTINUATIONS)
+        if SYNTAX_ERROR in words:
+            return all(each is not None and SYNTAX_ERROR in each for each in told)
+        return any(each == words for each in told)
+
+    wrong = bisect_left(range(len(tokens)), True, key=is_wrong)
+    if wrong < len(tokens):
+        return tokens[wrong].start()
+    return tokens[-1].end() if SYNTAX_ERROR in words else None
+
+
+def _words(compile_text: _Compile, text: str) -> str | None:
+    """What the compiler says of it; None: nothing is wrong."""
+    try:
+        compile_text(text)
+    except _Refused as refused:
+        return refused.words
+    return None
