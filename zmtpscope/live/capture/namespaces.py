@@ -1,0 +1,74 @@
+"""Network namespaces, which containers have: enter one, to capture on its interfaces (setns(2), ip-netns(8))."""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import errno
+import os
+import sys
+
+NAMED = "/run/netns"
+"""Where `ip netns add NAME` keeps them."""
+CLONE_NEWNET = 0x40000000  # <linux/sched.h>
+
+
+class NamespaceError(Exception):
+    """A network namespace that cannot be entered: a sentence."""
+
+
+def enter(namespace: str) -> None:
+    """Move this thread into the network namespace of that name, or of the process of that id.
+
+    A name goes before an id. Needs CAP_SYS_ADMIN, and for processes of others the rights to look at them. Raises
+    `NamespaceError`.
+    """
+    if sys.platform != "linux":
+        raise NamespaceError(f"only Linux has network namespaces, and this is {sys.platform}")
+    path = _path(namespace)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _set_namespace(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise NamespaceError(_why(namespace, path, error)) from None
+
+
+def _path(namespace: str) -> str:
+    try:
+        names = sorted(os.listdir(NAMED))
+    except OSError:  # nobody has made one yet
+        names = []
+    if namespace in names:
+        return os.path.join(NAMED, namespace)
+    if namespace.isascii() and namespace.isdecimal():
+        return f"/proc/{namespace}/ns/net"
+    nearest = difflib.get_close_matches(namespace, names, 1)
+    meant = f"did you mean {nearest[0]}? " if nearest else ""
+    there = f"there are {', '.join(names)}" if names else "none has a name"
+    raise NamespaceError(
+        f"there is no network namespace {namespace}: {meant}{there} (ip netns); that of a container is named by the id "
+        "of a process in it"
+    )
+
+
+def _set_namespace(descriptor: int) -> None:
+    if sys.version_info >= (3, 12):
+        os.setns(descriptor, CLONE_NEWNET)
+    else:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(descriptor, CLONE_NEWNET):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+
+def _why(namespace: str, path: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT and path.startswith("/proc"):
+        return f"there is no process {namespace}"
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return f"the network namespace {namespace} cannot be entered: this takes root (CAP_SYS_ADMIN)"
+    if error.errno == errno.EINVAL:
+        return f"{path} is no network namespace"
+    return f"the network namespace {namespace} cannot be entered: {error.strerror}"
