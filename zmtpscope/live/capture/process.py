@@ -32,7 +32,7 @@ from zmtpscope.live.capture.socket import MessageSocket
 ENGINES: dict[str, type[PacketSocket]] = {"ring": RingSocket, "socket": MessageSocket}
 """Ways to take packets, in the order in which they are tried."""
 
-REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.02, 3.0, 1.0
+REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 """Seconds between reports, between statistics in the file, and between looks whether interface and file are there."""
 QUIET = 3 * RETIRE / 1000
 """Seconds without a packet after which the kernel has no more: it has handed over what it began by then."""
@@ -94,11 +94,12 @@ class Capture:
         limit = self.settings.stop_after.duration
         deadline = float("inf") if limit is None else self.started_clock + limit
         is_stopped = False
+        has_changed = False
         while not is_stopped and not self.is_complete:
-            wake = min(next_check, deadline, next_report if self.changes() else next_check)
+            wake = min(next_check, deadline, next_report if has_changed else next_check)
             events = dict(poll.poll(max(0.0, wake - time.monotonic()) * 1000))
             is_stopped = self.controls.incoming in events and self.obey()
-            self.take()
+            has_changed = self.take() or has_changed
             now = time.monotonic()
             if now >= next_check or events.get(self.source.fileno(), 0) & ~select.POLLIN:
                 self.source.check()
@@ -106,9 +107,10 @@ class Capture:
                 next_check = now + CHECK_INTERVAL
             if now >= next_statistics:
                 self.write_statistics()
+                has_changed = True
                 next_statistics = now + STATISTICS_INTERVAL
-            if now >= next_report:
-                self.report()
+            if has_changed and now >= next_report:
+                has_changed = not self.report()
                 next_report = now + REPORT_INTERVAL
             is_stopped = is_stopped or now >= deadline
 
@@ -227,14 +229,18 @@ class Capture:
             self.files.write(interface_statistics(number, statistics))
             lost, comment = 0, ""
 
-    def report(self) -> None:
-        """Tell the parent what has changed, unless it is busy."""
+    def report(self) -> bool:
+        """Tell the parent what has changed; False if it is busy."""
         self.count()
         changes = self.changes()
-        if changes and self.controls.send(changes):
-            self.reported |= changes
-            while self.reported_files < len(self.files.files) and self.files.files[self.reported_files].is_complete:
-                self.reported_files += 1
+        if not changes:
+            return True
+        if not self.controls.send(changes):
+            return False
+        self.reported |= changes
+        while self.reported_files < len(self.files.files) and self.files.files[self.reported_files].is_complete:
+            self.reported_files += 1
+        return True
 
     def changes(self) -> dict[str, Any]:
         """What the parent does not know yet; of its files path, octets, and whether it is complete, by number."""

@@ -104,38 +104,35 @@ class RingSocket(PacketSocket):
             at += _next(ring, at)[0]
         headers = np.array(places, np.int64)
         fields = self._windows(HEADER)[headers]
-        hardware = fields["hardware_type"]
-        numbers, linked = self._numbers_of(fields["interface"], hardware)
-        skipped = np.where(linked, fields["link_header"], fields["network_header"]).astype(np.int64)
-        starts = headers + skipped
-        captured = fields["captured"].astype(np.int64) - (skipped - fields["link_header"])
-        original = fields["original"].astype(np.int64) - (skipped - fields["link_header"])
-        tagged = np.flatnonzero((fields["status"] & VLAN_VALID).astype(bool) & linked & (captured >= VLAN_TAG_AT))
-        if len(tagged):
+        numbers, unknown = self._numbers_of(fields["interface"], fields["hardware_type"])
+        starts = headers + fields["link_header"]
+        captured, original = fields["captured"].astype(np.int64), fields["original"].astype(np.int64)
+        if unknown is not None:  # packets of these link layers begin with their IP header
+            skipped = (fields["network_header"].astype(np.int64) - fields["link_header"]) * unknown
+            starts += skipped
+            captured = np.maximum(captured - skipped, 0)
+            original = np.maximum(original - skipped, 0)
+        is_tagged = fields["status"] & VLAN_VALID
+        if is_tagged.any():
+            tagged = np.flatnonzero((is_tagged != 0) & (captured >= VLAN_TAG_AT))
             self._restore_tags(starts[tagged], fields[tagged])
             starts[tagged] -= VLAN_TAG_OCTETS
             captured[tagged] += VLAN_TAG_OCTETS
             original[tagged] += VLAN_TAG_OCTETS
-        np.clip(captured, 0, self.settings.snap_length, captured)
-        lengths = PACKET_OVERHEAD + (captured + 3 & -4)
+        np.minimum(captured, self.settings.snap_length, captured)
         times = fields["seconds"].astype(np.int64) * 1_000_000_000 + fields["nanoseconds"]
-        packet_headers = np.empty(count, PACKET_HEADER)
-        for name, column in zip(
-            PACKET_FIELDS,
-            (PACKET, lengths, numbers, times >> 32, times & 0xFFFFFFFF, captured, original),
-            strict=True,
-        ):
-            packet_headers[name] = column
+        lengths = (captured + (PACKET_OVERHEAD + 3)) & -4
         begins = starts - PACKET_HEADER.itemsize
         ends = begins + lengths
+        packet_headers = np.empty(count, PACKET_HEADER)
+        columns = PACKET, lengths, numbers, times >> 32, times & 0xFFFFFFFF, captured, original
+        for name, column in zip(PACKET_FIELDS, columns, strict=True):
+            packet_headers[name] = column
         self._windows(PACKET_HEADER)[begins] = packet_headers
-        # zeros first, as padding; where there is none the length covers them
         windows = self._windows(LENGTH)
-        padded = np.flatnonzero(captured & 3)
-        windows[(starts + captured)[padded]] = 0
+        windows[starts + captured] = 0  # the padding, of which the length covers what is too much
         windows[ends - LENGTH.itemsize] = lengths
-        blocks = [ring[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-        return Batch(blocks, captured)
+        return Batch([ring[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)], captured)
 
     def _windows(self, form: np.dtype[np.void] | np.dtype[np.uint32]) -> NDArray[np.void]:
         """The ring as `form` at each of its octets: they overlap."""
@@ -152,22 +149,23 @@ class RingSocket(PacketSocket):
 
     def _numbers_of(
         self, indexes: NDArray[np.int32], hardware: NDArray[np.uint16]
-    ) -> tuple[NDArray[np.int64] | int, NDArray[np.bool_] | bool]:
-        """The numbers in the file of the interfaces of packets, and whether their link layers are known."""
-        if (indexes == indexes[0]).all():
+    ) -> tuple[NDArray[np.int64] | int, NDArray[np.bool_] | None]:
+        """The numbers in the file of the interfaces of packets, and which packets have a link layer that is not known;
+        None: none has."""
+        if (indexes == indexes[0]).all() and int(hardware[0]) in LINK_TYPES:
             number = self._number(int(indexes[0]), int(hardware[0]))
             self.counts[number] += len(indexes)
-            return number, int(hardware[0]) in LINK_TYPES
+            return number, None
         # in the order of their first packets, so that they are numbered as they came
         found, firsts, which, counts = np.unique(indexes, return_index=True, return_inverse=True, return_counts=True)
         numbers = np.empty(len(found), np.int64)
-        known = np.empty(len(found), bool)
+        unknown = np.empty(len(found), bool)
         for place in np.argsort(firsts).tolist():
             kind = int(hardware[firsts[place]])
             numbers[place] = number = self._number(int(found[place]), kind)
-            known[place] = kind in LINK_TYPES
+            unknown[place] = kind not in LINK_TYPES
             self.counts[number] += int(counts[place])
-        return numbers[which], known[which]
+        return numbers[which], unknown[which] if unknown.any() else None
 
     def close(self) -> None:
         """Nothing is read any more."""

@@ -1,0 +1,171 @@
+"""What capture costs and loses, beside tcpdump on the same packets at the same time: `python -m benchmarks.live`.
+
+Packets of 60 octets go through a cable of their own (two veth interfaces in a network namespace), at even rates, while
+both capture: our capture process into a file, and `tcpdump -U -w -` into a pipe that `cat` reads. CPU is what the
+kernel has counted for the processes in that time. It needs root, or user namespaces, and tcpdump.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from zmtpscope.live.capture.session import CaptureSession
+from zmtpscope.live.capture.settings import CaptureSettings
+
+SETUP = "ip link add va type veth peer name vb; ip link set va up; ip link set vb up"
+QUIET = "sysctl -qw net.ipv6.conf.va.disable_ipv6=1 net.ipv6.conf.vb.disable_ipv6=1"
+HEADER = b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x88\xb5"
+"""Ethernet, with an EtherType that nobody answers."""
+SIZE = 60
+BURST = 0.001
+"""Seconds between bursts."""
+RATES = (0, 1_000, 10_000, 50_000, 100_000)
+
+
+class Run(NamedTuple):
+    """One run: packets sent, in `seconds`, and for either tool packets, losses, and CPU seconds."""
+
+    sent: int
+    seconds: float
+    packets: int
+    lost: int
+    cpu: float
+    tcpdump_packets: int
+    tcpdump_lost: int
+    tcpdump_cpu: float
+
+
+def send(rate: int, seconds: float) -> None:
+    """Send packets of `SIZE` octets at an even rate; prints how many, and the seconds."""
+    packet = HEADER + bytes(SIZE - len(HEADER))
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+        sender.bind(("va", 0))
+        begin = now = time.monotonic()
+        sent = 0
+        while now - begin < seconds:
+            due = int((now - begin) * rate)
+            for _ in range(due - sent):
+                sender.send(packet)
+            sent = due
+            time.sleep(max(0.0, BURST - (time.monotonic() - now)))
+            now = time.monotonic()
+        print(sent, now - begin)
+
+
+def cpu_of(process: int) -> float:
+    """CPU seconds, user and system, of a process up to now (proc(5))."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def run(rate: int, seconds: float, engine: str) -> Run:
+    """Capture what is sent at `rate` packets a second."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        session = CaptureSession(CaptureSettings(("vb",), engine=engine, write_to=f"{folder}/f"))
+        stack.callback(session.close)
+        session.start()
+        assert session._process is not None
+        # the same buffer for both
+        buffer = ["-B", str(CaptureSettings().buffer_octets >> 10)]
+        dump = stack.enter_context(
+            running(
+                ["tcpdump", "-Z", "root", "-n", "-U", *buffer, "-i", "vb", "-w", "-"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        assert dump.stdout is not None
+        assert dump.stderr is not None
+        reader = stack.enter_context(running(["cat"], stdin=dump.stdout, stdout=subprocess.DEVNULL))
+        dump.stdout.close()
+        dump.stderr.readline()
+        processes = session._process.pid, dump.pid, reader.pid
+        before = [cpu_of(each) for each in processes]
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.live", "--send", str(rate), "--seconds", str(seconds)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        time.sleep(1.2)  # tcpdump has what came in the last second by then
+        ours, *theirs = (cpu_of(each) - then for each, then in zip(processes, before, strict=True))
+        dump.terminate()
+        words = dump.stderr.read().decode()
+        session.stop()
+        while session.wait(1):
+            pass
+        counts = [int(re.search(rf"(\d+) packets? {what}", words)[1]) for what in ("captured", "dropped")]  # type: ignore[index]
+        status = session.status
+        sent, took = done.stdout.split()
+        return Run(
+            int(sent),
+            float(took),
+            status.packets,
+            status.kernel_drops + status.unread_drops,
+            ours,
+            *counts,
+            sum(theirs),
+        )
+
+
+def lines(runs: Sequence[Run]) -> Iterator[str]:
+    """A table."""
+    yield "| sent | a second | packets | lost | CPU of a core | tcpdump: packets | lost | CPU of a core | ratio |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for each in runs:
+        rate = each.sent / each.seconds
+        ours, theirs = each.cpu / each.seconds, each.tcpdump_cpu / each.seconds
+        ratio = f"{ours / theirs:.2f}" if theirs >= 0.01 else ""
+        yield (
+            f"| {each.sent:,} | {rate:,.0f} | {each.packets:,} | {each.lost:,} | {ours:.1%} "
+            f"| {each.tcpdump_packets:,} | {each.tcpdump_lost:,} | {theirs:.1%} | {ratio} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rates", type=int, nargs="+", default=RATES)
+    parser.add_argument("--engine", default="ring", choices=["ring", "socket"])
+    parser.add_argument("--send", type=int, metavar="RATE", help=argparse.SUPPRESS)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.send is not None:
+        send(arguments.send, arguments.seconds)
+    elif not arguments.inside:
+        if shutil.which("tcpdump") is None:
+            sys.exit("tcpdump is not installed")
+        inside = f'{SETUP}; {QUIET}; exec "$@"'
+        again = [sys.executable, "-m", "benchmarks.live", "--inside", *sys.argv[1:]]
+        unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+        os.execvp("unshare", [*unshare, "sh", "-c", inside, "sh", *again])
+    else:
+        for line in lines([run(rate, arguments.seconds, arguments.engine) for rate in arguments.rates]):
+            print(line)
+
+
+if __name__ == "__main__":
+    main()
