@@ -117,7 +117,9 @@ def run(rate: int, seconds: float, engine: str) -> Run:
         session.stop()
         while session.wait(1):
             pass
-        counts = [int(re.search(rf"(\d+) packets? {what}", words)[1]) for what in ("captured", "dropped")]  # type: ignore[index]
+        captured, dropped = (
+            sum(map(int, re.findall(rf"(\d+) packets? {what}", words))) for what in ("captured", "dropped")
+        )
         status = session.status
         sent, took = done.stdout.split()
         return Run(
@@ -126,7 +128,8 @@ def run(rate: int, seconds: float, engine: str) -> Run:
             status.packets,
             status.kernel_drops + status.unread_drops,
             ours,
-            *counts,
+            captured,
+            dropped,
             sum(theirs),
         )
 

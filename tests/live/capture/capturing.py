@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -151,9 +150,6 @@ def say(count: int, size: int = 20, address: str = "127.0.0.1") -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for number in range(count):
             sender.sendto(number.to_bytes(4, "big") + bytes(size - 4), (address, 9))
-
-
-has_tcpdump = shutil.which("tcpdump") is not None
 
 
 @contextmanager

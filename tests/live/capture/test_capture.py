@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from tests.live.capture.capturing import (
     capturing,
     contents,
     ethernet,
-    has_tcpdump,
     pcap_packets,
     say,
     send,
@@ -24,7 +24,11 @@ from tests.live.capture.namespaces import VETH, in_namespace
 
 IP_PACKET = bytes.fromhex("4500001c000040004011000000000000000000000000000000080000")
 LOOPBACK = "ip link set lo up"
-needs_tcpdump = pytest.mark.skipif(not has_tcpdump, reason="tcpdump is not installed, with which captures are compared")
+needs_tcpdump = pytest.mark.skipif(
+    shutil.which("tcpdump") is None or os.geteuid() != 0,
+    reason="captures are compared with those of tcpdump, which has to be installed, and gives up root first, which "
+    "only root can do",
+)
 engines = pytest.mark.parametrize("engine", ["ring", "socket"])
 
 

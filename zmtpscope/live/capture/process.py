@@ -22,6 +22,7 @@ from typing import Any
 from zmtpscope.export.pcapng import InterfaceStatistics, interface_description, interface_statistics, section_header
 from zmtpscope.live.capture.controls import Controls
 from zmtpscope.live.capture.interfaces import UnknownInterface
+from zmtpscope.live.capture.namespaces import NamespaceError, enter
 from zmtpscope.live.capture.output_files import OutputFiles, fitting
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSocket
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
@@ -291,12 +292,12 @@ def main() -> None:
     try:
         user = invoking_user(settings.user, os.environ)
         if settings.netns is not None:
-            raise CannotCapture("network namespaces cannot be entered yet")
+            enter(settings.netns)
         name, source = open_source(settings)
         become(user)
         files = OutputFiles(settings)
         files.open_next(section_header())
-    except (CannotCapture, RightsKept, UnknownUser) as refusal:
+    except (CannotCapture, NamespaceError, RightsKept, UnknownUser) as refusal:
         controls.send_last({"refused": str(refusal), "hint": getattr(refusal, "hint", None)})
         return
     controls.send({"engine": name, "directory": files.directory})
