@@ -26,6 +26,7 @@ PAGES = [
     "docs/payload-dissectors.md",
     "docs/websocket.md",
     "docs/records.md",
+    "docs/top.md",
 ]
 EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)
 SPARK_EXAMPLE = re.compile(

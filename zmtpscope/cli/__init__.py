@@ -22,6 +22,7 @@ from zmtpscope.cli.keys import keys
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.probe import probe
 from zmtpscope.cli.read import read
+from zmtpscope.cli.top import top
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -56,6 +57,7 @@ zmtpscope.add_command(export)
 zmtpscope.add_command(fields)
 zmtpscope.add_command(keys)
 zmtpscope.add_command(probe)
+zmtpscope.add_command(top)
 
 
 def main() -> None:

@@ -1,0 +1,171 @@
+"""`zmtpscope top`, as a command, and in a terminal."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from tests.cli.running import Run
+from tests.cli.terminal import Terminal
+from tests.readings import CAPTURES
+from zmtpscope.cli.keyboard import keys_of
+
+PUBSUB = CAPTURES / "patterns/pubsub.pcap"
+PUSHPULL = CAPTURES / "patterns/pushpull.pcap"
+
+TABLE = """\
+TOPIC     FROM                 MSG/S BUSIEST OCTETS/S MESSAGES  OCTETS   PARTS    SUBS LAST VALUE
+"b.topic" 127.0.0.1:5630 PUB     4.3       8       64        8     118       2       2 late
+"a.topic" 127.0.0.1:5630 PUB     3.8       7       58        7     107       2       2 late
+"c.topic" 127.0.0.1:5630 PUB     2.2       4       32        4      59       2       1 late
+"""
+
+
+def test_topics_of_a_file(zmtpscope: Run) -> None:
+    assert zmtpscope("top", PUBSUB) == (0, TABLE, "")
+
+
+def test_order_filter_and_number_of_rows(zmtpscope: Run) -> None:
+    lines = TABLE.splitlines(keepends=True)
+    assert zmtpscope("top", PUBSUB, "--sort", "name")[1] == "".join([lines[0], lines[2], lines[1], lines[3]])
+    assert zmtpscope("top", PUBSUB, "--filter", "C.TOP")[1] == lines[0] + lines[3]
+    assert zmtpscope("top", PUBSUB, "--rows", "1")[1] == lines[0] + lines[1]
+
+
+def test_connections_and_peers(zmtpscope: Run) -> None:
+    code, output, _ = zmtpscope("top", "--by", "connection", PUBSUB)
+    assert code == 0
+    assert [line.split("PUB ")[0].strip() for line in output.splitlines()[1:]] == [
+        "2 127.0.0.1:49704 SUB > 127.0.0.1:5630",
+        "1 127.0.0.1:49692 SUB > 127.0.0.1:5630",
+    ]
+    code, output, _ = zmtpscope("top", "--by", "peer", PUBSUB)
+    assert sorted(line[:18].rstrip() for line in output.splitlines()[1:]) == ["127.0.0.1 SUB", "127.0.0.1:5630 PUB"]
+
+
+def test_messages_without_a_topic_are_counted_by_sender(zmtpscope: Run) -> None:
+    _, output, _ = zmtpscope("top", PUSHPULL)
+    assert all(line.startswith("(no topic) 127.0.0.1") for line in output.splitlines()[1:])
+
+
+def test_json_has_a_line_for_each_interval_and_row(zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("top", "--json", "--interval", "0.1", PUBSUB)
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert (code, errors) == (0, "")
+    assert {line["by"] for line in lines} == {"topic"}
+    assert {line["end_ns"] - line["start_ns"] for line in lines} == {100_000_000}
+    assert sum(line["messages"] for line in lines) == 19
+    assert all(line["messages_per_second"] == pytest.approx(10 * line["messages"]) for line in lines)
+    last = {line["topic"]: line for line in lines}
+    assert last["b.topic"]["total_messages"] == 8
+    assert (last["b.topic"]["address"], last["b.topic"]["port"]) == ("127.0.0.1", 5630)
+    assert last["b.topic"]["last_value"] == "late"
+    assert len({line["start_ns"] for line in lines}) > 1
+
+
+def test_json_of_the_whole_capture_is_one_interval(zmtpscope: Run) -> None:
+    _, output, _ = zmtpscope("top", "--json", "--interval", "0", "--by", "connection", PUBSUB)
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert {line["conn"]: (line["messages_0"], line["messages_1"]) for line in lines} == {1: (0, 7), 2: (0, 12)}
+    assert len({(line["start_ns"], line["end_ns"]) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name a capture"),
+        (["--interval", "-1", "x"], "no interval"),
+        (["--interval", "0.0001", "x"], "no interval"),
+        (["--interval", "nan", "x"], "no interval"),
+        (["--sort", "connections", "x"], "topics have no column"),
+        (["--by", "peer", "--sort", "subscribers", "x"], "peers have no column"),
+        (["/does/not/exist"], "/does/not/exist"),
+        ([__file__], "not a capture"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("top", *arguments)
+    assert (code, output) == (2, "")
+    assert words in errors
+
+
+def test_a_damaged_capture_is_counted_as_far_as_it_can_be_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(PUBSUB.read_bytes()[:-10])
+    code, output, errors = zmtpscope("top", path)
+    assert code == 3
+    assert output.startswith("TOPIC")
+    assert "cut.pcap" in errors
+
+
+def test_a_beginning_that_is_missing_is_said(zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("top", CAPTURES / "damage/midstream-3.0.pcap")
+    assert code == 0
+    assert "(no topic)" in output
+    assert "beginning was not captured" in errors
+
+
+def test_keys_that_terminals_send() -> None:
+    assert keys_of("q\x1b[A\x1bOB\r\x7f/\x1b[5~\x1b[6~ \x1b") == [
+        *("q", "up", "down", "enter", "backspace", "/", "page up", "page down", " ", "escape")
+    ]
+    assert keys_of("\x1b[1;5Cä\x01\x1b[200~") == ["ä"]
+
+
+def test_in_a_terminal_keys_change_what_is_shown(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "\x1b[31mred.pcap"
+    shutil.copy(PUBSUB, path)
+    with Terminal("top", str(path)) as terminal:
+        shown = terminal.wait_for("3 topics by rate", '"b.topic"', "q quit")
+        assert len(shown) == 24
+        assert max(map(len, shown)) <= 80
+        assert "\\x1b[31mred.pcap" in shown[0]
+        terminal.press("c")
+        terminal.wait_for("2 connections by rate", "127.0.0.1:49704 SUB > 127.0.0.1:5630 PUB")
+        terminal.press("p")
+        terminal.wait_for("2 peers by rate", "127.0.0.1:5630 PUB")
+        terminal.press("tnr")
+        terminal.wait_for("3 topics by name, reversed", first='"c.topic"')
+        terminal.press("/a.t")
+        terminal.wait_for("show what contains: a.t_", "1 topic by name")
+        terminal.press("\r")
+        terminal.wait_for('with "a.t"')
+        terminal.press("\x1b")
+        terminal.wait_for("3 topics by name, reversed")
+        terminal.press("\x1b[B\x1b[B\r")
+        terminal.wait_for("3 topics", first='"a.topic"')
+        terminal.press(" ")
+        terminal.wait_for("PAUSED")
+        terminal.press("h")
+        terminal.wait_for("topics, connections, peers", "leave")
+        terminal.press(" ")
+        terminal.wait_for("3 topics")
+        terminal.resize(120, 10)
+        assert "FROM" in terminal.wait_for("MESSAGES")[1]
+        assert len(terminal.screen) == 10
+        terminal.press("q")
+        code, behind = terminal.end()
+        assert code == 0
+        assert behind.splitlines()[1].startswith('"a.topic"')
+
+
+def test_the_terminal_is_as_it_was_when_it_is_left() -> None:
+    with Terminal("top", str(PUBSUB)) as terminal:
+        before = terminal.modes
+        terminal.wait_for("3 topics")
+        assert terminal.modes != before
+        terminal.press("\x03")
+        assert terminal.end()[0] == 130
+        assert terminal.modes == before
+
+
+def test_keys_work_where_the_capture_is_standard_input() -> None:
+    with Terminal("top", "-", stdin=PUBSUB.read_bytes()) as terminal:
+        terminal.wait_for("3 topics by rate")
+        terminal.press("p")
+        terminal.wait_for("2 peers by rate")
+        terminal.press("q")
+        assert terminal.end()[0] == 0

@@ -1,0 +1,116 @@
+"""The screen of `zmtpscope top`: the table as large as the terminal, and the keys that change it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from zmtpscope.cli.keyboard import Keyboard
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.top.rows import Row
+from zmtpscope.export.top.table import help_table, table_of
+from zmtpscope.export.top.view import PLURALS, View
+
+REDRAWN = 0.25
+"""Seconds between two looks at the numbers, while there are new ones."""
+
+FRAME = 3
+"""Lines around the rows: title, headings, keys."""
+
+KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
+
+
+class TopScreen:
+    """Shows the rows that `rows` gives for a kind, under `title`, as the keys ask for it."""
+
+    def __init__(self, view: View, rows: Callable[[str], list[Row]], title: Callable[[], str]) -> None:
+        self.view = view
+        self._rows = rows
+        self._title = title
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._keyboard = Keyboard()
+        self._held: dict[str, list[Row]] | None = None
+        """The rows as they were when the screen was made to stand still."""
+        self._shown: list[Row] = []
+        self._drawn = -REDRAWN
+
+    def __enter__(self) -> Self:
+        self._keyboard.__enter__()
+        self._live.__enter__()
+        self.draw()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+        self._keyboard.__exit__(kind, error, trace)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether anybody could press a key."""
+        return self._keyboard.is_there
+
+    def wait(self, seconds: float) -> bool:
+        """Draw what is new, now and then, and do what keys ask for within this time; False: leave."""
+        if time.monotonic() - self._drawn >= REDRAWN:
+            self.draw()
+        for key in self._keyboard.read(seconds):
+            if not self._press(key):
+                return False
+            self.draw()
+        return True
+
+    def _press(self, key: str) -> bool:
+        goes_on = self.view.press(key, self._shown, self._page)
+        if not self.view.paused:
+            self._held = None
+        elif self._held is None:
+            self._held = {kind: self._rows(kind) for kind in PLURALS}
+        return goes_on
+
+    @property
+    def _page(self) -> int:
+        return max(1, self._console.size.height - FRAME)
+
+    def draw(self) -> None:
+        """Draw everything anew, as large as the terminal is now."""
+        width, page, view = self._console.size.width, self._page, self.view
+        rows = self._rows(view.kind) if self._held is None else self._held[view.kind]
+        self._shown = view.select(rows)
+        view.follow(self._shown)
+        below: RenderableType = help_table()
+        lines = page + 1
+        if not view.help:
+            first = max(0, view.selected - page + 1)
+            visible = self._shown[first : first + page]
+            below = table_of(view, visible, width, view.selected - first if visible else None)
+            lines = len(visible) + 1
+        blank = [Text("")] * (page + 1 - lines)
+        self._live.update(Group(self._title_line(), below, *blank, self._key_line()), refresh=True)
+        self._drawn = time.monotonic()
+
+    def _title_line(self) -> Text:
+        view = self.view
+        order = f"by {view.column.name}{', reversed' if view.reverse else ''}"
+        words = [self._title(), f"{_counted(len(self._shown), view.kind)} {order}"]
+        words += [f'with "{safe_text(view.filter)}"'] if view.filter else []
+        words += ["PAUSED"] if view.paused else []
+        return Text("  ".join(words), style="bold", no_wrap=True, overflow="ellipsis")
+
+    def _key_line(self) -> Text:
+        typed = self.view.typed
+        if typed is not None:
+            return Text(f"show what contains: {safe_text(typed)}_", no_wrap=True, overflow="ellipsis")
+        return Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis")
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {kind if count == 1 else PLURALS[kind]}"

@@ -1,0 +1,1 @@
+"""What `zmtpscope top` counts and shows: topics, connections and peers, by interval and in all."""

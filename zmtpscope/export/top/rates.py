@@ -1,0 +1,370 @@
+"""Messages counted by topic, connection and peer, over intervals of capture time and in all.
+
+Batches come in as columns and are counted as columns. An interval ends with the first message behind it, so its numbers
+depend on the order of records alone, not on how they were divided into batches: the time of a message is that of its
+last octet, or that of a message in front of it, whichever is later. What was decided late, behind a loss, counts when
+it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect import Batch, MessageRun, Record
+from zmtpscope.dissect.batch import Arrangement, Int64, Stream
+from zmtpscope.export.top.columns import Columns, LastMessage, columns_of, last_message
+from zmtpscope.export.top.counters import (
+    CONNECTIONS,
+    FRAMES,
+    MOST_ROWS,
+    RECEIVED,
+    RECEIVED_OCTETS,
+    SENT,
+    SENT_OCTETS,
+    Counters,
+    TooManyRows,
+)
+from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC, Subscriptions
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.events import SUBSCRIBE
+from zmtpscope.zmtp.socket_types import PUBLISHERS
+
+KINDS = ("topic", "connection", "peer")
+
+
+TAKEN = ("greeting", "command", "connection")
+"""Records that tell of who is there, and who subscribes."""
+
+
+class Interval(NamedTuple):
+    """Nanoseconds since the epoch; `end_ns` is not in it."""
+
+    start_ns: int
+    end_ns: int
+
+
+class RunRows(NamedTuple):
+    """The rows of connection, sender and receiver of each run."""
+
+    connection: Int64
+    sender: Int64
+    receiver: Int64
+
+
+class TopicRows(dict[bytes, int]):
+    """The rows of the topics of one sender: what is not in there yet gets one."""
+
+    def __init__(self, topics: Counters[Topic], sender: Peer) -> None:
+        self._topics = topics
+        self._sender = sender
+
+    def __missing__(self, name: bytes) -> int:
+        row = self[name] = self._topics.row(Topic(self._sender, name))
+        return row
+
+
+class Rates:
+    """The counters of one run. `feed` them all batches, then `finish`; what has ended stands in the counters."""
+
+    def __init__(self, interval_ns: int | None, most_rows: int = MOST_ROWS) -> None:
+        """`interval_ns` None: one interval from the first to the last message."""
+        self.interval_ns = interval_ns
+        self.topics = Counters[Topic](repr, most_rows)
+        self.connections = Counters[ConnectionEnds](lambda ends: ends.number or 0, most_rows)
+        self.peers = Counters[Peer](repr, most_rows)
+        self.subscriptions = Subscriptions()
+        self._open: dict[int, ConnectionEnds] = {}
+        self._topic_rows: dict[Peer, TopicRows] = {}
+        self._first: int | None = None
+        """Time of the first message of the interval under way."""
+        self._latest = 0
+        """Time of the last message, or subscription."""
+        self._number = -1
+        """Which interval is under way, counted since 1970."""
+
+    @property
+    def counters(self) -> dict[str, Counters[Any]]:
+        """All counters, by kind."""
+        return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
+
+    def feed(self, batch: Batch) -> Iterator[Interval]:
+        """Count the messages of a batch. An interval that has ended is handed out before what follows is counted."""
+        order = batch.arranged()
+        records = [(place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in TAKEN]
+        changes = [(place, record.values["ts_ns"]) for place, record in records if changes_subscribers(record)]
+        columns = columns_of(order, self._latest, changes)
+        first_places = _first_places(order)
+        at = low = 0
+        for high in self._ends_of_intervals(columns.times):
+            if low < high:
+                yield from self.tick(int(columns.times[low]))
+                self._first = int(columns.times[low]) if self._first is None else self._first
+                ended = []
+                while at < len(records) and records[at][0] <= high and not self._is_later(records[at][1]):
+                    place, record = records[at]
+                    at += 1
+                    if record.type == "connection":  # messages of it may come in front of this
+                        ended.append(record)
+                    else:
+                        self._take_record(record, place, first_places)
+                self._count(columns.part(slice(low, high)))
+                self._latest = int(columns.times[high - 1])
+                for record in ended:
+                    self._take_record(record, high, first_places)
+            while at < len(records) and records[at][0] <= high:
+                place, record = records[at]
+                at += 1
+                if changes_subscribers(record):
+                    yield from self.tick(record.values["ts_ns"])
+                self._take_record(record, place, first_places)
+            low = high
+
+    def tick(self, now: int) -> Iterator[Interval]:
+        """Whatever comes is no older than `now`: the interval under way ends if it is over by then."""
+        self._latest = max(self._latest, now)
+        if self.interval_ns is None:
+            return
+        number = self._latest // self.interval_ns
+        if number > self._number:
+            if self._first is not None:
+                yield self._end_interval()
+            self.subscriptions.end_interval()
+            self._number = number
+
+    def finish(self) -> Iterator[Interval]:
+        """No more batches will come: the interval under way ends."""
+        if self._first is not None:
+            yield self._end_interval()
+
+    def subscribers(self, topic: Topic | None) -> int | None:
+        """How many connections hold a subscription for a topic; None where nobody subscribes."""
+        if topic is None or topic.name is None or topic.sender.socket_type not in PUBLISHERS:
+            return None
+        return self.subscriptions.count(topic.sender, topic.name)
+
+    # -- intervals ---------------------------------------------------------------------------------------------------
+
+    def _ends_of_intervals(self, times: Int64) -> list[int]:
+        """Each place behind the last message of an interval, and that behind the last of all. 0 comes first: records in
+        front of all messages are in no interval."""
+        cuts: list[int] = []
+        if self.interval_ns is not None:
+            cuts = (np.flatnonzero(np.diff(times // self.interval_ns)) + 1).tolist()
+        return [0, *cuts, len(times)]
+
+    def _end_interval(self) -> Interval:
+        assert self._first is not None
+        interval = Interval(self._first, self._latest)
+        if self.interval_ns is not None:
+            start = self._number * self.interval_ns
+            interval = Interval(start, start + self.interval_ns)
+        topics = self.topics
+        for row in topics.active_rows():
+            found = topics.subscribers[row] = self.subscribers(topics.keys[row])
+            if found is not None:
+                topics.most_subscribers[row] = max(found, topics.most_subscribers[row] or 0)
+        for counters in self.counters.values():
+            counters.end_interval()
+        self._first = None
+        return interval
+
+    def _is_later(self, record: Record) -> bool:
+        """Whether a record comes behind the end of the interval under way."""
+        if self.interval_ns is None or not changes_subscribers(record):
+            return False
+        return bool(record.values["ts_ns"] // self.interval_ns > self._number)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _take_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
+        """Take in what a record at a place of the batch tells. Behind the first message of its connection it tells
+        nothing of who its sender is: peers have their names by then."""
+        values = record.values
+        conn = values["conn"]
+        if record.type == "connection":
+            if (ends := self._open.pop(conn, None)) is not None:
+                self.subscriptions.end_connection(ends)
+            return
+        ends = self._ends(Stream(*(values[name] for name in Stream._fields)))
+        if place <= first_places.get(conn, place):
+            ends.learn(values["side"], values["socket_type"], values["identity"])
+        if changes_subscribers(record) and values["topic"] is not None:
+            entering = values["name"] == "SUBSCRIBE"
+            self.subscriptions.change(ends, values["side"], from_text(values["topic"]), entering)
+
+    def _ends(self, stream: Stream) -> ConnectionEnds:
+        assert stream.conn is not None
+        ends = self._open.get(stream.conn)
+        if ends is None:
+            ends = self._open[stream.conn] = ConnectionEnds(stream)
+        return ends
+
+    def _ends_of_run(self, run: MessageRun) -> ConnectionEnds:
+        ends, side = self._ends(run.stream), run.stream.side or 0
+        ends.learn(side, run.socket_type, None)
+        ends.learn(1 - side, run.peer_socket_type, None)
+        return ends
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def _count(self, columns: Columns) -> None:
+        """Count messages of one interval."""
+        for place in np.flatnonzero(columns.marked).tolist():
+            run, row = columns.runs[int(columns.run_of[place])], int(columns.row_of[place])
+            topic = run.topic(row)
+            if topic is not None:
+                entering = bool(run.flags[run.first[row]] & SUBSCRIBE)
+                self.subscriptions.change(self._ends_of_run(run), run.stream.side or 0, topic, entering)
+        self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
+
+    def _count_data(self, columns: Columns) -> None:
+        """Count messages that are no subscriptions. Where there is no room for the rows they need, all in front of the
+        first that has none are counted before room is made, so that it is made at the same message always."""
+        count = len(columns.run_of)
+        if not count:
+            return
+        before = [(counters, len(counters)) for counters in self.counters.values()]
+        try:
+            sides = self._rows_of_runs(columns)
+            topics = self._rows_of_topics(columns)
+        except TooManyRows as error:
+            for counters, length in before:
+                counters.roll_back(length)
+            self._topic_rows.clear()
+            if count > 1:
+                self._count_data(columns.part(slice(count // 2)))
+                self._count_data(columns.part(slice(count // 2, None)))
+            else:
+                error.counters.fold()
+                self._count_data(columns)
+        else:
+            self._add(columns, topics, sides)
+
+    def _rows_of_runs(self, columns: Columns) -> RunRows:
+        """The rows of connection, sender and receiver of each run of which there are messages."""
+        rows = np.zeros((3, len(columns.runs)), np.int64)
+        for number in np.flatnonzero(np.bincount(columns.run_of)).tolist():
+            run = columns.runs[number]
+            ends, side = self._ends_of_run(run), run.stream.side or 0
+            sender, receiver = ends.peers[side], ends.peers[1 - side]
+            rows[:, number] = self.connections.row(ends), self.peers.row(sender), self.peers.row(receiver)
+        return RunRows(*rows)
+
+    def _rows_of_topics(self, columns: Columns) -> Int64:
+        """The row of each message's topic."""
+        found = np.empty(len(columns.run_of), np.int64)
+        by_run = np.argsort(columns.run_of, kind="stable")
+        begins = [0, *(np.flatnonzero(np.diff(columns.run_of[by_run])) + 1).tolist()]
+        for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
+            among = by_run[begin:end]
+            run = columns.runs[int(columns.run_of[among[0]])]
+            sender = self._ends_of_run(run).peers[run.stream.side or 0]
+            found[among] = self._rows_of_run(run, columns.row_of[among], sender)
+        return found
+
+    def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | list[int] | int:
+        """The row of the topic of each message `rows` of a run."""
+        if run.topics is None:
+            return self.topics.row(Topic(sender, None))
+        sizes = run.topics[rows]
+        starts = run.bodies[run.first[rows]] - run.base
+        stops = starts + np.minimum(sizes, LONGEST_TOPIC)
+        known = self._topic_rows.setdefault(sender, TopicRows(self.topics, sender))
+        data, has_topic = run.data, sizes >= 0
+        if has_topic.all():
+            return [known[data[start:stop]] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+        found = np.full(len(rows), self.topics.row(Topic(sender, None)))
+        spans = zip(starts[has_topic].tolist(), stops[has_topic].tolist(), strict=True)
+        found[has_topic] = [known[data[start:stop]] for start, stop in spans]
+        return found
+
+    def _add(self, columns: Columns, topics: Int64, sides: RunRows) -> None:
+        """Add messages to the rows that were found for them."""
+        weights = (None, columns.octets, columns.frames)
+        count = len(self.topics)
+        for column, weight in zip((SENT, SENT_OCTETS, FRAMES), weights, strict=True):
+            self.topics.interval[column, :count] += np.bincount(topics, weight, count).astype(np.int64)
+        seen = Seen(columns)
+        seen.note(self.topics, *first_and_last(topics))
+        runs, firsts, lasts = first_and_last(columns.run_of)
+        sums = [np.bincount(columns.run_of, weight).astype(np.int64)[runs] for weight in weights]
+        streams = [columns.runs[number].stream for number in runs.tolist()]
+        is_new = np.array([self._is_new(stream) for stream in streams])
+        is_second = np.array([stream.side == 1 for stream in streams])
+        received = np.ones_like(is_second)
+        for counters, of_runs, is_back in (
+            (self.connections, sides.connection, is_second),
+            (self.peers, sides.sender, ~received),
+            (self.peers, sides.receiver, received),
+        ):
+            rows = of_runs[runs]
+            np.add.at(counters.interval, (np.where(is_back, RECEIVED, SENT), rows), sums[0])
+            np.add.at(counters.interval, (np.where(is_back, RECEIVED_OCTETS, SENT_OCTETS), rows), sums[1])
+            np.add.at(counters.interval[FRAMES], rows, sums[2])
+            np.add.at(counters.interval[CONNECTIONS], rows, is_new)
+        seen.note(self.connections, sides.connection[runs], firsts, lasts)
+        peers = np.concatenate([sides.sender[runs], sides.receiver[runs]])
+        seen.note(self.peers, peers, np.tile(firsts, 2), np.tile(lasts, 2))
+
+    def _is_new(self, stream: Stream) -> bool:
+        """Whether nothing of a connection was counted before."""
+        ends = self._ends(stream)
+        is_new, ends.was_counted = not ends.was_counted, True
+        return is_new
+
+
+def changes_subscribers(record: Record) -> bool:
+    """Whether a record is about a subscription, or the end of all of a connection."""
+    if record.type == "command":
+        return record.values["name"] in ("SUBSCRIBE", "CANCEL")
+    return record.type == "connection"
+
+
+def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
+    """Each different number, and the first and last place where it is."""
+    places = np.arange(len(numbers))
+    counts = np.bincount(numbers)
+    first, last = np.empty((2, len(counts)), np.int64)
+    first[numbers[::-1]] = places[::-1]
+    last[numbers] = places
+    different = np.flatnonzero(counts)
+    return different, first[different], last[different]
+
+
+class Seen:
+    """When rows were seen first, and what was last in them."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._messages: dict[int, LastMessage] = {}
+
+    def note(self, counters: Counters[Any], rows: Int64, firsts: Int64, lasts: Int64) -> None:
+        """Rows, some of them perhaps more than once, have messages at these first and last places."""
+        by_last = np.argsort(lasts, kind="stable")
+        times = self._columns.times[firsts]
+        ordered = (column[by_last].tolist() for column in (rows, times, lasts))
+        for row, time, place in zip(*ordered, strict=True):
+            counters.last[row] = self._messages.get(place) or self._message(place)
+            if (earlier := counters.first[row]) is None or time < earlier:
+                counters.first[row] = time
+
+    def _message(self, place: int) -> LastMessage:
+        columns = self._columns
+        run, row, time = columns.runs[int(columns.run_of[place])], int(columns.row_of[place]), columns.times[place]
+        made = self._messages[place] = last_message(run, row, int(time), LONGEST_TOPIC)
+        return made
+
+
+def _first_places(order: Arrangement) -> dict[int | None, int]:
+    """The place of the first message of each connection."""
+    numbers, places = np.unique(order.run_of, return_index=True)
+    found: dict[int | None, int] = {}
+    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
+        conn = order.runs[number].stream.conn
+        found[conn] = min(place, found.get(conn, place))
+    return found

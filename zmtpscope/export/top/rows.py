@@ -1,0 +1,216 @@
+"""Rows of counters as they are shown, and as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.preview import parts_preview, quoted
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.top.columns import LastMessage
+from zmtpscope.export.top.counters import (
+    CONNECTIONS,
+    FRAMES,
+    OTHERS,
+    RECEIVED,
+    RECEIVED_OCTETS,
+    SENT,
+    SENT_OCTETS,
+)
+from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
+from zmtpscope.export.top.rates import Interval, Rates
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
+from zmtpscope.records import SECOND, to_text
+
+
+class Row(NamedTuple):
+    """A topic, connection or peer, and its numbers of an interval, or of all."""
+
+    key: Topic | ConnectionEnds | Peer | None
+    """None: the others, that were folded."""
+    name: str
+    """Safe to show, like all texts here."""
+    counts: list[int]
+    """By the columns of `counters.py`."""
+    totals: list[int]
+    """The same up to the end of the interval."""
+    seconds: float
+    """Those of the interval, or of all."""
+    busiest: float
+    """Messages a second in the busiest interval."""
+    subscribers: int | None
+    first: int | None
+    """Time of the first message, nanoseconds since the epoch."""
+    last: LastMessage | None
+
+    @property
+    def messages(self) -> int:
+        """Messages of both directions."""
+        return self.counts[SENT] + self.counts[RECEIVED]
+
+    @property
+    def octets(self) -> int:
+        """Octets of both directions."""
+        return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
+
+    def rate(self, *columns: int) -> float:
+        """How much of some columns there was in a second."""
+        amount = sum(self.counts[column] for column in columns)
+        return amount / self.seconds if self.seconds else 0.0
+
+    @property
+    def last_time(self) -> int:
+        """Time of the last message; 0 where there was none."""
+        return 0 if self.last is None else self.last.time
+
+    def last_value(self, limit: int) -> str:
+        """The content of the last message, in about `limit` characters; behind its topic where the row is of many."""
+        last = self.last
+        if last is None:
+            return ""
+        topic = ""
+        if last.topic is not None and not isinstance(self.key, Topic):
+            topic = quoted(to_text(last.topic), limit // 2) + "  "
+        if last.content is None:
+            return "sealed"
+        if last.summary is not None:
+            return topic + safe_text(last.summary[:limit])
+        return topic + parts_preview(list(last.content), max(1, limit - len(topic)))
+
+
+def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
+    """What there was in the last interval; rows that had nothing in it are there, too."""
+    return _rows(rates, kind, seconds, seconds, in_all=False)
+
+
+def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
+    """What there was in all, in so many seconds; that of the interval under way counts, too."""
+    return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
+
+
+def _rows(rates: Rates, kind: str, seconds: float, interval_seconds: float, *, in_all: bool) -> list[Row]:
+    counters = rates.counters[kind]
+    count = len(counters)
+    total = counters.total[:, :count] + counters.interval[:, :count] if in_all else counters.total[:, :count]
+    totals: list[list[int]] = total.T.tolist()
+    counts: list[list[int]] = totals if in_all else counters.previous[:, :count].T.tolist()
+    busiest = counters.busiest[:count].tolist()
+    rows = []
+    for number, key in enumerate(counters.keys):
+        if number == OTHERS and not counters.folded:
+            continue
+        subscribers = None
+        if kind == "topic":
+            had_messages = in_all or counts[number][SENT]
+            subscribers = counters.most_subscribers[number] if in_all else counters.subscribers[number]
+            subscribers = subscribers if had_messages else rates.subscribers(key)
+        rows.append(
+            Row(
+                key,
+                name_of(key, counters.folded),
+                counts[number],
+                totals[number],
+                seconds,
+                busiest[number] / interval_seconds if interval_seconds else 0.0,
+                subscribers,
+                counters.first[number],
+                counters.last[number],
+            )
+        )
+    return rows
+
+
+def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
+    """A topic, connection or peer as people know it."""
+    if key is None:
+        return f"({folded} others)"
+    if isinstance(key, Topic):
+        return "(no topic)" if key.name is None else quoted(to_text(key.name), 4 * LONGEST_TOPIC)
+    return str(key)
+
+
+def lines(rows: Iterable[Row], kind: str, interval: Interval) -> Iterator[bytes]:
+    """A JSON line for each row that had messages in an interval."""
+    for row in rows:
+        if row.messages:
+            yield orjson.dumps(_values(row, kind, interval), option=orjson.OPT_APPEND_NEWLINE)
+
+
+LONGEST_VALUE = 200
+"""Characters of a last value in JSON."""
+
+
+def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
+    seconds, nanoseconds = divmod(interval.start_ns, SECOND)
+    last = row.last
+    return {
+        "by": kind,
+        "start_ns": interval.start_ns,
+        "end_ns": interval.end_ns,
+        "time": f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z",
+        **KEY_FIELDS[kind](row.key),
+        "others": row.key is None,
+        "messages": row.messages,
+        "octets": row.octets,
+        "frames": row.counts[FRAMES],
+        "messages_per_second": round(row.rate(SENT, RECEIVED), 3),
+        "octets_per_second": round(row.rate(SENT_OCTETS, RECEIVED_OCTETS), 3),
+        **_directions(row, kind),
+        "total_messages": row.totals[SENT] + row.totals[RECEIVED],
+        "total_octets": row.totals[SENT_OCTETS] + row.totals[RECEIVED_OCTETS],
+        "first_ns": row.first,
+        "last_ns": None if last is None else last.time,
+        "last_value": row.last_value(LONGEST_VALUE),
+        "last_frames": None if last is None else last.frames,
+    }
+
+
+def _fields_of_topic(key: Topic | None) -> dict[str, Any]:
+    name = None if key is None or key.name is None else to_text(key.name)
+    return {"topic": name, **_fields_of_peer(None if key is None else key.sender)}
+
+
+def _fields_of_connection(key: ConnectionEnds | None) -> dict[str, Any]:
+    if key is None:
+        return dict.fromkeys(CONNECTION_FIELDS)
+    ends = zip((0, 1), key.addresses, strict=True)
+    addresses = {f"{name}_{side}": value for side, end in ends for name, value in zip(("ip", "port"), end, strict=True)}
+    types = {f"socket_type_{side}": key.socket_types[side] for side in (0, 1)}
+    identities = {f"identity_{side}": key.identities[side] for side in (0, 1)}
+    values = {"conn": key.number, "conn_id": key.conn_id, **addresses, **types, **identities}
+    return {name: values[name] for name in CONNECTION_FIELDS}
+
+
+def _fields_of_peer(key: Peer | None) -> dict[str, Any]:
+    return dict.fromkeys(Peer._fields) if key is None else key._asdict()
+
+
+CONNECTION_FIELDS = (
+    *("conn", "conn_id", "ip_0", "port_0", "ip_1", "port_1"),
+    *("socket_type_0", "socket_type_1", "identity_0", "identity_1"),
+)
+
+KEY_FIELDS: dict[str, Any] = {
+    "topic": _fields_of_topic,
+    "connection": _fields_of_connection,
+    "peer": _fields_of_peer,
+}
+"""What names a row of each kind: the fields of the records of connections, or of the sender."""
+
+
+def _directions(row: Row, kind: str) -> dict[str, Any]:
+    """What only rows of one kind have."""
+    counts = row.counts
+    if kind == "topic":
+        return {"subscribers": row.subscribers}
+    forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
+    values: dict[str, Any] = {
+        f"messages_{forth}": counts[SENT],
+        f"messages_{back}": counts[RECEIVED],
+        f"octets_{forth}": counts[SENT_OCTETS],
+        f"octets_{back}": counts[RECEIVED_OCTETS],
+    }
+    return values if kind == "connection" else {**values, "connections": row.totals[CONNECTIONS]}

@@ -1,0 +1,111 @@
+"""Who is subscribed to what: how many connections of a publisher hold a subscription that a topic matches.
+
+A subscription counts until the end of the interval in which it, or its connection, ends: so the number that stands
+beside the messages of an interval counts those who could get them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from zmtpscope.export.top.peers import ConnectionEnds, Peer
+
+LONGEST_TOPIC = 256
+"""Octets of a topic or subscription that tell it from others; the rest is cut off."""
+
+MOST_SUBSCRIPTIONS = 131_072
+"""Subscriptions of all connections that are counted, at most 50 MB; those beyond are left out."""
+
+
+class Holders:
+    """Who has subscribed to what, of one publisher."""
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, set[ConnectionEnds]] = {}
+        self._sizes = Counter[int]()
+        """How many of the names have so many octets."""
+
+    def add(self, name: bytes, connection: ConnectionEnds) -> None:
+        """A connection has subscribed to a name."""
+        if name not in self.names:
+            self.names[name] = set()
+            self._sizes[len(name)] += 1
+        self.names[name].add(connection)
+
+    def remove(self, name: bytes, connection: ConnectionEnds) -> None:
+        """It has no more."""
+        self.names[name].discard(connection)
+        if not self.names[name]:
+            del self.names[name]
+            self._sizes[len(name)] -= 1
+            if not self._sizes[len(name)]:
+                del self._sizes[len(name)]
+
+    def count(self, topic: bytes) -> int:
+        """How many connections have subscribed to something that a topic begins with."""
+        sizes = [size for size in self._sizes if size <= len(topic)]
+        found = [self.names[name] for size in sizes if (name := topic[:size]) in self.names]
+        return len(found[0]) if len(found) == 1 else len(set().union(*found))
+
+
+class Subscriptions:
+    """The subscriptions of all connections that are open."""
+
+    def __init__(self, most: int = MOST_SUBSCRIPTIONS) -> None:
+        self.most = most
+        self.left_out = 0
+        """Subscriptions that came when there were too many."""
+        self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
+        """Of each connection: its publisher, and how often it has subscribed to what."""
+        self._holders: dict[Peer, Holders] = {}
+        self._size = 0
+        self._ended: dict[tuple[ConnectionEnds, bytes], None] = {}
+        """Subscriptions that have ended in the interval under way."""
+
+    def change(self, connection: ConnectionEnds, side: int, topic: bytes, entering: bool) -> None:
+        """`side` of a connection subscribes, or ends one subscription of it that is the same."""
+        topic = topic[:LONGEST_TOPIC]
+        publisher = connection.peers[1 - side]
+        counts = self._held[connection][1] if connection in self._held else Counter[bytes]()
+        if not entering:
+            if counts[topic]:
+                counts[topic] -= 1
+                if not counts[topic]:
+                    self._ended[connection, topic] = None
+        elif topic in counts:
+            counts[topic] += 1
+        elif self._size >= self.most:
+            self.left_out += 1
+        else:
+            counts[topic] = 1
+            self._size += 1
+            self._held[connection] = publisher, counts
+            self._holders.setdefault(publisher, Holders()).add(topic, connection)
+
+    def end_connection(self, connection: ConnectionEnds) -> None:
+        """All subscriptions of a connection end."""
+        if connection in self._held:
+            for topic in self._held[connection][1]:
+                self._held[connection][1][topic] = 0
+                self._ended[connection, topic] = None
+
+    def end_interval(self) -> None:
+        """Forget the subscriptions that have ended."""
+        for connection, topic in self._ended:
+            publisher, counts = self._held[connection]
+            if counts[topic]:
+                continue  # it has subscribed anew
+            del counts[topic]
+            self._size -= 1
+            if not counts:
+                del self._held[connection]
+            holders = self._holders[publisher]
+            holders.remove(topic, connection)
+            if not holders.names:
+                del self._holders[publisher]
+        self._ended = {}
+
+    def count(self, publisher: Peer, topic: bytes) -> int:
+        """How many connections of a publisher hold a subscription that `topic` begins with."""
+        holders = self._holders.get(publisher)
+        return 0 if holders is None else holders.count(topic)

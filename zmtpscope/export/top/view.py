@@ -1,0 +1,201 @@
+"""What of the rows is shown: the kind, the order, a filter, rows that stay on top; and the keys that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from zmtpscope.export.top.counters import CONNECTIONS, FRAMES, RECEIVED, RECEIVED_OCTETS, SENT, SENT_OCTETS
+from zmtpscope.export.top.peers import ConnectionEnds, Topic
+from zmtpscope.export.top.rows import Row
+
+
+class Column(NamedTuple):
+    """A column of the table. `value` is what rows are sorted by, and what is shown if that is a number."""
+
+    name: str
+    letter: str
+    """The key that sorts by it, if there is one."""
+    heading: str
+    value: Callable[[Row], Any]
+    priority: int
+    """Where there is no room for all columns, those with larger numbers are left out."""
+
+
+def _sender(row: Row) -> str:
+    return str(row.key.sender) if isinstance(row.key, Topic) else ""
+
+
+def _number(row: Row) -> int:
+    return row.key.number or 0 if isinstance(row.key, ConnectionEnds) else 0
+
+
+NAME = Column("name", "n", "", lambda row: row.name, 0)
+RATE = Column("rate", "m", "MSG/S", lambda row: row.rate(SENT, RECEIVED), 0)
+BUSIEST = Column("busiest", "b", "BUSIEST", lambda row: row.busiest, 3)
+OCTET_RATE = Column("octets", "o", "OCTETS/S", lambda row: row.rate(SENT_OCTETS, RECEIVED_OCTETS), 0)
+MESSAGES = Column("messages", "M", "MESSAGES", lambda row: row.totals[SENT] + row.totals[RECEIVED], 1)
+OCTETS = Column("total", "O", "OCTETS", lambda row: row.totals[SENT_OCTETS] + row.totals[RECEIVED_OCTETS], 4)
+PARTS = Column("parts", "", "PARTS", lambda row: row.totals[FRAMES] / max(1, MESSAGES.value(row)), 6)
+LAST = Column("last", "l", "LAST VALUE", lambda row: row.last_time, 0)
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "topic": (
+        NAME._replace(heading="TOPIC"),
+        Column("from", "", "FROM", _sender, 2),
+        RATE,
+        BUSIEST,
+        OCTET_RATE,
+        MESSAGES,
+        OCTETS,
+        PARTS,
+        Column("subscribers", "s", "SUBS", lambda row: -1 if row.subscribers is None else row.subscribers, 0),
+        LAST,
+    ),
+    "connection": (
+        NAME._replace(heading="CONNECTION", value=_number),
+        RATE,
+        BUSIEST,
+        OCTET_RATE,
+        Column("there", "", ">", lambda row: row.totals[SENT], 1),
+        Column("back", "", "<", lambda row: row.totals[RECEIVED], 1),
+        OCTETS,
+        PARTS,
+        LAST,
+    ),
+    "peer": (
+        NAME._replace(heading="PEER"),
+        Column("sent", "", "SENT/S", lambda row: row.rate(SENT), 2),
+        Column("received", "", "RECV/S", lambda row: row.rate(RECEIVED), 2),
+        RATE._replace(priority=1),
+        BUSIEST,
+        OCTET_RATE,
+        MESSAGES._replace(priority=3),
+        OCTETS,
+        Column("connections", "s", "CONNS", lambda row: row.totals[CONNECTIONS], 1),
+        LAST,
+    ),
+}
+"""The columns of each kind of rows, in their order."""
+
+ASCENDING = ("name", "from")
+PLURALS = {"topic": "topics", "connection": "connections", "peer": "peers"}
+KINDS_BY_KEY = {"t": "topic", "c": "connection", "p": "peer"}
+
+
+@dataclass
+class View:
+    """What is shown, of all rows. `rows` are those that can be seen at a time."""
+
+    kind: str = "topic"
+    sort: str = "rate"
+    reverse: bool = False
+    filter: str = ""
+    pinned: list[object] = field(default_factory=list)
+    """Keys of rows that stay on top, in the order in which they were pinned."""
+    selected: int = 0
+    """The place of the row that Enter pins ..."""
+    followed: object = None
+    """... and its key, once it was chosen: wherever it goes, it stays the one."""
+    paused: bool = False
+    typed: str | None = None
+    """The filter while it is typed in."""
+    help: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the kind that is shown."""
+        return COLUMNS[self.kind]
+
+    @property
+    def column(self) -> Column:
+        """The column that rows are sorted by; by the rate where the kind has no such column."""
+        return next((column for column in self.columns if column.name == self.sort), RATE)
+
+    def select(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that are shown, in order: pinned ones, then those that the filter lets through, the others of all
+        last."""
+        wanted = (self.filter if self.typed is None else self.typed).casefold()
+        found = [row for row in rows if not wanted or wanted in f"{row.name} {_sender(row)}".casefold()]
+        value, descending = self.column.value, (self.column.name not in ASCENDING) != self.reverse
+        found.sort(key=lambda row: (self.columns[0].value(row), _sender(row)))
+        found.sort(key=value, reverse=descending)
+        found.sort(key=lambda row: row.key is None)
+        pinned = {row.key: row for row in rows if row.key is not None} if self.pinned else {}
+        on_top = [pinned[key] for key in self.pinned if key in pinned]
+        return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
+
+    def follow(self, shown: Sequence[Row]) -> None:
+        """Find the row again that was chosen; the same place where it has gone."""
+        places = (place for place, row in enumerate(shown) if row.key == self.followed)
+        place = self.selected if self.followed is None else next(places, self.selected)
+        self.selected = max(0, min(len(shown) - 1, place))
+
+    def press(self, key: str, shown: Sequence[Row], page: int) -> bool:
+        """Do what a key asks for; False: leave. `shown` are the rows in order, `page` how many can be seen."""
+        if self.typed is not None:
+            self._type(key)
+            return True
+        if self.help:
+            self.help = False
+            return True
+        if key == "q":
+            return False
+        letters = {column.letter: column.name for column in self.columns if column.letter}
+        if key in KINDS_BY_KEY:
+            self.kind, self.selected, self.followed = KINDS_BY_KEY[key], 0, None
+        elif key in letters:
+            self.sort = letters[key]
+        elif key in ("<", ">"):
+            names = [column.name for column in self.columns]
+            self.sort = names[(names.index(self.column.name) + (1 if key == ">" else -1)) % len(names)]
+        elif key == "r":
+            self.reverse = not self.reverse
+        elif key == " ":
+            self.paused = not self.paused
+        elif key in ("/", "f"):
+            self.typed = self.filter
+        elif key == "escape":
+            self.filter = ""
+        elif key in ("h", "?"):
+            self.help = True
+        elif key == "enter" and self.selected < len(shown):
+            self._pin(shown[self.selected].key)
+        else:
+            self._move(key, shown, page)
+        return True
+
+    def _type(self, key: str) -> None:
+        assert self.typed is not None
+        if key == "enter":
+            self.filter, self.typed = self.typed, None
+            self.selected, self.followed = 0, None
+        elif key == "escape":
+            self.typed = None
+        elif key == "backspace":
+            self.typed = self.typed[:-1]
+        elif len(key) == 1:
+            self.typed += key
+
+    def _pin(self, key: object) -> None:
+        if key in self.pinned:
+            self.pinned.remove(key)
+        elif key is not None:
+            self.pinned.append(key)
+
+    def _move(self, key: str, shown: Sequence[Row], page: int) -> None:
+        count = len(shown)
+        steps = {
+            "up": -1,
+            "k": -1,
+            "down": 1,
+            "j": 1,
+            "page up": -page,
+            "page down": page,
+            "home": -count,
+            "end": count,
+        }
+        if key in steps and count:
+            self.selected = max(0, min(count - 1, self.selected + steps[key]))
+            self.followed = shown[self.selected].key
