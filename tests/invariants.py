@@ -14,6 +14,7 @@ from zmtpscope.capture.errors import CaptureError
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import text_of
@@ -29,7 +30,7 @@ def packets_of_capture(octets: bytes) -> list[PacketBlock]:
         file.write(octets)
         file.flush()
         try:
-            return list(read_merged([CaptureFile(file.name)], BLOCK_SIZE, []))
+            return list(read_merged([CaptureFile(file.name)], BLOCK_SIZE, FileReports()))
         except CaptureError:
             return []
 

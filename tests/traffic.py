@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.runs import assert_runs_agree
-from zmtpscope.capture import segments
+from zmtpscope.capture import CaptureStatistics, segments
 from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
@@ -128,6 +128,7 @@ class Capture:
         self.packets = [replace(packet, number=number) for number, packet in enumerate(packets, 1)]
         self.size = size
         self.files: list[str | None] = ["test.pcap"]
+        self.statistics = CaptureStatistics()
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         before = 0

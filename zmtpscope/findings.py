@@ -95,6 +95,9 @@ ZMTP-CONN-15 warn 9293 TCP Connection Failures
 ZMTP-CONN-16 note 9293 Establishing a Connection
   The SYN is answered, but the connection is never established
   > the answer does not get back to who asked (a firewall, another way back), or somebody scans ports
+CAPTURE-01 warn architecture.md 2
+  Packets were dropped while they were captured
+  > gaps and missing answers may come from that: capture with a filter, a larger buffer or a smaller snap length
 ZMTP-DOWNGRADE-01 error 37 Backwards Interoperability
   Messages flow without security: one side is configured for it, the other is too old to know it
   > refuse peers older than 3.0 where authentication matters

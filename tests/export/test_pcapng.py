@@ -12,6 +12,7 @@ from scapy.utils import RawPcapNgReader
 
 from zmtpscope.capture.files import find_files
 from zmtpscope.capture.link import RAW_IP
+from zmtpscope.capture.statistics import FileReports
 from zmtpscope.export.pcapng import PcapngWriter
 
 NOW = 1_700_000_000_123_456_789
@@ -46,9 +47,9 @@ def test_our_reader_reads_every_packet_at_its_nanosecond(events: Events) -> None
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "out.pcapng")
         path.write_bytes(written(events))
-        problems: list[object] = []
-        blocks = list(find_files([str(path)])[0].blocks(1 << 20, problems))  # type: ignore[arg-type]
-    assert problems == []
+        reports = FileReports()
+        blocks = list(find_files([str(path)])[0].blocks(1 << 20, reports))
+    assert reports.problems == []
     found = [
         (time, block.data[start:stop])
         for block in blocks

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.capture.containers import Packet, Segment, captures_of, read
 from tests.traffic import Packet as Scripted
 from zmtpscope.capture.files import CaptureFile
+from zmtpscope.capture.statistics import FileReports
 from zmtpscope.live.segments import LARGEST_PAYLOAD, Direction
 
 RAW_IP = 101
@@ -24,7 +25,7 @@ def packets_of(path: Path) -> list[Packet]:
     """The packets of a capture file."""
     return [
         Packet(block.data[start:stop], time, link, stop - start + missing)
-        for block in CaptureFile(str(path)).blocks(1 << 20, [])
+        for block in CaptureFile(str(path)).blocks(1 << 20, FileReports())
         for link, start, stop, missing, time, _ in zip(*map(list, block.columns()), strict=True)
     ]
 

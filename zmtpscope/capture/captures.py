@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from zmtpscope.capture.decoder import Decoder
-from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import find_files
 from zmtpscope.capture.following import Follow, read_followed
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import SegmentBlock
-from zmtpscope.capture.statistics import CaptureStatistics
+from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
 """Octets: more than a block has, and than any column over it."""
@@ -56,13 +55,14 @@ class Captures:
     def __init__(
         self,
         files: list[str | None],
-        read: Callable[[list[CaptureProblem]], Iterator[PacketBlock]],
+        read: Callable[[FileReports], Iterator[PacketBlock]],
         packet_limit: int | None,
     ) -> None:
         self.files = files
-        self.problems: list[CaptureProblem] = []
         self._segmenter = Segmenter()
         self.statistics = self._segmenter.statistics
+        self._reports = FileReports(statistics=self.statistics.files)
+        self.problems = self._reports.problems
         self._read = read
         self._packet_limit = packet_limit
 
@@ -71,7 +71,7 @@ class Captures:
         # ever gave back (at first 128 KiB). Giving back a large one that was never touched costs nothing.
         bytes(LARGE)
         left = self._packet_limit
-        for packets in self._read(self.problems):
+        for packets in self._read(self._reports):
             if left is not None:
                 packets = packets[:left]
                 left -= len(packets)

@@ -12,6 +12,7 @@ from zmtpscope.capture.errors import CaptureError, CaptureProblem, CutShort, Dam
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.source import OpenFiles, Source, open_source
+from zmtpscope.capture.statistics import FileReports, FileStatistics
 
 LONGEST_MAGIC = 12
 OTHER_FORMATS = {
@@ -56,44 +57,48 @@ class CaptureFile:
         if self.is_regular:
             self._close()
 
-    def first_time(self, block_size: int, problems: list[CaptureProblem]) -> int:
+    def first_time(self, block_size: int, reports: FileReports) -> int:
         """The time of the first packet, -1 where there is none."""
         if self.is_regular:
-            with closing(self._read(PEEK, [])) as blocks:
+            with closing(self._read(PEEK, FileReports())) as blocks:
                 for block in blocks:
                     return int(block.times[0])
             return -1
-        blocks = self._read(block_size, problems)
+        blocks = self._read(block_size, reports)
         first = next(blocks, None)
         self._started = iter(()) if first is None else chain([first], blocks)
         return -1 if first is None else int(first.times[0])
 
-    def blocks(self, block_size: int, problems: list[CaptureProblem]) -> Iterator[PacketBlock]:
+    def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
         """All packets, with their references in the run.
 
-        Whatever ends them too early is appended to `problems`.
+        Whatever ends them too early, and what is known of interfaces, is added to `reports`.
         """
-        return self._started or self._read(block_size, problems)
+        return self._started or self._read(block_size, reports)
 
-    def _read(self, block_size: int, problems: list[CaptureProblem]) -> Generator[PacketBlock, None, None]:
+    def _read(self, block_size: int, reports: FileReports) -> Generator[PacketBlock, None, None]:
         last = 0
         try:
             source = self._source = self._source or self._open()
             head = source.peek(LONGEST_MAGIC)
-            read = pcapng.read_pcapng if head.startswith(pcapng.MAGIC) else pcap.read_pcap
-            for block in read(source, block_size):
+            if head.startswith(pcapng.MAGIC):
+                reports.statistics.append(FileStatistics(self.name))
+                blocks = pcapng.read_pcapng(source, block_size, reports.statistics[-1])
+            else:
+                blocks = pcap.read_pcap(source, block_size)
+            for block in blocks:
                 last = int(block.references[-1]) if len(block) else last
                 block.references += (self.index << FILE_SHIFT) + self.packets_before
                 yield block
             if source.damage is not None:
-                problems.append(CaptureProblem(self.name, last, source.octets, source.damage))
+                reports.problems.append(CaptureProblem(self.name, last, source.octets, source.damage))
         except Damage as damage:
             if source.was_left and isinstance(damage, CutShort):
                 return
             text = source.damage or damage.text
-            problems.append(CaptureProblem(self.name, damage.packet, damage.offset, text))
+            reports.problems.append(CaptureProblem(self.name, damage.packet, damage.offset, text))
         except CaptureError as error:
-            problems.append(CaptureProblem(self.name, 0, 0, error.message))
+            reports.problems.append(CaptureProblem(self.name, 0, 0, error.message))
         finally:
             self._close()
 

@@ -17,10 +17,10 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.packets import PacketBlock, no_packets
 from zmtpscope.capture.source import Source, open_descriptor, ready
+from zmtpscope.capture.statistics import FileReports
 
 SHORTEST_PAUSE = 0.02
 """Seconds from one look to the next, at least, unless more was there than a look takes: a block has a cost of its own,
@@ -242,7 +242,7 @@ class FollowedCapture(CaptureFile):
 
 
 def read_followed(
-    follow: Follow, names: list[str | None], block_size: int, problems: list[CaptureProblem]
+    follow: Follow, names: list[str | None], block_size: int, reports: FileReports
 ) -> Iterator[PacketBlock]:
     """The packets of all files of `follow`, in blocks of at most about `block_size` octets; a look that brought nothing
     is a block without packets. `names` gets what records call the files. Raises `CaptureError`."""
@@ -261,7 +261,7 @@ def read_followed(
         if name is not None or not names:
             file.index = len(names)
             names.append(name)
-        for block in file.blocks(block_size, problems):
+        for block in file.blocks(block_size, reports):
             packets += len(block)
             yield block
         if not file.is_complete:

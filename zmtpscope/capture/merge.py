@@ -21,9 +21,9 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.statistics import FileReports
 
 SMALLEST_BLOCK = 1 << 15
 """Octets read at a time of each of very many files that overlap."""
@@ -32,12 +32,12 @@ Part = tuple[PacketBlock, NDArray[np.int64]]
 """Packets of one file, and the times they count as taken at."""
 
 
-def read_merged(files: list[CaptureFile], block_size: int, problems: list[CaptureProblem]) -> Iterator[PacketBlock]:
+def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
     """The packets of all files in order, in blocks of about `block_size` octets."""
     if len(files) == 1:
-        yield from files[0].blocks(block_size, problems)
+        yield from files[0].blocks(block_size, reports)
         return
-    unopened = sorted(((file.first_time(block_size, problems), file.index) for file in files), reverse=True)
+    unopened = sorted(((file.first_time(block_size, reports), file.index) for file in files), reverse=True)
     at_hand = AtHand()
     while unopened or at_hand.cursors:
         limit = at_hand.limit()
@@ -46,7 +46,7 @@ def read_merged(files: list[CaptureFile], block_size: int, problems: list[Captur
             parts = at_hand.take((time, index - 1)) if at_hand.may_be_merged(block_size) else []
             if not parts:
                 size = min(block_size, max(SMALLEST_BLOCK, block_size // (len(at_hand.cursors) + 1)))
-                at_hand.open(Cursor(files[unopened.pop()[1]], size, problems))
+                at_hand.open(Cursor(files[unopened.pop()[1]], size, reports))
         elif at_hand.lacks_packets():
             at_hand.read_on()
             continue
@@ -124,7 +124,7 @@ class AtHand:
 class Cursor:
     """Where the reading of one file stands: the packets at hand and the times they count as taken at."""
 
-    def __init__(self, file: CaptureFile, size: int, problems: list[CaptureProblem]) -> None:
+    def __init__(self, file: CaptureFile, size: int, reports: FileReports) -> None:
         self.file = file.index
         self.is_pipe = not file.is_regular
         self.size = size
@@ -133,7 +133,7 @@ class Cursor:
         self.last = (0, file.index)
         """The time of the last packet that was read, and what decides between equal times."""
         self.ended = False
-        self._blocks = file.blocks(size, problems)
+        self._blocks = file.blocks(size, reports)
 
     def read(self) -> int | None:
         """Read one more block: the captured octets of its packets, None at the end of the file."""

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from zmtpscope.capture.errors import TOO_MANY_RECORDS, CutShort, Damage
 from zmtpscope.capture.packets import LARGEST_PACKET, LATEST, PacketBlock, gather, no_packets
 from zmtpscope.capture.source import Source
+from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
-SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Octets of the blocks that are read when they are empty of options and packet data; all other blocks are skipped."""
+"""Octets of the blocks that have to be right when they are empty of options and packet data. Statistics are read where
+they can be; all other blocks are skipped."""
+LARGEST_STATISTICS = 1 << 16
+"""Octets of a block of statistics that is read; a larger one, which no tool writes, is skipped."""
 
 PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
 """An Enhanced Packet Block in front of its packet (section 4.3)."""
@@ -25,10 +29,22 @@ LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
 """A block that is read and claims to be longer is taken for a lie; a skipped block may have any length."""
 
 MOST_INTERFACES = 65_536
+LONGEST_NAME = 64
+"""Octets of the name of an interface that are kept."""
 FEW = 16
 """Fewer packet blocks in a row are not worth columns."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-END_OF_OPTIONS, TIME_RESOLUTION, TIME_OFFSET = 0, 9, 14
+END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
+DROP_COUNT = 4
+"""An option of a packet: how many were lost between the one before of its interface and it."""
+DROP_COUNT_SIZE, OPTION = 8, 4
+"""Octets of its value, and of what stands in front of any."""
+MOST_OPTIONS = 8
+"""So many options of a packet are looked at; tools write one or two."""
+STATISTICS_HEADER = 12
+START_TIME = 2
+COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "delivered"}
+"""Options of statistics, by the counts of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
 
 
 class Interface(NamedTuple):
@@ -39,6 +55,7 @@ class Interface(NamedTuple):
     divisor: int
     offset: int
     snap_length: int
+    name: str = ""
 
     def time(self, ticks: int) -> int:
         """Nanoseconds since the epoch."""
@@ -57,47 +74,74 @@ def times_of(interfaces: list[Interface], which: NDArray[np.intp], ticks: NDArra
 
 
 class Section:
-    """The byte order and the interfaces of one section."""
+    """The byte order and the interfaces of one section, behind `number` others of its file."""
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: str, number: int = 0) -> None:
         self.order = order
+        self.number = number
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
         self.columns = np.dtype([(name, order + "u4") for name in PACKET_FIELDS])
         self.trailer = np.dtype(order + "u4")
         self.old_packet = Struct(order + "HHIIII").unpack_from
+        self.option = np.dtype([("code", order + "u2"), ("length", order + "u2")])
+        self.count = np.dtype(order + "u8")
         self.interfaces: list[Interface] = []
 
     def interface(self, body: bytes) -> Interface:
         """Read the body of an Interface Description Block (section 4.2)."""
         link, snap_length = Struct(self.order + "HxxI").unpack_from(body)
-        unit, divisor, offset = 1000, 1, 0
+        unit, divisor, offset, name = 1000, 1, 0, ""
+        for code, value in self.options(body, 8):
+            if code == TIME_RESOLUTION and len(value) == 1:
+                exponent = value[0]
+                resolution = 2 ** (exponent & 0x7F) if exponent & 0x80 else 10**exponent
+                unit, divisor = 1_000_000_000, resolution
+                if unit % divisor == 0:
+                    unit, divisor = unit // divisor, 1
+            elif code == TIME_OFFSET and len(value) == 8:
+                offset = Struct(self.order + "q").unpack(value)[0] * 1_000_000_000
+            elif code == NAME:
+                name = value[:LONGEST_NAME].rstrip(b"\0").decode("utf-8", "backslashreplace")
+        return Interface(link, unit, divisor, offset, snap_length, name)
+
+    def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
+        """Code and value of the options from `position` on, as far as they can be read (section 3.5)."""
         option = Struct(self.order + "HH").unpack_from
-        position = 8
         while position + 4 <= len(body):
             code, length = option(body, position)
             position += 4
             if code == END_OF_OPTIONS or position + length > len(body):
                 break
-            if code == TIME_RESOLUTION and length == 1:
-                exponent = body[position]
-                resolution = 2 ** (exponent & 0x7F) if exponent & 0x80 else 10**exponent
-                unit, divisor = 1_000_000_000, resolution
-                if unit % divisor == 0:
-                    unit, divisor = unit // divisor, 1
-            elif code == TIME_OFFSET and length == 8:
-                offset = Struct(self.order + "q").unpack_from(body, position)[0] * 1_000_000_000
+            yield code, body[position : position + length]
             position += length + (-length & 3)
-        return Interface(link, unit, divisor, offset, snap_length)
+
+    def statistics(self, body: bytes, file: FileStatistics) -> None:
+        """Read the body of an Interface Statistics Block (section 4.6), which begins with the number of the interface
+        and a time. One about an interface that is not described says nothing."""
+        if len(body) < STATISTICS_HEADER:
+            return
+        number = Struct(self.order + "I").unpack_from(body)[0]
+        if number >= len(self.interfaces):
+            return
+        name = self.interfaces[number].name
+        told = InterfaceStatistics(name, file.file)
+        for code, value in self.options(body, STATISTICS_HEADER):
+            if code == START_TIME and len(value) == 8:
+                high, low = Struct(self.order + "II").unpack(value)
+                told.start = high << 32 | low
+            elif code in COUNTS and len(value) == 8:
+                setattr(told, COUNTS[code], Struct(self.order + "Q").unpack(value)[0])
+        file.interface(self.number, number, name).update(told)
 
 
-def read_pcapng(source: Source, block_size: int) -> Iterator[PacketBlock]:
+def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> Iterator[PacketBlock]:
     """The packets of `source` (at its first octet), in blocks of about `block_size` octets. None of them is empty, but
-    where the source is growing and nothing has come.
+    where the source is growing and nothing has come. `statistics` gets what the file says of its interfaces.
 
     Raises `Damage` behind the last packet that can be read.
     """
-    reader = Reader(source)
+    reader = Reader(source, statistics)
     while reader.fill(block_size):
         packets = reader.packets()
         if packets is not None:
@@ -109,6 +153,7 @@ def read_pcapng(source: Source, block_size: int) -> Iterator[PacketBlock]:
     reader.finish()
 
 
+Column = NDArray[np.int64]
 Columns = tuple[NDArray[np.int64], ...]
 """Link types, starts, stops, missing octets and times of some packets."""
 
@@ -116,8 +161,9 @@ Columns = tuple[NDArray[np.int64], ...]
 class Reader:
     """Reads whole blocks out of pieces of the file. `origin + position` is the octet of the file that is read next."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, statistics: FileStatistics) -> None:
         self.source = source
+        self.statistics = statistics
         self.data = b""
         self.position = 0
         self.origin = 0
@@ -125,6 +171,8 @@ class Reader:
         """Packets read so far."""
         self.blocks = 0
         """Blocks of any kind."""
+        self.sections = 0
+        """Section headers that were read."""
         self.time = 0
         """The time of the packet before, for packets that have none."""
         self.section = Section("<")
@@ -218,7 +266,31 @@ class Reader:
         self.blocks += len(fields)
         if len(fields):
             self.add(begins + 28, captured, fields)
+            behind = begins + 28 + captured + (-captured & 3)
+            ends = begins + fields["length"] - 4
+            has_options = ends - behind >= OPTION + DROP_COUNT_SIZE
+            if has_options.any():
+                numbers = fields["interface"][has_options].astype(np.int64)
+                self.add_drop_counts(numbers, behind[has_options], ends[has_options])
         return 0
+
+    def add_drop_counts(self, numbers: Column, at: Column, ends: Column) -> None:
+        """Count what packets of the interfaces `numbers` say was lost in front of them, in their options `at..ends`."""
+        section = self.section
+        for _ in range(MOST_OPTIONS):
+            options = gather(self.data, at, section.option)
+            lengths = options["length"].astype(np.int64)
+            behind = at + OPTION + lengths + (-lengths & 3)
+            drops = (options["code"] == DROP_COUNT) & (lengths == DROP_COUNT_SIZE) & (behind <= ends)
+            for row in np.flatnonzero(drops).tolist():
+                count = int(gather(self.data, at[row : row + 1] + OPTION, section.count)[0])
+                number = int(numbers[row])
+                name = section.interfaces[number].name
+                self.statistics.interface(section.number, number, name).dropped_between += count
+            more = (options["code"] != END_OF_OPTIONS) & ~drops & (ends - behind >= OPTION + DROP_COUNT_SIZE)
+            if not more.any():
+                break
+            numbers, at, ends = numbers[more], behind[more], ends[more]
 
     def add(self, starts: NDArray[np.int64], captured: NDArray[np.int64], fields: NDArray[np.void]) -> None:
         """Add packets with these fields of their blocks."""
@@ -244,7 +316,7 @@ class Reader:
             order = BYTE_ORDERS.get(data[position + 8 : position + 12])
             if order is None:
                 raise self.damage("a section header has no byte-order magic")
-            self.section = Section(order)
+            self.section = Section(order, self.sections)
         elif position + self.origin == 0:
             raise self.damage("the file does not begin with a section header")
         kind, length = self.section.head(data, position)
@@ -252,7 +324,7 @@ class Reader:
         if length < least or length & 3 or (kind in SMALLEST and length > LARGEST_BLOCK):
             raise self.damage(f"a block of type {kind} claims a length of {length} octets")
         if available < length:
-            if kind not in SMALLEST:
+            if kind not in SMALLEST and not (kind == STATISTICS and length <= LARGEST_STATISTICS):
                 self.trailer = data[position + 4 : position + 8]
                 self.skip = length - 4 - available
                 self.skipped_from = self.origin + position
@@ -267,10 +339,13 @@ class Reader:
             if len(self.section.interfaces) == MOST_INTERFACES:
                 raise self.damage(f"a section has more than {MOST_INTERFACES} interfaces")
             self.section.interfaces.append(self.section.interface(data[position + 8 : position + length - 4]))
+        elif kind == STATISTICS:
+            self.section.statistics(data[position + 8 : position + length - 4][:LARGEST_STATISTICS], self.statistics)
         elif kind in SMALLEST and kind != SECTION:
             self.packet(kind, length)
         self.position = position + length
         self.blocks += 1
+        self.sections += kind == SECTION
         return True
 
     def packet(self, kind: int, length: int) -> None:
@@ -299,6 +374,9 @@ class Reader:
             self.time = interface.time(time)
         self.lone.append((interface.link, start, start + captured, max(original - captured, 0), self.time))
         self.count += 1
+        behind, end = start + captured + (-captured & 3), position + length - 4
+        if kind == PACKET and end - behind >= OPTION + DROP_COUNT_SIZE:
+            self.add_drop_counts(np.array([number]), np.array([behind]), np.array([end]))
 
     def pass_over(self) -> bool:
         """Go on skipping a block that is longer than what was there; False while its end has not come."""

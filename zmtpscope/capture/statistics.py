@@ -1,10 +1,63 @@
-"""The counters of one run over captures: what the packets were, and why some were not TCP or UDP."""
+"""The counters of one run over captures: what the packets were, why some were not TCP or UDP, how many were lost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
+
+MOST_INTERFACES = 4096
+"""Of more interfaces than that of one file no counts are remembered."""
+
+
+@dataclass
+class InterfaceStatistics:
+    """What a capturing tool says of one interface, in packets since its capture began at `start` (nanoseconds, or
+    whatever the clock of the interface counts; None: not known)."""
+
+    name: str
+    file: str | None
+    start: int | None = None
+    received: int | None = None
+    """By the interface, as far as a filter let them through or not: tools differ."""
+    delivered: int | None = None
+    """To the tool."""
+    dropped_by_interface: int | None = None
+    dropped_by_system: int | None = None
+    dropped_between: int = 0
+    """The sum of what its packets say was lost in front of them."""
+
+    @property
+    def dropped(self) -> int:
+        """How many packets were lost: what packets say is part of the totals, where there are any."""
+        return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
+
+    def update(self, other: InterfaceStatistics) -> None:
+        """Take over other counts of the same interface: counts since one start only grow."""
+        self.start = other.start if self.start is None else self.start
+        for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system"):
+            one, two = getattr(self, name), getattr(other, name)
+            setattr(self, name, one if two is None else two if one is None else max(one, two))
+        self.dropped_between += other.dropped_between
+
+
+@dataclass
+class FileStatistics:
+    """What one file says of its interfaces, each of which is known by its section and its number there."""
+
+    file: str | None
+    interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
+
+    def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
+        """The counts of an interface; those of one too many are forgotten."""
+        key = section, number
+        if key in self.interfaces:
+            return self.interfaces[key]
+        made = InterfaceStatistics(name or f"interface {number}", self.file)
+        if len(self.interfaces) < MOST_INTERFACES:
+            self.interfaces[key] = made
+        return made
 
 
 @dataclass
@@ -23,6 +76,8 @@ class CaptureStatistics:
     first_time: int | None = None
     last_time: int | None = None
     """Times of the first and the last packet in capture order, nanoseconds since the epoch."""
+    files: list[FileStatistics] = field(default_factory=list)
+    """What files say of their interfaces, as far as they have been read."""
 
     def add(self, packets: PacketBlock) -> None:
         """Count packets, whatever becomes of them."""
@@ -37,3 +92,28 @@ class CaptureStatistics:
     def count(self, reason: str) -> None:
         """Count one packet that gave no segment."""
         self.other[reason] = self.other.get(reason, 0) + 1
+
+    def interfaces(self) -> list[InterfaceStatistics]:
+        """What is known of each interface. The files of one capture session share theirs: name and start are equal."""
+        found: dict[tuple[object, ...], InterfaceStatistics] = {}
+        for index, file in enumerate(self.files):
+            for place, interface in file.interfaces.items():
+                key = (index, *place) if interface.start is None else (interface.name, interface.start)
+                found.setdefault(key, InterfaceStatistics(interface.name, interface.file)).update(interface)
+        return list(found.values())
+
+    def dropped(self) -> dict[str, int]:
+        """How many packets were lost while they were captured, by the name of the interface, where any were."""
+        drops: dict[str, int] = {}
+        for interface in self.interfaces():
+            if interface.dropped:
+                drops[interface.name] = drops.get(interface.name, 0) + interface.dropped
+        return drops
+
+
+@dataclass
+class FileReports:
+    """What reading files told beside their packets; it grows while they are read."""
+
+    problems: list[CaptureProblem] = field(default_factory=list)
+    statistics: list[FileStatistics] = field(default_factory=list)

@@ -104,7 +104,11 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
 
 
 def exit_code(captures: Captures) -> int:
-    """Say what was damaged; the exit code of a run that read all that was readable."""
+    """Say what was damaged or lost; the exit code of a run that read all that was readable."""
     for problem in captures.problems:
         say(f"zmtpscope: {problem}")
-    return DAMAGED if captures.problems else 0
+    if drops := captures.statistics.dropped():
+        from zmtpscope.dissect.drops import by_interface
+
+        say(f"zmtpscope: {sum(drops.values())} packets were dropped while they were captured: {by_interface(drops)}")
+    return DAMAGED if captures.problems or drops else 0

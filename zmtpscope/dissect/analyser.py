@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from zmtpscope.capture import Captures
 from zmtpscope.capture.segments import SegmentBlock
@@ -11,6 +12,7 @@ from zmtpscope.dissect.attempts import Attempts
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.datagrams import Datagrams
+from zmtpscope.dissect.drops import put_drops
 from zmtpscope.dissect.endpoints import Endpoints
 from zmtpscope.dissect.flows import Flows
 from zmtpscope.dissect.options import Options
@@ -56,7 +58,7 @@ class Analyser:
         self.begin(captures.files)
         for block in captures:
             yield from self.take(block)
-        yield from self.finish()
+        yield from self.finish(captures.statistics.dropped())
 
     def begin(self, files: list[str | None]) -> None:
         """Blocks will come whose packet references index these files."""
@@ -75,16 +77,17 @@ class Analyser:
         if touched or self.sink.batch.records or self.sink.zre_facts:
             yield from self._advance(touched)
 
-    def finish(self) -> Iterator[Batch]:
-        """What is left when no more blocks will come."""
+    def finish(self, drops: Mapping[str, int] = MappingProxyType({})) -> Iterator[Batch]:
+        """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface."""
         still_open = self.flows.end_of_capture(self.latest)
         if self.gave_way > TOLD and self.last_to_give_way is not None:
             last = self.last_to_give_way
             teller = self._teller(last)
             teller.repeated(None, GAVE_WAY, last.end, self.gave_way - TOLD)
             teller.counted_findings(self.flows.reassembler.first_ordinal)
-        ordinal = self.flows.reassembler.first_ordinal
-        yield from self._advance(still_open, Arrival(ordinal, 0, self.latest))
+        end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
+        put_drops(self.sink, drops, end, self.options.records)
+        yield from self._advance(still_open, end)
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 

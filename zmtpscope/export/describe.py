@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zmtpscope.dissect.attempts import FINDING_BY_OUTCOME
+from zmtpscope.dissect.drops import PACKETS_DROPPED
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import MASK, SECOND
@@ -19,7 +20,7 @@ MOST_PROPERTIES = 8
 LONGEST_SENTENCE = 400
 """Characters of a finding's text in the line; real ones, with what peers call themselves, have fewer than 300."""
 
-SUMS = frozenset(FINDING_BY_OUTCOME.values())
+SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED})
 """Findings that stand for many events, and say themselves how many."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}

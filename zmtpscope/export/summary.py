@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
+from zmtpscope.dissect.drops import by_interface
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.findings import FINDINGS, SEVERITIES
@@ -62,6 +63,9 @@ def summary_lines(
     if summary.gaps:
         gaps = f"{summary.gaps} gap{'s' * (summary.gaps != 1)}"
         damage.insert(0, f"{gaps}, {summary.sums.gaps} octets lost by the capture")
+    if drops := statistics.dropped():
+        packets = sum(drops.values())
+        damage.insert(0, f"{packets} packet{'s' * (packets != 1)} dropped while captured: {by_interface(drops)}")
     if summary.sums.undissected:
         damage.insert(0, f"{summary.sums.undissected} octets not understood")
     yield _line("damage", "; ".join(map(safe_text, damage)) or "none")

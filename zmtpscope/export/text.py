@@ -240,7 +240,9 @@ class TextLines:
 
     # -- the columns in front ----------------------------------------------------------------------------------------
 
-    def _packet(self, file: str | None, packet: int, files: Sequence[str | None]) -> str:
+    def _packet(self, file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
+        if packet is None:
+            return ""
         return f"{packet}" if len(files) == 1 else f"{safe_text(os.path.basename(file or '-'))}:{packet}"
 
     def _prefix(self, packet: str, time: int, ends: tuple[str, str], side: int | None) -> tuple[str, int]:
@@ -255,6 +257,8 @@ class TextLines:
             self.whos.clear()
         who = self.whos.get((source, target, side))
         if who is None:
+            if not target:
+                return self.look.paint("dim", front + source.ljust(2 * width + 5)), len(front) + 2 * width + 5
             sender = self.look.paint("dim" if side is None else f"side {side}", source.ljust(width))
             who = f"{sender} > {target.ljust(width)}  ", max(width, len(source)) + max(width, len(target)) + 5
             self.whos[source, target, side] = who
@@ -272,6 +276,8 @@ class TextLines:
 
     def _learn(self, values: dict[str, Any]) -> tuple[str, str]:
         """Who to whom, with what this record tells of its sender."""
+        if values["src_ip"] is None:
+            return "the capture", ""
         names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
         stream = Stream(*[values[name] for name in names])
         ends = self._ends_of(stream)

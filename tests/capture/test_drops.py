@@ -1,0 +1,128 @@
+"""Packets that were lost before they came into the file, as pcapng of any tool says it."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.capture.containers import (
+    ETHERNET,
+    Packet,
+    block,
+    enhanced,
+    interface,
+    option,
+    read,
+    section,
+    tcp_packet,
+)
+from zmtpscope.capture import Captures, open_captures
+from zmtpscope.capture.pcapng import FEW, MOST_OPTIONS
+
+PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(FEW + 4)]
+RECEIVED, IF_DROP, OS_DROP, DELIVERED = 4, 5, 7, 8
+UNITS = 1_700_000_000_123_456
+
+
+def statistics(number: int, counts: dict[int, int], *, start: int | None = None, order: str = "<") -> bytes:
+    """An Interface Statistics Block."""
+    body = struct.pack(order + "III", number, UNITS >> 32, UNITS & 0xFFFFFFFF)
+    if start is not None:
+        body += option(2, struct.pack(order + "II", start >> 32, start & 0xFFFFFFFF), order)
+    for code, count in counts.items():
+        body += option(code, struct.pack(order + "Q", count), order)
+    return block(5, body + option(0, b"", order), order)
+
+
+def named(name: str, order: str = "<") -> bytes:
+    """An interface description with a name."""
+    return interface(ETHERNET, order, option(2, name.encode(), order))
+
+
+def packet_with(count: int, order: str = "<", before: bytes = b"") -> bytes:
+    """A packet in front of which so many were lost."""
+    options = before + option(4, struct.pack(order + "Q", count), order)
+    return enhanced(PACKETS[0], UNITS, 0, order, options)
+
+
+def captures_of(tmp_path: Path, *files: bytes) -> Captures:
+    paths = []
+    for number, octets in enumerate(files):
+        path = tmp_path / f"{number}.pcapng"
+        path.write_bytes(octets)
+        paths.append(str(path))
+    return open_captures(paths, block_size=256)
+
+
+def drops(tmp_path: Path, *files: bytes) -> dict[str, int]:
+    captures = captures_of(tmp_path, *files)
+    read(captures)
+    assert not captures.problems
+    return captures.statistics.dropped()
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_each_interface_has_its_drops(tmp_path: Path, order: str) -> None:
+    interfaces = [named("eth0", order), named("eth1", order), interface(ETHERNET, order)]
+    counts = [
+        statistics(0, {RECEIVED: 10, IF_DROP: 2, OS_DROP: 3, DELIVERED: 5}, order=order),
+        statistics(1, {RECEIVED: 7, IF_DROP: 0}, order=order),
+        statistics(2, {IF_DROP: 1}, order=order),
+    ]
+    octets = b"".join([section(order), *interfaces, *counts])
+    assert drops(tmp_path, octets) == {"eth0": 5, "interface 2": 1}
+    captures = captures_of(tmp_path, octets)
+    read(captures)
+    first = captures.statistics.interfaces()[0]
+    assert (first.received, first.dropped_by_interface, first.dropped_by_system, first.delivered) == (10, 2, 3, 5)
+
+
+def test_of_several_blocks_of_an_interface_the_last_counts(tmp_path: Path) -> None:
+    blocks = [statistics(0, {IF_DROP: count}) for count in (0, 2, 7)]
+    octets = section() + named("eth0") + b"".join(blocks)
+    assert drops(tmp_path, octets) == {"eth0": 7}
+
+
+def test_sections_are_captures_of_their_own_unless_they_began_together(tmp_path: Path) -> None:
+    def part(count: int, start: int | None) -> bytes:
+        return section() + named("eth0") + statistics(0, {IF_DROP: count}, start=start)
+
+    assert drops(tmp_path, part(2, None) + part(3, None)) == {"eth0": 5}
+    assert drops(tmp_path, part(2, 1), part(3, 2)) == {"eth0": 5}
+    assert drops(tmp_path, part(2, 1), part(3, 1)) == {"eth0": 3}
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("count", [1, FEW + 4])
+def test_packets_tell_what_was_lost_in_front_of_them(tmp_path: Path, count: int, order: str) -> None:
+    comment = option(1, b"hello", order)
+    packets = [packet_with(each % 3, order, comment * (each % 4)) for each in range(1, count + 1)]
+    octets = b"".join([section(order), named("eth0", order), *packets])
+    assert drops(tmp_path, octets) == {"eth0": sum(each % 3 for each in range(1, count + 1))}
+
+
+def test_what_packets_tell_is_part_of_the_total(tmp_path: Path) -> None:
+    octets = section() + named("eth0") + packet_with(4) + packet_with(5) + statistics(0, {IF_DROP: 9}, start=3)
+    assert drops(tmp_path, octets) == {"eth0": 9}
+
+
+def test_options_behind_many_others_are_not_looked_at(tmp_path: Path) -> None:
+    comments = option(1, b"") * MOST_OPTIONS
+    assert drops(tmp_path, section() + named("eth0") + packet_with(4, before=comments)) == {}
+
+
+def test_statistics_that_cannot_be_read_say_nothing(tmp_path: Path) -> None:
+    damaged = [
+        block(5, b""),
+        block(5, b"1234"),
+        statistics(9, {IF_DROP: 1}),
+        block(5, bytes(12) + b"\x05\0\x08\0\x01"),
+        block(5, bytes(12) + option(5, b"1234")),
+        block(5, bytes(1 << 17)),
+    ]
+    for blocks in itertools.permutations(damaged, 2):
+        octets = section() + named("eth0") + b"".join(blocks) + statistics(0, {IF_DROP: 3})
+        assert drops(tmp_path, octets) == {"eth0": 3}
