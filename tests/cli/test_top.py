@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
+import signal
+import subprocess
+from types import TracebackType
+from typing import Self
 
 import pytest
 
-from tests.cli.running import Run
+from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
 from tests.readings import CAPTURES
+from tests.waiting import PATIENCE
 from zmtpscope.cli.keyboard import keys_of
+from zmtpscope.cli.top import CaptureClock
+from zmtpscope.records import SECOND
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 PUSHPULL = CAPTURES / "patterns/pushpull.pcap"
@@ -84,6 +92,9 @@ def test_json_of_the_whole_capture_is_one_interval(zmtpscope: Run) -> None:
         (["--by", "peer", "--sort", "subscribers", "x"], "peers have no column"),
         (["/does/not/exist"], "/does/not/exist"),
         ([__file__], "not a capture"),
+        (["--follow", "x", "y"], "one file"),
+        (["--follow", "--interval", "0", "x"], "captures that end"),
+        (["--follow", __file__], "not a capture"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
@@ -169,3 +180,92 @@ def test_keys_work_where_the_capture_is_standard_input() -> None:
         terminal.wait_for("2 peers by rate")
         terminal.press("q")
         assert terminal.end()[0] == 0
+
+
+# -- packets that are just captured ------------------------------------------------------------------------------------
+
+
+class Following:
+    """`zmtpscope top --follow -`, and its standard input."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [*COMMAND, "top", "--follow", *arguments, "-"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def write(self, octets: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(octets)
+        self.process.stdin.flush()
+
+    def line(self) -> bytes:
+        assert self.process.stdout is not None
+        with deadline(self.process):
+            return self.process.stdout.readline()
+
+
+def test_an_interval_is_told_when_it_is_over_though_nothing_more_comes(zmtpscope: Run) -> None:
+    whole = zmtpscope("top", "--json", PUBSUB)[1].encode()
+    with Following("--json") as top:
+        top.write(PUBSUB.read_bytes())
+        lines = b"".join(top.line() for _ in range(3))
+        assert lines == whole
+        out, errors = top.process.communicate(timeout=PATIENCE)
+        assert (top.process.returncode, out, errors) == (0, b"", b"")
+
+
+def test_a_table_for_each_interval_where_nobody_looks() -> None:
+    with Following() as top:
+        top.write(PUBSUB.read_bytes())
+        assert top.line() == b"2026-11-21T03:08:54.000Z\n"
+        assert top.line().startswith(b"TOPIC")
+        assert top.line().startswith(b'"b.topic" 127.0.0.1:5630 PUB       8')
+
+
+def test_interrupted_once_it_tells_what_there_is(zmtpscope: Run) -> None:
+    intervals = "--interval", "0.25"
+    whole = zmtpscope("top", "--json", *intervals, PUBSUB)[1].encode()
+    with Following("--json", *intervals) as top:
+        top.write(PUBSUB.read_bytes())
+        first = top.line()
+        top.process.send_signal(signal.SIGINT)
+        with deadline(top.process):
+            assert top.process.stdout is not None
+            assert first + top.process.stdout.read() == whole
+        assert top.process.wait(PATIENCE) == 0
+
+
+def test_a_file_that_grows_is_followed_in_a_terminal(tmp_path: pathlib.Path) -> None:
+    octets = PUBSUB.read_bytes()
+    path = tmp_path / "grows.pcap"
+    path.write_bytes(octets[: len(octets) // 2])
+    with Terminal("top", "--follow", str(path)) as terminal:
+        terminal.wait_for("grows.pcap", "TOPIC")
+        with path.open("ab") as file:
+            file.write(octets[len(octets) // 2 :])
+        terminal.wait_for("3 topics by rate", "messages/s", first='"b.topic"')
+        terminal.press("\x03")
+        code, behind = terminal.end()
+        assert code == 0
+        assert [line.split()[0] for line in behind.splitlines()[1:]] == ['"b.topic"', '"a.topic"', '"c.topic"']
+
+
+def test_the_clock_is_that_of_the_packets() -> None:
+    now = 100.0
+    clock = CaptureClock(lambda: now)
+    assert clock.now(5 * SECOND) == 5 * SECOND
+    now += 0.2
+    assert clock.now(5 * SECOND) == 5 * SECOND  # something may be on its way
+    now += 1
+    assert clock.now(5 * SECOND) == pytest.approx(5 * SECOND + 0.9 * SECOND)
+    assert clock.now(6 * SECOND) == 6 * SECOND

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,22 +34,19 @@ from zmtpscope.cli.parameters import (
     SHOW_SECRETS,
     Body,
 )
+from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
-    from zmtpscope.dissect import Batch
+    from zmtpscope.dissect import Analyser
     from zmtpscope.export.top.rates import Interval, Rates
-    from zmtpscope.export.top.rows import Row
     from zmtpscope.export.top.view import View
 
 LONGEST_INTERVAL = 86_400.0
 LEAST_INTERVAL = 0.001
-WIDEST = 10_000
-"""Columns of a table that goes to a file or a pipe."""
-
-REFRESH = 0.25
-"""Seconds between two looks at the size of the terminal."""
+ON_THEIR_WAY = 0.3
+"""Seconds that packets take, at most, from the network to us, if all goes well."""
 
 SORTS = ("rate", "octets", "messages", "total", "busiest", "subscribers", "connections", "name", "last")
 
@@ -83,6 +82,9 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     help="Count in intervals of this length, by the times of the packets; 0: the whole capture is one [1].",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, one object for each interval and row.")
+@click.option(
+    "--follow", is_flag=True, help="FILE is still written, or comes through a pipe: show what there is as it comes."
+)
 @PACKETS
 @FORCED
 @PAYLOAD
@@ -94,8 +96,13 @@ def top(**given: Any) -> int:
     how often, who subscribes, and what came last. On a terminal the table can be sorted and filtered; press h there.
     """
     paths = named_captures(given)
+    if given["follow"] and len(paths) > 1:
+        raise click.UsageError("--follow is for one file, or - for standard input")
+    if given["follow"] and given["interval"] is None:
+        raise click.UsageError("--interval 0 is for captures that end: leave out --follow")
     # imported here, so that help, usage errors and the other commands stay quick
-    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.capture import CaptureError, Polling, follow_captures, open_captures
+    from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
     from zmtpscope.export.top.rates import Rates
 
@@ -103,15 +110,19 @@ def top(**given: Any) -> int:
     keys = given_keys(given)
     said = say_problems(keys)
     options = analyser_options({**given, "body": Body("none", None)}, keys=keys)
-    rates = Rates(given["interval"])
+    analyser, rates = Analyser(options), Rates(given["interval"])
     try:
-        captures = open_captures(paths, packet_limit=given["packets"])
-        analyser = Analyser(options)
-        batches = analyser.run(captures)
-        if given["as_json"]:
-            _write_json(batches, rates, view, given["most"])
-        elif not _show(batches, rates, view, captures, paths, given["most"]):
-            return 0
+        if given["follow"]:
+            follow = Polling(paths[0])
+            captures = follow_captures(follow, packet_limit=given["packets"])
+            output = _output(given, view, rates, captures, paths)
+            with stopped_by_interrupt(follow.stop) as is_stopped:
+                _count(analyser, captures, rates, output, is_stopped)
+        else:
+            captures = open_captures(paths, packet_limit=given["packets"])
+            output = _output(given, view, rates, captures, paths)
+            with Progress(captures.statistics, paths, is_seen() and not isinstance(output, Screen)):
+                _count(analyser, captures, rates, output)
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     sys.stdout.flush()
@@ -132,88 +143,81 @@ def _view(given: dict[str, Any]) -> View:
     return view
 
 
-def _write_json(batches: Iterator[Batch], rates: Rates, view: View, most: int | None) -> None:
-    from zmtpscope.export.json_lines import escaped
-    from zmtpscope.export.top.rows import interval_rows, lines
-
-    output, ascii_only = sys.stdout.buffer, sys.stdout.isatty()
-    for interval in intervals(rates, batches):
-        rows = interval_rows(rates, view.kind, (interval.end_ns - interval.start_ns) / SECOND)
-        shown = view.select([row for row in rows if row.messages])[:most]
-        for line in lines(shown, view.kind, interval):
-            output.write(escaped(line) if ascii_only else line)
-        output.flush()
+def _output(given: dict[str, Any], view: View, rates: Rates, captures: Captures, paths: list[str]) -> Output:
+    if given["as_json"]:
+        return JsonLines(rates, view, given["most"])
+    numbers = Numbers(rates, captures.statistics, is_live=given["follow"])
+    if has_screen():
+        title = ", ".join("standard input" if path == "-" else path.rpartition("/")[2] for path in paths)
+        return Screen(numbers, view, given["most"], title)
+    return Tables(numbers, view, given["most"])
 
 
-def intervals(rates: Rates, batches: Iterator[Batch]) -> Iterator[Interval]:
-    """Count the messages of all batches: each interval as soon as it has ended."""
-    for batch in batches:
-        yield from rates.feed(batch)
-    yield from rates.finish()
+def _count(
+    analyser: Analyser,
+    captures: Captures,
+    rates: Rates,
+    output: Output,
+    is_stopped: Callable[[], bool] | None = None,
+) -> None:
+    """Count the messages of captures and tell `output`, until they end or nothing more is wanted. `is_stopped` is for
+    packets that are just captured: whether that was stopped."""
+    with output:
+        steps = _steps(analyser, captures, rates, None if is_stopped is None else CaptureClock())
+        is_wanted = all(output.take(interval) for interval in steps)
+        for batch in analyser.finish(captures.statistics.dropped()):
+            for interval in rates.feed(batch):
+                output.take(interval)
+        for interval in rates.finish():
+            output.take(interval)
+        output.finish(is_wanted=is_wanted and not (is_stopped and is_stopped()))
 
 
-def _show(
-    batches: Iterator[Batch], rates: Rates, view: View, captures: Captures, paths: list[str], most: int | None
-) -> bool:
-    """Show what there is in all; whether everything was read."""
-    from zmtpscope.cli.progress import Progress
-    from zmtpscope.export.safe_text import safe_text
-    from zmtpscope.export.top.rows import total_rows
-
-    def seconds() -> float:
-        first, last = captures.statistics.first_time, captures.statistics.last_time
-        return 0.0 if first is None or last is None else (last - first) / SECOND
-
-    def rows(kind: str) -> list[Row]:
-        interval = seconds() if rates.interval_ns is None else rates.interval_ns / SECOND
-        return total_rows(rates, kind, seconds(), interval)
-
-    whole = True
-    if _has_screen():
-        from zmtpscope.cli.top_screen import TopScreen
-
-        title = ", ".join(path.rpartition("/")[2] for path in paths)
-
-        with TopScreen(view, rows, lambda: f"{safe_text(title)}  {seconds():.3f} s captured") as screen:
-            whole = all(screen.wait(0) for _ in _counted(rates, batches))
-            screen.draw()
-            while whole and screen.has_keys and screen.wait(REFRESH):
-                pass
-    else:
-        with Progress(captures.statistics, paths, is_seen()):
-            for _ in _counted(rates, batches):
-                pass
-    _print(view, view.select(rows(view.kind))[:most])
-    return whole
+def _steps(
+    analyser: Analyser, captures: Captures, rates: Rates, clock: CaptureClock | None
+) -> Iterator[Interval | None]:
+    """The intervals that end, and None behind every block. With a clock an interval ends by that, too."""
+    analyser.begin(captures.files)
+    for block in captures:
+        for batch in analyser.take(block):
+            yield from rates.feed(batch)
+        if clock is not None and analyser.latest:
+            yield from rates.tick(clock.now(analyser.latest))
+        yield None
 
 
-def _counted(rates: Rates, batches: Iterator[Batch]) -> Iterator[None]:
-    """Count the messages of all batches, one after the other."""
-    for batch in batches:
-        for _ in rates.feed(batch):
-            pass
-        yield
-    for _ in rates.finish():
-        pass
-    yield
+class CaptureClock:
+    """The time where packets are captured, whose clock may be another: that of the last one, and as long as nothing
+    comes, what has gone by since. Packets that are on their way are waited for."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._latest = -1
+        self._read = 0.0
+
+    def now(self, latest: int) -> int:
+        """Nanoseconds since 1970, as late as it is for certain; `latest` is the time of the last packet."""
+        if latest > self._latest:
+            self._latest, self._read = latest, self._clock()
+        return latest + max(0, round((self._clock() - self._read - ON_THEIR_WAY) * SECOND))
 
 
-def _has_screen() -> bool:
-    """Whether the table can be drawn again and again, and keys can be read; Windows has another way for those."""
-    return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
+@contextmanager
+def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """ctrl-C calls `stop` the first time and ends the program the second time; hands out whether it was pressed."""
+    stopped = False
 
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
 
-def _print(view: View, rows: list[Row]) -> None:
-    """The table on standard output: as wide as the terminal, else as it needs to be."""
-    from rich.console import Console
-
-    from zmtpscope.export.top.table import table_of
-
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    console = Console(highlight=False, markup=False, emoji=False, width=width or WIDEST, no_color=True)
-    with console.capture() as captured:
-        console.print(table_of(view, rows, width))
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield lambda: stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _say_limits(rates: Rates) -> None:

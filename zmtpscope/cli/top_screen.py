@@ -39,7 +39,11 @@ class TopScreen:
         self._held: dict[str, list[Row]] | None = None
         """The rows as they were when the screen was made to stand still."""
         self._shown: list[Row] = []
-        self._drawn = -REDRAWN
+        self._drawn = 0.0
+        """When that was."""
+        self._size = self._console.size
+        self._is_old = True
+        """Whether there is something new since."""
 
     def __enter__(self) -> Self:
         self._keyboard.__enter__()
@@ -58,9 +62,13 @@ class TopScreen:
         """Whether anybody could press a key."""
         return self._keyboard.is_there
 
+    def change(self) -> None:
+        """There are new numbers."""
+        self._is_old = True
+
     def wait(self, seconds: float) -> bool:
         """Draw what is new, now and then, and do what keys ask for within this time; False: leave."""
-        if time.monotonic() - self._drawn >= REDRAWN:
+        if self._size != self._console.size or (self._is_old and time.monotonic() - self._drawn >= REDRAWN):
             self.draw()
         for key in self._keyboard.read(seconds):
             if not self._press(key):
@@ -95,7 +103,7 @@ class TopScreen:
             lines = len(visible) + 1
         blank = [Text("")] * (page + 1 - lines)
         self._live.update(Group(self._title_line(), below, *blank, self._key_line()), refresh=True)
-        self._drawn = time.monotonic()
+        self._drawn, self._size, self._is_old = time.monotonic(), self._console.size, False
 
     def _title_line(self) -> Text:
         view = self.view

@@ -92,6 +92,11 @@ class Rates:
         """All counters, by kind."""
         return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
 
+    @property
+    def messages_before(self) -> int:
+        """Messages in the interval that ended last."""
+        return int(self.topics.previous[SENT].sum())
+
     def feed(self, batch: Batch) -> Iterator[Interval]:
         """Count the messages of a batch. An interval that has ended is handed out before what follows is counted."""
         order = batch.arranged()

@@ -1,0 +1,191 @@
+"""What `zmtpscope top` writes: JSON lines, tables, or the screen of a terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from zmtpscope.records import SECOND
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import CaptureStatistics
+    from zmtpscope.cli.top_screen import TopScreen
+    from zmtpscope.export.top.rates import Interval, Rates
+    from zmtpscope.export.top.rows import Row
+    from zmtpscope.export.top.view import View
+
+WIDEST = 10_000
+"""Columns of a table that goes to a file or a pipe."""
+
+REFRESH = 0.25
+"""Seconds between two looks at the size of the terminal, when nothing more comes."""
+
+
+class Output:
+    """Writes what is told, step by step."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def take(self, interval: Interval | None) -> bool:
+        """An interval has ended, or (None) nothing more comes at once. False: no more is wanted."""
+        return True
+
+    def finish(self, *, is_wanted: bool) -> None:
+        """Nothing more comes at all; `is_wanted`: nobody has said that this is the end."""
+
+
+class JsonLines(Output):
+    """An object for each interval and row."""
+
+    def __init__(self, rates: Rates, view: View, most: int | None) -> None:
+        self._rates = rates
+        self._view = view
+        self._most = most
+
+    def take(self, interval: Interval | None) -> bool:
+        if interval is not None:
+            from zmtpscope.export.json_lines import escaped
+            from zmtpscope.export.top.rows import interval_rows, lines
+
+            rows = interval_rows(self._rates, self._view.kind, (interval.end_ns - interval.start_ns) / SECOND)
+            shown = self._view.select([row for row in rows if row.messages])[: self._most]
+            for line in lines(shown, self._view.kind, interval):
+                sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+            sys.stdout.buffer.flush()
+        return True
+
+
+class Numbers:
+    """The rows of a run: those of the last interval where packets still come, else those of all."""
+
+    def __init__(self, rates: Rates, statistics: CaptureStatistics, *, is_live: bool) -> None:
+        self.rates = rates
+        self.is_live = is_live
+        self._statistics = statistics
+
+    @property
+    def seconds(self) -> float:
+        """From the first packet to the last."""
+        first, last = self._statistics.first_time, self._statistics.last_time
+        return 0.0 if first is None or last is None else (last - first) / SECOND
+
+    def now(self, kind: str) -> list[Row]:
+        """What is shown while packets come."""
+        from zmtpscope.export.top.rows import interval_rows
+
+        if self.is_live and self.rates.interval_ns is not None:
+            return interval_rows(self.rates, kind, self.rates.interval_ns / SECOND)
+        return self.in_all(kind)
+
+    def in_all(self, kind: str) -> list[Row]:
+        """What is shown at the end."""
+        from zmtpscope.export.top.rows import total_rows
+
+        interval = self.seconds if self.rates.interval_ns is None else self.rates.interval_ns / SECOND
+        return total_rows(self.rates, kind, self.seconds, interval)
+
+
+class Tables(Output):
+    """A table for each interval while packets come, and one at the end of a file."""
+
+    def __init__(self, numbers: Numbers, view: View, most: int | None) -> None:
+        self._numbers = numbers
+        self._view = view
+        self._most = most
+
+    def take(self, interval: Interval | None) -> bool:
+        if interval is not None and self._numbers.is_live:
+            from zmtpscope.export.clock import rfc_3339
+
+            rows = [row for row in self._numbers.now(self._view.kind) if row.messages]
+            seconds, nanoseconds = divmod(interval.start_ns, SECOND)
+            click.echo(f"{rfc_3339(seconds).decode()}.{nanoseconds // 1_000_000:03}Z")
+            print_table(self._view, self._view.select(rows)[: self._most])
+            click.echo()
+            sys.stdout.flush()
+        return True
+
+    def finish(self, *, is_wanted: bool) -> None:
+        if not self._numbers.is_live:
+            print_table(self._view, self._view.select(self._numbers.in_all(self._view.kind))[: self._most])
+
+
+class Screen(Output):
+    """The table as large as the terminal; what there was in all stays there at the end."""
+
+    def __init__(self, numbers: Numbers, view: View, most: int | None, title: str) -> None:
+        from zmtpscope.cli.top_screen import TopScreen
+
+        self._numbers = numbers
+        self._view = view
+        self._most = most
+        self._title = title
+        self._screen: TopScreen | None = TopScreen(view, numbers.now, self._title_now)
+
+    def __enter__(self) -> Self:
+        if self._screen is not None:
+            self._screen.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        screen, self._screen = self._screen, None
+        if screen is not None:
+            screen.__exit__(kind, error, trace)
+
+    def take(self, interval: Interval | None) -> bool:
+        if self._screen is None:
+            return True
+        if interval is not None or not self._numbers.is_live:
+            self._screen.change()
+        return interval is not None or self._screen.wait(0)
+
+    def finish(self, *, is_wanted: bool) -> None:
+        if self._screen is not None:
+            self._screen.draw()
+            while is_wanted and self._screen.has_keys and self._screen.wait(REFRESH):
+                pass
+        self.__exit__(None, None, None)
+        print_table(self._view, self._view.select(self._numbers.in_all(self._view.kind))[: self._most])
+
+    def _title_now(self) -> str:
+        from zmtpscope.export.safe_text import safe_text
+        from zmtpscope.export.top.table import scaled
+
+        rates = self._numbers.rates
+        seconds = f"{self._numbers.seconds:.3f} s captured"
+        if self._numbers.is_live and rates.interval_ns is not None:
+            messages = rates.messages_before / (rates.interval_ns / SECOND)
+            seconds = f"{self._numbers.seconds:.0f} s  {scaled(messages)} messages/s"
+        return f"{safe_text(self._title)}  {seconds}"
+
+
+def has_screen() -> bool:
+    """Whether the table can be drawn again and again, and keys can be read; Windows has another way for those."""
+    return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
+
+
+def print_table(view: View, rows: Sequence[Row]) -> None:
+    """The table on standard output: as wide as the terminal, else as it needs to be."""
+    from rich.console import Console
+
+    from zmtpscope.export.top.table import table_of
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    console = Console(highlight=False, markup=False, emoji=False, width=width or WIDEST, no_color=True)
+    with console.capture() as captured:
+        console.print(table_of(view, rows, width))
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
