@@ -61,7 +61,7 @@ def test_root_opens_the_sockets_and_the_user_writes_the_file(way: str, tmp_path:
 
 
 @pytest.mark.parametrize("engine", ["ring", "socket"])
-@pytest.mark.parametrize(("rights", "answer"), [("-all,+net_raw", ""), ("-all", "the system does not let this user")])
+@pytest.mark.parametrize(("rights", "answer"), [("-all,+net_raw", ""), ("-all", "capture needs CAP_NET_RAW")])
 def test_cap_net_raw_alone_is_enough(rights: str, answer: str, engine: str, tmp_path: Path) -> None:
     """Of what root may do the rest is taken away; as another user it could not read every Python."""
     with_rights = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"]

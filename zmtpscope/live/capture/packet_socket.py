@@ -14,7 +14,7 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,27 @@ class Batch(NamedTuple):
 
     blocks: list[bytes]
     captured: NDArray[np.int64]
+
+
+class PacketSource(Protocol):
+    """Where packets come from: a packet socket, or a program that captures.
+
+    `interfaces` are those that packets came from, or that were asked for by name, in the order of their numbers in the
+    file. `counts` says how many packets of each were read.
+    """
+
+    @property
+    def interfaces(self) -> list[CapturedInterface]: ...
+
+    @property
+    def counts(self) -> list[int]: ...
+
+    def fileno(self) -> int: ...
+    def read(self) -> Batch | None: ...
+    def stop(self) -> None: ...
+    def statistics(self) -> tuple[int, int, int]: ...
+    def check(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class PacketSocket(ABC):

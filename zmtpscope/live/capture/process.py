@@ -21,17 +21,12 @@ from typing import Any
 
 from zmtpscope.export.pcapng import InterfaceStatistics, interface_description, interface_statistics, section_header
 from zmtpscope.live.capture.controls import Controls
-from zmtpscope.live.capture.interfaces import UnknownInterface
-from zmtpscope.live.capture.namespaces import NamespaceError, enter
+from zmtpscope.live.capture.engines import enter_namespace, open_source
 from zmtpscope.live.capture.output_files import OutputFiles, fitting
-from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSocket
+from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSource
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
-from zmtpscope.live.capture.ring import RETIRE, RingSocket
+from zmtpscope.live.capture.ring import RETIRE
 from zmtpscope.live.capture.settings import CaptureSettings
-from zmtpscope.live.capture.socket import MessageSocket
-
-ENGINES: dict[str, type[PacketSocket]] = {"ring": RingSocket, "socket": MessageSocket}
-"""Ways to take packets, in the order in which they are tried."""
 
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 """Seconds between reports, between statistics in the file, and between looks whether interface and file are there."""
@@ -47,7 +42,7 @@ _interface_at_8 = Struct("<8xI").unpack_from
 class Capture:
     """One capture from its first packet to its last. `files` has its first file open."""
 
-    def __init__(self, settings: CaptureSettings, source: PacketSocket, files: OutputFiles, controls: Controls) -> None:
+    def __init__(self, settings: CaptureSettings, source: PacketSource, files: OutputFiles, controls: Controls) -> None:
         self.settings = settings
         self.source = source
         self.files = files
@@ -264,25 +259,6 @@ def _interfaces_of(blocks: Iterable[bytes]) -> list[int]:
     return [_interface_at_8(block)[0] for block in blocks]
 
 
-def open_source(settings: CaptureSettings) -> tuple[str, PacketSocket]:
-    """An engine that works, and its name. Raises `CannotCapture`."""
-    failure: OSError | None = None
-    for name, engine in ENGINES.items():
-        if settings.engine not in (None, name):
-            continue
-        try:
-            return name, engine(settings)
-        except UnknownInterface as error:
-            raise CannotCapture(str(error)) from None
-        except PermissionError:
-            raise CannotCapture("the system does not let this user capture packets") from None
-        except OSError as error:  # a kernel that has no ring, or no memory for one
-            failure = error
-    if failure is None:
-        raise CannotCapture(f"there is no engine {settings.engine}", f"there are {', '.join(ENGINES)}")
-    raise CannotCapture(f"packets cannot be captured here: {failure.strerror}")
-
-
 def main() -> None:
     """Run one capture, as the parent wants it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to parent and child; the parent says what to do
@@ -291,17 +267,17 @@ def main() -> None:
     settings = controls.settings()
     try:
         user = invoking_user(settings.user, os.environ)
-        if settings.netns is not None:
-            enter(settings.netns)
-        name, source = open_source(settings)
+        enter_namespace(settings)
+        engine, source, passed_over = open_source(settings)
         become(user)
         files = OutputFiles(settings)
         files.open_next(section_header())
-    except (CannotCapture, NamespaceError, RightsKept, UnknownUser) as refusal:
+    except (CannotCapture, RightsKept, UnknownUser) as refusal:
         controls.send_last({"refused": str(refusal), "hint": getattr(refusal, "hint", None)})
         return
-    controls.send({"engine": name, "directory": files.directory})
+    controls.send({"engine": engine, "passed_over": passed_over, "directory": files.directory})
     Capture(settings, source, files, controls).run()
+    source.close()
     if controls.is_gone:  # nobody will read it, and nobody else removes it
         files.remove_private()
 

@@ -20,7 +20,8 @@ CHUNK = 1 << 16
 
 
 class CaptureRefused(Exception):
-    """A capture that does not begin: `sentence` says why, `hint` what to do, if anything is known."""
+    """A capture that does not begin: `sentence` says why, `hint` what to do, if anything is known; each line of it
+    is a way."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -40,13 +41,14 @@ class CaptureFile(NamedTuple):
 class CaptureStatus:
     """What the capture process has done, as far as it has said.
 
-    `interfaces` are the names of those in the file. `packets` were written, with so many captured `octets`.
-    `kernel_drops` did not fit into the kernel's buffer, which was full `freezes` times; `unread_drops` had no place in
-    the files since those were not read yet, or were left in the buffer at the end. `failure`, a sentence, is why the
-    capture ended early.
+    `engine` takes the packets, and `passed_over` says why those before it do not. `interfaces` are the names of those
+    in the file. `packets` were written, with so many captured `octets`. `kernel_drops` did not fit into the kernel's
+    buffer, which was full `freezes` times; `unread_drops` had no place in the files since those were not read yet, or
+    were left in the buffer at the end. `failure`, a sentence, is why the capture ended early.
     """
 
     engine: str = ""
+    passed_over: list[str] = field(default_factory=list)
     interfaces: list[str] = field(default_factory=list)
     packets: int = 0
     octets: int = 0
@@ -73,7 +75,10 @@ class CaptureSession:
         """The process runs, its sockets are open, and it is no longer root. Raises `CaptureRefused`."""
         # -P: nothing of the working directory is imported, which is not always ours
         command = [sys.executable, "-P", "-m", PROCESS]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # a process group of its own: `close` ends it with whatever it runs, and the terminal interrupts none of them
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
         self._process = process
         self._send(self._settings.to_json())
         while b"\n" not in self._lines and not self.status.ended:
@@ -85,6 +90,7 @@ class CaptureSession:
             self.close()
             raise CaptureRefused(failure, answer.get("hint"))
         self.status.engine, self._directory = answer["engine"], answer["directory"]
+        self.status.passed_over = answer["passed_over"]
         self._update()
 
     def wait(self, seconds: float) -> bool:
@@ -111,7 +117,8 @@ class CaptureSession:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         self.status.ended = True
         if self._directory is not None:

@@ -41,9 +41,9 @@ class CaptureSettings:
     for each link type that packets may have; packets of other link types do not pass. Without `filter` all pass.
 
     `write_to` is the file to write, with `ring` what the names of its files begin with; without it the capture goes to
-    two private files by turns. A file that is there gives way. `engine` is one of `process.ENGINES`, by default the
+    two private files by turns. A file that is there gives way. `engine` is one of `engines.ENGINES`, by default the
     first that works. `user` is who the process becomes once its sockets are open, `netns` the network namespace that it
-    enters before (a name or a process id).
+    enters before (a name or a process id). `command` is what was typed, for those who have to type it otherwise.
     """
 
     interfaces: tuple[str, ...] = (ANY,)
@@ -55,6 +55,7 @@ class CaptureSettings:
     netns: str | None = None
     user: str | None = None
     engine: str | None = None
+    command: tuple[str, ...] = ("zmtpscope", "live")
     write_to: str | None = None
     ring: RingLimits | None = None
     stop_after: Limits = Limits()
@@ -68,6 +69,7 @@ class CaptureSettings:
         """The settings of a line that `to_json` made."""
         values = json.loads(line)
         values["interfaces"] = tuple(values["interfaces"])
+        values["command"] = tuple(values["command"])
         values["programs"] = {
             int(link_type): tuple((code, jt, jf, k) for code, jt, jf, k in program)
             for link_type, program in values["programs"].items()

@@ -1,0 +1,90 @@
+"""Ways to take packets, in the order in which they are tried, and which one a capture gets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zmtpscope.live.capture.interfaces import UnknownInterface
+from zmtpscope.live.capture.namespaces import NamespaceError, enter
+from zmtpscope.live.capture.packet_socket import CannotCapture, PacketSource
+from zmtpscope.live.capture.privileges import missing_rights
+from zmtpscope.live.capture.ring import RingSocket
+from zmtpscope.live.capture.settings import CaptureSettings
+from zmtpscope.live.capture.socket import MessageSocket
+
+SOCKETS: dict[str, Callable[[CaptureSettings], PacketSource]] = {"ring": RingSocket, "socket": MessageSocket}
+TOOLS = ("dumpcap", "tcpdump")
+ON_REQUEST = ("scapy",)
+"""What is too slow to be taken where nobody asked for it."""
+ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
+
+
+class Refused(Exception):
+    """An engine that does not work here: why."""
+
+
+class OpenSource(NamedTuple):
+    """A source that captures, the name of its engine, and why those before it were not taken."""
+
+    engine: str
+    source: PacketSource
+    passed_over: list[str]
+
+
+def enter_namespace(settings: CaptureSettings) -> None:
+    """Move to the network namespace that is asked for, if one is. Raises `CannotCapture`."""
+    if settings.netns is None:
+        return
+    try:
+        enter(settings.netns)
+    except NamespaceError as error:
+        raise _without_rights(settings) or CannotCapture(str(error)) from None
+
+
+def open_source(settings: CaptureSettings) -> OpenSource:
+    """Start the engine that is asked for, or the first that works. Raises `CannotCapture`."""
+    engines = (*SOCKETS, *TOOLS) if settings.engine is None else (settings.engine,)
+    passed_over: list[str] = []
+    for name in engines:
+        try:
+            return OpenSource(name, _open(name, settings), passed_over)
+        except UnknownInterface as error:
+            raise CannotCapture(str(error)) from None
+        except Refused as refusal:
+            passed_over.append(f"{name}: {refusal}")
+    raise _without_rights(settings) or CannotCapture(f"packets cannot be captured here: {'; '.join(passed_over)}")
+
+
+def _open(name: str, settings: CaptureSettings) -> PacketSource:
+    if name not in ENGINES:
+        raise CannotCapture(f"there is no engine {name}", f"there are {', '.join(ENGINES)}")
+    if name not in SOCKETS:
+        from zmtpscope.live.capture import tools  # sockets need nothing of it
+
+        try:
+            return tools.TOOLS[name](settings)
+        except tools.ToolRefused as error:
+            raise Refused(str(error)) from None
+    if not hasattr(socket, "AF_PACKET"):
+        raise Refused("this system has no packet sockets")
+    try:
+        return SOCKETS[name](settings)
+    except PermissionError:
+        raise Refused("this user may not open packet sockets") from None
+    except OSError as error:  # a kernel that has no ring, or no memory for one
+        raise Refused(error.strerror or str(error)) from None
+
+
+def _without_rights(settings: CaptureSettings) -> CannotCapture | None:
+    """What is said where rights are missing, with a command to type on each line of the hint."""
+    missing = missing_rights(
+        settings.command,
+        settings.interfaces[0],
+        other_namespace=settings.netns is not None,
+        filter_text=settings.filter,
+    )
+    if missing is None:
+        return None
+    return CannotCapture(missing.sentence, "\n".join(f"{command}  ({meaning})" for command, meaning in missing.ways))

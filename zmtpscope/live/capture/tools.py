@@ -1,0 +1,209 @@
+"""Other programs that capture, for users and systems where we cannot: dumpcap, tcpdump, and a loop over libpcap.
+
+dumpcap comes with Wireshark; its file capabilities let the members of a group capture. Each writes pcap or pcapng to a
+pipe, and at its end says how many packets the kernel dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from zmtpscope.live.capture.interfaces import ANY, find_interface, interfaces
+from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
+from zmtpscope.live.capture.packet_stream import PacketStream
+from zmtpscope.live.capture.privileges import invoking_user
+from zmtpscope.live.capture.settings import CaptureSettings
+
+MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/Applications/Wireshark.app/Contents/MacOS")
+"""Where programs are besides PATH, which of ordinary users often leaves these out."""
+SCAPY_ENGINE = "zmtpscope.live.capture.scapy_engine"
+CHUNK = 1 << 18
+OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
+KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
+"""What tcpdump says at its end."""
+
+
+class ToolRefused(Exception):
+    """A program that is not there, cannot do what is asked for, or did not begin: why."""
+
+
+def dumpcap(settings: CaptureSettings) -> Tool:
+    """dumpcap, started. Raises `ToolRefused`."""
+    options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
+    if not settings.promiscuous:
+        options.append("-p")
+    if settings.filter:
+        options += ["-f", settings.filter]
+    words = [word for name in _names(settings) for word in ("-i", name, *options)]
+    return Tool("dumpcap", [_program("dumpcap"), "-q", "-n", "-w", "-", *words], settings)
+
+
+def tcpdump(settings: CaptureSettings) -> Tool:
+    """tcpdump, started: it captures from one interface. Raises `ToolRefused`."""
+    command = [_program("tcpdump"), "-U", "-w", "-", "-i", _only_name(settings), "-s", str(settings.snap_length)]
+    command += ["-B", str(max(1, settings.buffer_octets >> 10))]
+    if sys.platform == "linux":
+        command.append("--time-stamp-precision=nano")
+    if not settings.promiscuous:
+        command.append("-p")
+    user = invoking_user(settings.user, os.environ)
+    if user is not None:  # it must end when we say so, and by then we are no longer root
+        command += ["-Z", user.name]
+    return Tool("tcpdump", [*command, "--", settings.filter], settings)
+
+
+def scapy(settings: CaptureSettings) -> Tool:
+    """Our own loop over libpcap, as scapy calls it: where nothing else is. Raises `ToolRefused`."""
+    command = [sys.executable, "-P", "-m", SCAPY_ENGINE, _only_name(settings), str(settings.snap_length)]
+    command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter]
+    return Tool("scapy", command, settings)
+
+
+def _names(settings: CaptureSettings) -> list[str]:
+    """Of the interfaces; a number in our list is not the same in theirs. Raises `UnknownInterface`."""
+    known = interfaces()
+    return [find_interface(name, known).name for name in settings.interfaces]
+
+
+def _only_name(settings: CaptureSettings) -> str:
+    first, *others = _names(settings)
+    if others:
+        raise ToolRefused(f"it captures from one interface, or from {ANY}")
+    return first
+
+
+def _program(name: str) -> str:
+    """Where it is."""
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
+    path = shutil.which(name, path=folders)
+    if path is None:
+        raise ToolRefused("it is not installed")
+    return path
+
+
+TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
+
+
+class Tool:
+    """A program that captures, started; its methods are those of `PacketSocket`. Raises `ToolRefused`."""
+
+    def __init__(self, name: str, command: Sequence[str], settings: CaptureSettings) -> None:
+        self._name = name
+        self._stream = PacketStream(settings.interfaces[0], settings.snap_length)
+        self._rest: deque[Batch | None] = deque()
+        """What was read and not handed out."""
+        self._is_stopped = False
+        self._counted = 0, 0
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop it
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
+            )
+        except OSError as error:
+            self._errors.close()
+            raise ToolRefused(f"{self._name} cannot be run: {error.strerror}") from None
+        assert self._process.stdout is not None
+        self._output = self._process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        try:
+            self._await_the_beginning()
+        except CannotCapture as error:
+            self.close()
+            raise ToolRefused(str(error)) from None
+
+    @property
+    def interfaces(self) -> list[CapturedInterface]:
+        """Those that it describes."""
+        return self._stream.interfaces
+
+    @property
+    def counts(self) -> list[int]:
+        """How many packets of each were read."""
+        return self._stream.counts
+
+    def _await_the_beginning(self) -> None:
+        """Wait until it has opened its interfaces. Raises `CannotCapture`."""
+        deadline = time.monotonic() + OPENING_SECONDS
+        while not self._stream.has_begun:
+            if not self._waits_until(deadline):
+                raise CannotCapture(f"{self._name} said nothing for {OPENING_SECONDS:.0f} s")
+            octets = os.read(self.fileno(), CHUNK)
+            if not octets:
+                raise CannotCapture(self._why_it_ended())
+            self._rest.append(self._stream.feed(octets))
+
+    def _waits_until(self, deadline: float) -> bool:
+        """Whether octets, or the end of them, came before."""
+        return bool(select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))[0])
+
+    def fileno(self) -> int:
+        """To wait for packets with poll(2)."""
+        return self._output.fileno()
+
+    def read(self) -> Batch | None:
+        """The next packets; None if there are none now. Raises `CannotCapture` where it has ended by itself."""
+        while self._rest:
+            batch = self._rest.popleft()
+            if batch is not None:
+                return batch
+        if self._is_stopped:
+            return None
+        try:
+            octets = os.read(self.fileno(), CHUNK)
+        except BlockingIOError:
+            return None
+        if not octets:
+            raise CannotCapture(self._why_it_ended())
+        return self._stream.feed(octets)
+
+    def stop(self) -> None:
+        """It captures no more; what it has can be read, and its counts are known."""
+        self._is_stopped = True
+        with suppress(PermissionError):  # it may be root's; then the pipe ends when we do
+            self._process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + ENDING_SECONDS
+        while self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
+            self._rest.append(self._stream.feed(octets))
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+
+    def statistics(self) -> tuple[int, int, int]:
+        """Since the last call: packets, and how many of them the kernel dropped, which is known at the end. How often a
+        buffer was full is not known."""
+        dropped = sum(self._stream.drops.values())
+        if self._is_stopped:
+            dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
+        received = sum(self.counts) + dropped
+        news = received - self._counted[0], dropped - self._counted[1], 0
+        self._counted = received, dropped
+        return news
+
+    def check(self) -> None:
+        """Nothing: `read` finds its end."""
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        with suppress(PermissionError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait(ENDING_SECONDS)
+        self._output.close()
+        self._errors.close()
+
+    def _why_it_ended(self) -> str:
+        said = re.findall(rf"^{re.escape(self._name)}: (?!listening on)(.+)", self._errors_so_far(), re.MULTILINE)
+        return said[0] if said else f"{self._name} ended (exit code {self._process.wait()})"
+
+    def _errors_so_far(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read(CHUNK).decode(errors="replace")
