@@ -26,6 +26,7 @@ from tests.live.capture.capturing import (
     wait_for,
 )
 from tests.live.capture.namespaces import VETH, in_namespace
+from tests.waiting import PATIENCE
 from zmtpscope.live.capture import tools
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSource
 from zmtpscope.live.capture.packet_stream import PacketStream
@@ -139,10 +140,13 @@ def processes_of(group: int) -> list[int]:
 
 
 def wait_until_gone(group: int) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while processes_of(group) and time.monotonic() < end:
         time.sleep(0.01)
-    assert processes_of(group) == []
+    left = processes_of(group)
+    for each in left:
+        os.kill(each, signal.SIGKILL)
+    assert left == []
 
 
 @needs_tcpdump
@@ -255,7 +259,7 @@ def test_programs_are_tried_in_order_and_why_the_first_ones_were_not_taken_is_ke
 
 def batches_of(source: PacketSource) -> list[Batch]:
     """The first packets of a source, as soon as there are any."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         batch = source.read()
         if batch is not None:

@@ -78,7 +78,7 @@ def missing_rights(
             ),
         )
     program, *arguments = command
-    path, name = os.path.abspath(program), os.path.basename(program)
+    path, name = os.path.abspath(shutil.which(program) or program), os.path.basename(program)
     python = os.path.realpath(sys.executable)
     capabilities = ",".join(each.lower() for each in missing)
     expression = [filter_text] if filter_text else []
