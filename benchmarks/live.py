@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.report import table
 from zmtpscope.live.capture.session import CaptureSession
 from zmtpscope.live.capture.settings import CaptureSettings
 
@@ -31,6 +32,8 @@ HEADER = b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x88\xb5"
 SIZE = 60
 BURST = 0.001
 """Seconds between bursts."""
+LEAST_SHARE = 0.01
+"""Of a core: less is not exact enough for a ratio."""
 RATES = (0, 1_000, 10_000, 50_000, 100_000)
 
 
@@ -134,18 +137,17 @@ def run(rate: int, seconds: float, engine: str) -> Run:
         )
 
 
-def lines(runs: Sequence[Run]) -> Iterator[str]:
+def page(runs: Sequence[Run]) -> str:
     """A table."""
-    yield "| sent | a second | packets | lost | CPU of a core | tcpdump: packets | lost | CPU of a core | ratio |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    columns = ["packets a second", "sent", "captured", "lost", "CPU of a core"]
+    rows = []
     for each in runs:
-        rate = each.sent / each.seconds
         ours, theirs = each.cpu / each.seconds, each.tcpdump_cpu / each.seconds
-        ratio = f"{ours / theirs:.2f}" if theirs >= 0.01 else ""
-        yield (
-            f"| {each.sent:,} | {rate:,.0f} | {each.packets:,} | {each.lost:,} | {ours:.1%} "
-            f"| {each.tcpdump_packets:,} | {each.tcpdump_lost:,} | {theirs:.1%} | {ratio} |"
-        )
+        ratio = f"{ours / theirs:.2f}" if theirs >= LEAST_SHARE else ""
+        counts = [f"{each.sent:,}", f"{each.packets:,}", f"{each.lost:,}", f"{ours:.1%}"]
+        their_counts = [f"{each.tcpdump_packets:,}", f"{each.tcpdump_lost:,}", f"{theirs:.1%}"]
+        rows.append([f"{each.sent / each.seconds:,.0f}", *counts, *their_counts, ratio])
+    return table([*columns, "tcpdump: captured", "lost", "CPU of a core", "ratio"], rows)
 
 
 def main() -> None:
@@ -166,8 +168,7 @@ def main() -> None:
         unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
         os.execvp("unshare", [*unshare, "sh", "-c", inside, "sh", *again])
     else:
-        for line in lines([run(rate, arguments.seconds, arguments.engine) for rate in arguments.rates]):
-            print(line)
+        print(page([run(rate, arguments.seconds, arguments.engine) for rate in arguments.rates]))
 
 
 if __name__ == "__main__":

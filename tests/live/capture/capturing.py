@@ -76,6 +76,11 @@ def contents(*paths: str | Path) -> Contents:
     return found
 
 
+def has_written(packets: int) -> Callable[[CaptureStatus], bool]:
+    """Whether there are so many in the files."""
+    return lambda status: status.packets >= packets
+
+
 def wait_for(session: CaptureSession, reached: Callable[[CaptureStatus], Any]) -> CaptureStatus:
     """Until the status is so, or the capture has ended."""
     end = time.monotonic() + PATIENCE

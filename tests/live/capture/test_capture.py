@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from tests.live.capture.capturing import (
     capturing,
     contents,
     ethernet,
+    has_written,
     pcap_packets,
     say,
     send,
     sending,
+    started,
     tcpdump,
     tunnel,
     wait_for,
@@ -139,3 +142,43 @@ def test_a_filter_lets_nothing_else_in(engine: str, tmp_path: Path) -> None:
     found = contents(tmp_path / "f")
     assert {packet[17] for packet in found.octets} == {7}
     assert found.counted() == (len(found.packets), 0, len(found.packets))
+
+
+@engines
+@in_namespace(*VETH)
+def test_each_link_type_has_its_own_filter(engine: str, tmp_path: Path) -> None:
+    """Octet 17 is 7 on Ethernet; octet 9, the protocol, is 17 in what comes without a link header."""
+    programs = {
+        101: ((0x30, 0, 0, 9), (0x15, 0, 1, 17), (6, 0, 0, 1000), (6, 0, 0, 0)),
+        1: ((0x30, 0, 0, 17), (0x15, 0, 1, 7), (6, 0, 0, 1000), (6, 0, 0, 0)),
+    }
+    other = IP_PACKET[:9] + b"\x06" + IP_PACKET[10:]
+    with tunnel("t0") as device:
+        # all interfaces, and two by name: then the filter chooses among them, too
+        for interfaces in (("any",), ("t0", "vb")):
+            path = tmp_path / interfaces[0]
+            settings = {"interfaces": interfaces, "engine": engine, "filter": "x", "programs": programs}
+            with capturing(**settings, write_to=str(path)) as session:
+                os.write(device, other)
+                os.write(device, IP_PACKET)
+                send("va", map(ethernet, range(20)))
+                wanted = [("t0", IP_PACKET), ("va", ethernet(7)), ("vb", ethernet(7))]
+                if interfaces != ("any",):
+                    wanted.remove(("va", ethernet(7)))
+                wait_for(session, has_written(len(wanted)))
+            found = contents(path)
+            names = [name for _, name, _ in found.interfaces]
+            assert sorted((names[number], packet) for number, _, packet, _ in found.packets) == wanted
+
+
+@engines
+@in_namespace(*VETH)
+def test_packets_to_others_are_asked_for_unless_that_is_not_wanted(engine: str, tmp_path: Path) -> None:
+    def state() -> str:
+        return subprocess.run(["ip", "-d", "link", "show", "vb"], capture_output=True, text=True).stdout
+
+    with started(interfaces=("vb",), engine=engine, write_to=str(tmp_path / "f")):
+        assert "promiscuity 1 " in state()
+    assert "promiscuity 0 " in state()
+    with started(interfaces=("vb",), engine=engine, promiscuous=False, write_to=str(tmp_path / "f")):
+        assert "promiscuity 0 " in state()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.capture.capturing import capturing, contents, ethernet, send, started, wait_for
+from tests.live.capture.capturing import capturing, contents, ethernet, has_written, send, started, wait_for
 from tests.live.capture.namespaces import VETH, in_namespace
 from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
 from zmtpscope.live.capture.settings import Limits, RingLimits
@@ -81,7 +81,7 @@ def test_a_ring_of_files_has_the_last_ones(tmp_path: Path) -> None:
     ) as session:
         for number in range(75):
             send("va", [ethernet(number)])
-            wait_for(session, lambda status, sent=number: status.packets > sent)  # type: ignore[misc]
+            wait_for(session, has_written(number + 1))
             read_all(session)
     files = sorted(tmp_path.iterdir())
     assert [file.name[:8] for file in files] == ["f_00006_", "f_00007_", "f_00008_"]
@@ -138,7 +138,7 @@ def test_a_ring_by_size_and_one_by_time(tmp_path: Path) -> None:
     with capturing(**ANNOUNCED, write_to=f"{tmp_path}/time/f", ring=RingLimits(duration=0.05)) as session:
         for number in range(3):
             send("va", [ethernet(number)])
-            wait_for(session, lambda status, sent=number: status.packets > sent)  # type: ignore[misc]
+            wait_for(session, has_written(number + 1))
             time.sleep(0.06)
     assert [contents(file).octets for file in sorted((tmp_path / "time").iterdir())] == [
         [ethernet(number)] for number in range(3)
@@ -258,3 +258,20 @@ def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
         with pytest.raises(CaptureRefused) as caught, started(**settings):
             pass
         assert str(caught.value).startswith(sentence), (settings, str(caught.value))
+
+
+@in_namespace(*VETH)
+def test_a_process_that_is_asked_to_end_writes_what_came(tmp_path: Path) -> None:
+    with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
+        send("va", map(ethernet, range(100)))
+        os.kill(process_of(session), signal.SIGTERM)
+        status = wait_for(session, lambda status: status.ended)
+        assert (status.packets, status.failure) == (100, None)
+    assert contents(tmp_path / "f").counted() == (100, 0, 100)
+
+
+@in_namespace(*VETH)
+def test_what_is_typed_on_the_terminal_is_for_the_parent(tmp_path: Path) -> None:
+    """Ctrl-C and Ctrl-Z go to all processes of the group in front."""
+    with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
+        assert os.getpgid(process_of(session)) == process_of(session)

@@ -22,6 +22,11 @@ class Controls:
         self._output = b""
         self.is_gone = False
         """Whether the parent has ended."""
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """Somebody else than the parent wants the process to end."""
+        self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
         """The first line; raises `EOFError` where none comes."""

@@ -50,7 +50,11 @@ class OutputFiles:
         self._limits = settings.ring or RingLimits()
         if settings.write_to is None:
             self._limits = PRIVATE
-            self.directory = tempfile.mkdtemp(prefix="zmtpscope-", dir=_large_directory())
+            try:
+                self.directory = tempfile.mkdtemp(prefix="zmtpscope-", dir=_large_directory())
+            except OSError as error:
+                sentence = f"there is no place for what is captured: {error.strerror}"
+                raise CannotCapture(sentence, "name a file with -w, or a directory with TMPDIR") from None
         self._target = Path(settings.write_to or f"{self.directory}/capture.pcapng")
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1

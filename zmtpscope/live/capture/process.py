@@ -2,7 +2,7 @@
 
 It takes packets and writes them, and does nothing else, so that it keeps up with them whatever their readers do. Its
 standard input brings the settings, one line of JSON, then commands, a line each: `consumed FILE OCTETS` and `stop`; at
-its end the process ends. On standard output it says what has changed, a line of JSON at most every 20 ms; a reader that
+its end the process ends. On standard output it says what has changed, a line of JSON at most every 10 ms; a reader that
 is busy is not waited for.
 """
 
@@ -91,7 +91,7 @@ class Capture:
         deadline = float("inf") if limit is None else self.started_clock + limit
         is_stopped = False
         has_changed = False
-        while not is_stopped and not self.is_complete:
+        while not is_stopped and not self.is_complete and not self.controls.is_stopped:
             wake = min(next_check, deadline, next_report if has_changed else next_check)
             events = dict(poll.poll(max(0.0, wake - time.monotonic()) * 1000))
             is_stopped = self.controls.incoming in events and self.obey()
@@ -261,9 +261,9 @@ def _interfaces_of(blocks: Iterable[bytes]) -> list[int]:
 
 def main() -> None:
     """Run one capture, as the parent wants it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to parent and child; the parent says what to do
     gc.disable()  # nothing here makes circles
     controls = Controls(sys.stdin.fileno(), sys.stdout.fileno())
+    signal.signal(signal.SIGTERM, lambda number, frame: controls.stop())
     settings = controls.settings()
     try:
         user = invoking_user(settings.user, os.environ)
