@@ -38,6 +38,7 @@ def page(results: dict[str, Any]) -> str:
         "memory": memory,
         "damage": damage,
         "half-open": half_open,
+        "crowds": crowds,
         "hostile": hostile,
     }
     blocks = [head(results), *(show(results[name]) for name, show in parts.items() if name in results)]
@@ -249,6 +250,18 @@ def half_open(runs: dict[str, Any]) -> str:
         for tool, run in tools.items()
     ]
     return "## Half-open connections\n\n" + table(["", "", "connections", "ns a packet", "peak MB"], rows)
+
+
+def crowds(crowds: list[dict[str, Any]]) -> str:
+    """How long the honest peer waits in each of them."""
+    rows = []
+    for each in crowds:
+        waits = each["waits"]
+        times = [f"{wait:.2f}" for wait in (waits[0], median(waits), waits[-1])]
+        rows.append([each["crowd"], f"{each['size']:,}", f"{len(waits):,}", *times])
+    text = "Seconds that an honest peer waits for a message, for an answer, or until the application has its message."
+    columns = ["crowd", "hostile peers", "messages", "least", "median", "most"]
+    return f"## Crowds\n\n{text}\n\n{table(columns, rows)}"
 
 
 def hostile(series: list[dict[str, Any]]) -> str:

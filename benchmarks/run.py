@@ -19,6 +19,7 @@ from typing import Any
 import zmtpscope
 from benchmarks import report, tools
 from benchmarks.captures import HERE, note
+from benchmarks.crowds import crowds
 from benchmarks.damage import damage
 from benchmarks.growth import flat, half_open, memory
 from benchmarks.hostile import hostile
@@ -39,6 +40,7 @@ PARTS = {
     "memory": memory,
     "damage": damage,
     "half-open": half_open,
+    "crowds": crowds,
     "hostile": hostile,
 }
 RESULTS = HERE / "results"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.report import growth, hostile, page, payloads, ratios, sockets, verdict
+from benchmarks.report import crowds, growth, hostile, page, payloads, ratios, sockets, verdict
 
 OURS = [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7], [1.0, 1.0, 6e7]]
 THEIRS = [[4.0, 4.0, 1e8], [8.0, 8.0, 1e8], [30.0, 30.0, 1e8]]
@@ -77,3 +77,8 @@ def test_an_attack_that_costs_more_than_linear_has_missed() -> None:
     assert "| 10.0, 10.0, 10.0 | 1,000, 1,000, 1,000 | 1.00 | 50, 50, 50 |" in linear
     assert "| 4.00 (missed) |" in quadratic
     assert "| 200.0, 200.0, 200.0 (missed) |" in dear
+
+
+def test_waits_among_a_crowd_are_told_with_the_longest() -> None:
+    text = crowds([{"crowd": "flood a PULL", "size": 1023, "waits": [0.01, 0.02, 5.0]}])
+    assert "| flood a PULL | 1,023 | 3 | 0.01 | 0.02 | 5.00 |" in text

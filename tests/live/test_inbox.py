@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -99,6 +100,18 @@ def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: py
     run(work)
 
 
+def test_room_grows_with_each_message_that_is_taken() -> None:
+    """Not only when all of a source are: of a thousand that flood none is over before all others."""
+    inbox = filled(a=4, b=1)
+    inbox.charge("a", 400)
+    inbox.charge("b", 50)
+    left = []
+    while inbox:
+        inbox.take(1)
+        left.append(inbox.octets)
+    assert left == [350, 300, 200, 100, 0]
+
+
 def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may have some behind them."""
     monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
@@ -135,6 +148,72 @@ def test_everything_else_runs_between_turns() -> None:
             await asyncio.sleep(0)
             passed += 1
         assert len(at) == len(set(at)) == 50
+
+    run(work)
+
+
+def test_those_with_little_to_look_at_have_their_turns_together() -> None:
+    """Else a thousand that flood have one in a thousand rounds of the loop."""
+
+    async def work() -> None:
+        inbox: Inbox[int] = Inbox()
+        inbox.turns.spend(2 * TURN)
+        order: list[int] = []
+
+        def look(number: int) -> None:
+            order.append(number)
+            inbox.turns.spend(0.0)
+
+        bringing = [
+            asyncio.ensure_future(inbox.bring(number, partial(look, number), is_ready=True)) for number in range(1000)
+        ]
+        await rounds(20)
+        assert order == [*range(1000)]
+        await asyncio.gather(*bringing)
+
+    run(work)
+
+
+def test_a_handshake_does_not_wait_for_all_that_flood() -> None:
+    async def work() -> None:
+        inbox: Inbox[str] = Inbox()
+        inbox.turns.spend(2 * TURN)
+        order: list[str] = []
+
+        async def bring(source: str) -> None:
+            def look() -> None:
+                order.append(source)
+                inbox.turns.spend(2 * TURN)
+
+            await inbox.bring(source, look, is_ready=source == "flood")
+
+        await asyncio.gather(*map(bring, ["flood"] * 100 + ["greeting"] * 3))
+        assert {order.index("greeting"), 102 - order[::-1].index("greeting")} <= {*range(7)}
+
+    run(work)
+
+
+@pytest.mark.parametrize("busy", [0.0, 10 * TURN])
+def test_what_comes_has_as_much_time_as_everything_else(busy: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the application is busy for long in each round of the loop, few rounds must be enough."""
+    now = 0.0
+
+    async def work() -> None:
+        nonlocal now
+        monkeypatch.setattr(inboxes.time, "thread_time", lambda: now)
+        inbox: Inbox[int] = Inbox()
+        looked = rounds = 0
+
+        def look() -> None:
+            nonlocal now, looked
+            looked, now = looked + 1, now + TURN
+            inbox.turns.spend(TURN)
+
+        bringing = asyncio.gather(*(inbox.bring(number, look, is_ready=True) for number in range(100)))
+        while not bringing.done():
+            await asyncio.sleep(0)
+            rounds, now = rounds + 1, now + busy
+        assert rounds < 25 if busy else 45 < rounds < 105
 
     run(work)
 

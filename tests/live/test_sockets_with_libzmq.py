@@ -71,8 +71,14 @@ async def settled(theirs: Any) -> None:
 
 
 async def handed(theirs: Any, parts: Sequence[bytes]) -> None:
-    """Send with a socket of libzmq."""
-    await asyncio.to_thread(theirs.send_multipart, parts)
+    """Send with a socket of libzmq. A ROUTER knows us somewhat later than we know it."""
+    while True:
+        try:
+            return await asyncio.to_thread(theirs.send_multipart, parts)
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            await settled(theirs)
 
 
 async def ask_them(ours: Socket, theirs: Any, parts: list[bytes]) -> None:

@@ -24,7 +24,7 @@ from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 if TYPE_CHECKING:
     from zmtpscope.live.recording import RecordedConnection, Recording
 
-PIECE, LEAST_PIECE = 1 << 15, 1 << 11
+PIECE, LEAST_PIECE = 1 << 15, 1 << 8
 """Octets that are read at once: at most, as nobody knows how much work they make, and in the handshake or where they
 have made much."""
 BODY_PIECE = 1 << 18

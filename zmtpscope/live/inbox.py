@@ -8,6 +8,9 @@ that the application and everything else of the loop run in between.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -20,29 +23,65 @@ LARGEST_WAITING = 16 << 20
 """Octets that came for them, and `PART_COST` for each: beyond that nobody brings more, but with a handshake, which may
 have messages behind it; and nobody at all beyond twice that."""
 TURN = 0.002
-"""Seconds of the processor for what comes, after which everything else of the loop has its turn."""
+"""Seconds of the processor for what comes, after which everything else of the loop has its turn; as many as that took
+the last time where it took more."""
 
 Source = TypeVar("Source", bound=Hashable)
 
 
 class Turns:
-    """Who looks at what came, one after the other in the order in which they ask."""
+    """Who looks at what came: first come, first served, but one without a handshake for each one with, so that
+    thousands that flood do not keep others from theirs."""
 
     def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        """Those that ask while everything else runs wait for it, first come, first served."""
-        self._spent = 0.0
+        self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
+        """Those that wait, by when they came (heaps), without a handshake and with one."""
+        self._first = False
+        """Which of the two are woken first, in turn."""
+        self._came = itertools.count()
+        self._spent, self._limit = 0.0, TURN
+        self._looked = 0
+        """How many had a turn since everything else had."""
+        self._waking: asyncio.Handle | None = None
+        self._woken: float | None = None
+        """Seconds of the processor when the last ones were woken, where somebody has waited since."""
 
-    async def wait(self) -> None:
-        """Until it is one's turn, which ends where one waits for anything."""
-        async with self._lock:
-            if self._spent > TURN:
-                self._spent = 0.0
-                await asyncio.sleep(0)
+    async def wait(self, *, is_ready: bool) -> None:
+        """Until it is one's turn, which ends where one waits for anything. `is_ready`: behind its handshake."""
+        if self._spent <= self._limit and not any(self._waiting.values()):
+            return
+        loop, came = asyncio.get_running_loop(), next(self._came)
+        while True:
+            turn = loop.create_future()
+            heapq.heappush(self._waiting[is_ready], (came, turn))
+            if self._waking is None:
+                self._waking = loop.call_soon(self._wake)
+            await turn
+            if self._spent <= self._limit:
+                return
+
+    def _wake(self) -> None:
+        """Everything else has had its turn: wake those that may have theirs now. Who comes too late waits on."""
+        now = time.thread_time()
+        everything_else = 0.0 if self._woken is None else now - self._woken - self._spent
+        many = 2 * self._looked + 1  # nobody knows how much they have to look at
+        self._spent, self._looked, self._limit = 0.0, 0, max(TURN, everything_else)
+        self._woken = self._waking = None
+        self._first = not self._first
+        for _ in range(many):
+            for is_ready in (self._first, not self._first):
+                if self._waiting[is_ready]:
+                    _, turn = heapq.heappop(self._waiting[is_ready])
+                    if not turn.done():
+                        turn.set_result(None)
+                    self._woken = now
+        if self._woken is not None:
+            self._waking = asyncio.get_running_loop().call_soon(self._wake)
 
     def spend(self, seconds: float) -> None:
         """So much of the processor was used."""
         self._spent += seconds
+        self._looked += 1
 
 
 class Inbox(Generic[Source]):
@@ -56,7 +95,10 @@ class Inbox(Generic[Source]):
         self._next: deque[Source] = deque()
         """Those that have any, in turn."""
         self._octets: dict[Source, int] = {}
-        self._count = self._all_octets = 0
+        self._count = 0
+        self.octets = 0
+        """Of the messages, as they were charged."""
+        """Those of each."""
         self._taken: dict[Source, asyncio.Event] = {}
         """For those that wait until their own messages are taken."""
         self._room_lock = asyncio.Lock()
@@ -81,8 +123,8 @@ class Inbox(Generic[Source]):
         """So many came with messages of `source`, which keep them here."""
         if source in self._queues:
             self._octets[source] = self._octets.get(source, 0) + octets
-            self._all_octets += octets
-            if self._all_octets >= LARGEST_WAITING and not self._is_closed:
+            self.octets += octets
+            if self.octets >= LARGEST_WAITING and not self._is_closed:
                 self._room.clear()
 
     def take(self, most: int) -> list[tuple[Source, Message]]:
@@ -92,7 +134,9 @@ class Inbox(Generic[Source]):
         while turns and len(taken) < most:
             source = turns[0]
             queue = queues[source]
-            for _ in range(1 if len(turns) > 1 else min(len(queue), most - len(taken))):
+            count = 1 if len(turns) > 1 else min(len(queue), most - len(taken))
+            self._free(source, self._octets.get(source, 0) * count // len(queue))
+            for _ in range(count):
                 taken.append((source, queue.popleft()))
             turns.rotate(-1)
             if not queue:
@@ -101,11 +145,17 @@ class Inbox(Generic[Source]):
         self._count -= len(taken)
         return taken
 
+    def _free(self, source: Source, octets: int) -> None:
+        """So many that came with messages of `source` are no longer kept here."""
+        if octets:
+            self._octets[source] -= octets
+            self.octets -= octets
+            if self.octets < LARGEST_WAITING:
+                self._room.set()
+
     def _emptied(self, source: Source) -> None:
         del self._queues[source]
-        self._all_octets -= self._octets.pop(source, 0)
-        if self._all_octets < LARGEST_WAITING:
-            self._room.set()
+        self._octets.pop(source, None)
         if source in self._taken:
             self._taken[source].set()
 
@@ -114,8 +164,8 @@ class Inbox(Generic[Source]):
         its handshake."""
         while self._count >= MOST_WAITING and source in self._queues and not self._is_closed:
             await self._wait_until_taken(source)
-        await self.turns.wait()
-        if not is_ready and self._all_octets < 2 * LARGEST_WAITING:
+        await self.turns.wait(is_ready=is_ready)
+        if not is_ready and self.octets < 2 * LARGEST_WAITING:
             look()
             return
         async with self._room_lock:  # in the order in which they came

@@ -57,7 +57,7 @@ class Patience:
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:
         """Until each of them has taken everything, is over, or was waited for in vain (`is_stuck`)."""
-        spent = max(await asyncio.gather(*map(self._wait, receivers)))
+        spent = max(await asyncio.gather(*map(self._wait, receivers)), default=0.0)
         if spent:
             self._left = max(0.0, self.left - spent)
             self._counted = time.monotonic()

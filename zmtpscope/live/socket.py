@@ -335,7 +335,7 @@ class Socket:
         full = [connection for connection in self._ready if connection.unsent and not connection.is_stuck]
         if self._route is Route.TURN:
             await asyncio.gather(*(connection.drain() for connection in full))
-        elif full:
+        else:
             await self._wait_for(full)
 
     def _give_up_if_failed(self) -> None:

@@ -1,0 +1,254 @@
+"""How long one honest peer waits at a socket of ours that as many hostile ones as have a place there use, too.
+
+    python -m benchmarks.crowds [--quick] [NAME ...]        those crowds whose names contain one of the words
+
+Our socket, the crowd and the honest peer (pyzmq) are a process each. Each message that the honest peer gets, or has
+answered, tells how long that took; where it only sends, our application tells when its messages came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from socket import SO_RCVBUF, SOL_SOCKET, socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks import report
+from benchmarks.attacks import GREETING, command, message
+from benchmarks.captures import note
+from benchmarks.measure import Failed, environment
+from benchmarks.peers import ready
+from benchmarks.setting import Setting
+
+if TYPE_CHECKING:
+    from zmtpscope.live import Socket
+
+SECONDS, QUICK_SECONDS = 40.0, 10.0
+"""How long the honest peer is looked at."""
+LIMIT = 300.0
+"""Seconds after which a run has failed."""
+HONEST = b"honest"
+"""What its messages begin with."""
+BODY = bytes(10_000)
+"""What is published, and what asks for an answer."""
+STAY = 4.0
+"""Seconds after which those go that come again."""
+
+Waits = list[float]
+"""How long each message of the honest peer took."""
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+
+async def publish(ours: Socket) -> Waits:
+    """Without an end: those that wait are the subscribers."""
+    while True:
+        await ours.send([HONEST, BODY])
+        await asyncio.sleep(0.001)
+
+
+async def answer(ours: Socket) -> Waits:
+    """Likewise."""
+    async for parts in ours:
+        await ours.send(parts)
+    return []
+
+
+async def take(ours: Socket) -> Waits:
+    """Until the honest peer says that it is over."""
+    waits: Waits = []
+    async for parts in ours:
+        if parts[0] == HONEST:
+            if not parts[1]:
+                break
+            waits.append(time.monotonic() - float(parts[1]))
+    return waits
+
+
+def serve(crowd: Crowd) -> None:
+    """Print the port, then how long messages took, where the application knows."""
+    from zmtpscope.live import bind
+
+    async def work() -> None:
+        async with bind("tcp://:0", crowd.ours) as ours:
+            print(ours.endpoint.port, flush=True)
+            print(*await crowd.work(ours), flush=True)
+
+    asyncio.run(work())
+
+
+# -- the crowd ---------------------------------------------------------------------------------------------------------
+
+
+async def flood() -> AsyncIterator[bytes]:
+    """As much as is taken."""
+    while True:
+        yield message(b"flood") * 500
+
+
+async def read_nothing() -> AsyncIterator[bytes]:
+    """Ask for everything, and often."""
+    yield command(b"SUBSCRIBE", b"")
+
+
+async def ask() -> AsyncIterator[bytes]:
+    """Ask, and read no answer."""
+    yield (b"\1\0" + message(BODY)) * 200
+
+
+async def come_again() -> AsyncIterator[bytes]:
+    """Ask for everything, and come again as soon as that is in vain."""
+    yield command(b"SUBSCRIBE", b"")
+    await asyncio.sleep(STAY)
+    raise ConnectionError
+
+
+async def be_hostile(crowd: Crowd, port: int, number: int, connected: list[int]) -> None:
+    """One of the crowd, for ever."""
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(number / 1000)
+    while True:
+        with suppress(OSError), socket() as made:
+            made.setblocking(False)
+            made.setsockopt(SOL_SOCKET, SO_RCVBUF, 4096)
+            await loop.sock_connect(made, ("127.0.0.1", port))
+            await loop.sock_sendall(made, GREETING + ready(crowd.partner))
+            connected.append(number)
+            async for octets in crowd.say():
+                await loop.sock_sendall(made, octets)
+                await asyncio.sleep(0)
+            await asyncio.Event().wait()
+
+
+def attack(crowd: Crowd, port: int) -> None:
+    """Print a line when all of them have come, and go on for ever."""
+
+    async def work() -> None:
+        connected: list[int] = []
+        crowded = [asyncio.create_task(be_hostile(crowd, port, number, connected)) for number in range(crowd.size)]
+        while len(connected) < crowd.size:
+            await asyncio.sleep(0.1)
+        print("begins", flush=True)
+        await asyncio.gather(*crowded)
+
+    asyncio.run(work())
+
+
+# -- the honest one ----------------------------------------------------------------------------------------------------
+
+
+def be_honest(crowd: Crowd, port: int, seconds: float) -> None:
+    """Print how long messages took, each from when it was sent, or behind the one before."""
+    import zmq
+
+    waits: Waits = []
+    with zmq.Context() as context, context.socket(getattr(zmq, crowd.partner.decode())) as peer:
+        peer.linger = -1 if crowd.work is take else 0
+        peer.rcvtimeo = round(LIMIT * 1000)
+        if crowd.work is publish:
+            peer.subscribe(HONEST)
+        peer.connect(f"tcp://127.0.0.1:{port}")
+        end = time.monotonic() + seconds
+        while (begin := time.monotonic()) < end:
+            if crowd.work is not publish:
+                peer.send_multipart([HONEST, b"%r" % begin])
+            if crowd.work is take:
+                time.sleep(0.25)
+            else:
+                peer.recv_multipart()
+                waits.append(time.monotonic() - begin)
+        if crowd.work is take:
+            peer.send_multipart([HONEST, b""])
+    print(*waits)
+
+
+# -- all of it ---------------------------------------------------------------------------------------------------------
+
+
+class Crowd(NamedTuple):
+    """`size` peers that say this to a socket of ours of this type, with which the application does its `work`."""
+
+    ours: str
+    work: Callable[[Socket], Any]
+    partner: bytes
+    say: Callable[[], AsyncIterator[bytes]]
+    size: int
+
+
+CROWDS = {
+    "flood a PULL": Crowd("PULL", take, b"PUSH", flood, 1023),
+    "flood a ROUTER": Crowd("ROUTER", answer, b"DEALER", flood, 1023),
+    "read no answer of a ROUTER": Crowd("ROUTER", answer, b"DEALER", ask, 1023),
+    "a few read nothing of a PUB": Crowd("PUB", publish, b"SUB", read_nothing, 6),
+    "read nothing of a PUB": Crowd("PUB", publish, b"SUB", read_nothing, 1023),
+    "come again to a PUB": Crowd("PUB", publish, b"SUB", come_again, 1023),
+}
+
+
+def crowds(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, Any]]:
+    """How long the honest peer waits in each crowd whose name contains one of the words. Raises `Failed`."""
+    seconds = QUICK_SECONDS if setting.quick else SECONDS
+    return [among(name, seconds) for name in CROWDS if any(word in name for word in words)]
+
+
+def among(name: str, seconds: float) -> dict[str, Any]:
+    """The same of one. Raises `Failed` where the honest peer gets nothing."""
+    note(name)
+    crowd, processes = CROWDS[name], list[subprocess.Popen[str]]()
+
+    def start(role: str, *arguments: object) -> subprocess.Popen[str]:
+        line = [sys.executable, "-m", "benchmarks.crowds", f"--{role}", name, *map(str, arguments)]
+        processes.append(subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment()))
+        return processes[-1]
+
+    try:
+        ours = start("serve")
+        port = line_of(ours)
+        line_of(start("attack", port))
+        honest = start("honest", port, seconds)
+        told, _ = honest.communicate(timeout=LIMIT)
+        waits = sorted(map(float, (line_of(ours) if crowd.work is take else told).split()))
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name}: the honest peer is not served") from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return {"crowd": name, "size": crowd.size, "waits": waits}
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that it prints. Raises `Failed` where there is none."""
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    if not line:
+        raise Failed("a process has ended")
+    return line
+
+
+def main() -> None:
+    """Run those that are asked for and print the page; or be one of the processes."""
+    parser = argparse.ArgumentParser(prog="benchmarks.crowds", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("words", nargs="*", metavar="NAME", default=[""])
+    parser.add_argument("--quick", action="store_true", help="a quarter of the time")
+    for role in ("serve", "attack", "honest"):
+        parser.add_argument(f"--{role}", nargs="+", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        serve(CROWDS[given.serve[0]])
+    elif given.attack:
+        attack(CROWDS[given.attack[0]], int(given.attack[1]))
+    elif given.honest:
+        be_honest(CROWDS[given.honest[0]], int(given.honest[1]), float(given.honest[2]))
+    else:
+        print(report.crowds(crowds(Setting(given.quick, 1, None, None), given.words or [""])))
+
+
+if __name__ == "__main__":
+    main()
