@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ from tests.live.capture.capturing import (
     wait_for,
 )
 from tests.live.capture.namespaces import VETH, in_namespace
+from tests.live.capture.test_privileges import as_nobody, as_root, readable_by_nobody, run
 from tests.waiting import PATIENCE
 from zmtpscope.live.capture import tools
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSource
@@ -255,6 +257,36 @@ def test_programs_are_tried_in_order_and_why_the_first_ones_were_not_taken_is_ke
     with programs(tmp_path), pytest.raises(CannotCapture) as refused:
         engines.open_source(CaptureSettings(interfaces=("lo",)))
     assert "dumpcap: it is not installed; tcpdump: it is not installed" in str(refused.value)
+
+
+@as_root
+def test_who_is_not_in_the_group_of_dumpcap_is_told_of_it(tmp_path: Path) -> None:
+    readable_by_nobody()
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for each in (folder, *folder.parents[:3]):
+        each.chmod(0o755)
+    program = """
+from zmtpscope.live.capture.engines import open_source
+from zmtpscope.live.capture.packet_socket import CannotCapture
+from zmtpscope.live.capture.settings import CaptureSettings
+for engine in ("dumpcap", None):
+    try:
+        open_source(CaptureSettings(interfaces=("lo",), engine=engine))
+    except CannotCapture as error:
+        print(error)
+        print(error.hint.splitlines()[1])
+"""
+    dumpcap = folder / "dumpcap"
+    dumpcap.touch()
+    os.chown(dumpcap, 0, grp.getgrnam("daemon").gr_gid)
+    for mode, way in ((0o750, 'sudo usermod -a -G daemon "$USER"  (once, and log in again'), (0o700, "sudo setcap")):
+        dumpcap.chmod(mode)
+        lines = run(program, *as_nobody, PATH=f"{folder}:{os.environ['PATH']}")
+        assert lines[2] == "capture needs CAP_NET_RAW, which this user does not have"
+        assert lines[0] == f"{lines[2]} (dumpcap: this user may not run {dumpcap})"
+        assert lines[1].startswith(way)
+        assert lines[3].startswith(way)
 
 
 def batches_of(source: PacketSource) -> list[Batch]:

@@ -40,7 +40,7 @@ def enter_namespace(settings: CaptureSettings) -> None:
     try:
         enter(settings.netns)
     except NamespaceError as error:
-        raise _without_rights(settings) or CannotCapture(str(error)) from None
+        raise _without_rights(settings, str(error)) or CannotCapture(str(error)) from None
 
 
 def open_source(settings: CaptureSettings) -> OpenSource:
@@ -54,7 +54,8 @@ def open_source(settings: CaptureSettings) -> OpenSource:
             raise CannotCapture(str(error)) from None
         except Refused as refusal:
             passed_over.append(f"{name}: {refusal}")
-    raise _without_rights(settings) or CannotCapture(f"packets cannot be captured here: {'; '.join(passed_over)}")
+    why = "; ".join(passed_over)
+    raise _without_rights(settings, why) or CannotCapture(f"packets cannot be captured here: {why}")
 
 
 def _open(name: str, settings: CaptureSettings) -> PacketSource:
@@ -77,8 +78,9 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
         raise Refused(error.strerror or str(error)) from None
 
 
-def _without_rights(settings: CaptureSettings) -> CannotCapture | None:
-    """What is said where rights are missing, with a command to type on each line of the hint."""
+def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
+    """What is said where rights are missing, with a command to type on each line of the hint. `why` is what came of it;
+    who asked for one engine wants to know that, too."""
     missing = missing_rights(
         settings.command,
         settings.interfaces[0],
@@ -87,4 +89,12 @@ def _without_rights(settings: CaptureSettings) -> CannotCapture | None:
     )
     if missing is None:
         return None
-    return CannotCapture(missing.sentence, "\n".join(f"{command}  ({meaning})" for command, meaning in missing.ways))
+    from zmtpscope.live.capture.tools import group_of_dumpcap
+
+    ways = [*missing.ways]
+    group = group_of_dumpcap()
+    if group is not None and settings.netns is None:
+        add_to_group = f'sudo usermod -a -G {group} "$USER"'
+        ways.insert(1, (add_to_group, "once, and log in again: dumpcap captures for this group"))
+    sentence = missing.sentence if settings.engine is None else f"{missing.sentence} ({why})"
+    return CannotCapture(sentence, "\n".join(f"{command}  ({meaning})" for command, meaning in ways))

@@ -6,11 +6,13 @@ pipe, and at its end says how many packets the kernel dropped.
 
 from __future__ import annotations
 
+import grp
 import os
 import re
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -85,11 +87,29 @@ def _only_name(settings: CaptureSettings) -> str:
 
 def _program(name: str) -> str:
     """Where it is."""
+    path = _find(name, os.X_OK)
+    if path is not None:
+        return path
+    there = _find(name, os.F_OK)
+    raise ToolRefused("it is not installed" if there is None else f"this user may not run {there}")
+
+
+def _find(name: str, mode: int) -> str | None:
+    """The first file of that name that may be used so."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
-    path = shutil.which(name, path=folders)
-    if path is None:
-        raise ToolRefused("it is not installed")
-    return path
+    return shutil.which(name, mode, folders)
+
+
+def group_of_dumpcap() -> str | None:
+    """The group whose members dumpcap captures for, if it does and this user is not one of them."""
+    path = _find("dumpcap", os.F_OK)
+    if path is None or os.access(path, os.X_OK):
+        return None
+    status = os.stat(path)
+    try:
+        return grp.getgrgid(status.st_gid).gr_name if status.st_mode & stat.S_IXGRP else None
+    except KeyError:  # a number without a name
+        return None
 
 
 TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
