@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import queue
 import random
 import socket
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import zmq
@@ -46,23 +47,33 @@ HONEST = b"honest"
 class Served(NamedTuple):
     """What the honest peer got: `longest` are the seconds that it waited for a message at most.
 
-    `attacks` are connections that hostile peers made; `errors` is what our socket said of them, by kind of error.
+    `attacks` are connections that hostile peers made; `errors` is what our socket said of them, by kind of error;
+    `unhandled` what the loop was told of exceptions that nobody handled.
     """
 
     longest: float
     attacks: int
     errors: dict[str, int]
+    unhandled: list[str]
 
 
 def serve_among_hostile_peers(
-    socket_type: str, seed: int, *, hostile: int = 50, messages: int = 5, limit: float = 60.0, **options: Any
+    socket_type: str,
+    seed: int,
+    *,
+    hostile: int = 50,
+    messages: int = 5,
+    limit: float = 60.0,
+    streams: Sequence[bytes] = (),
+    **options: Any,
 ) -> Served:
-    """Have the honest peer exchange so many messages among so many hostile ones. Raises `zmq.Again` where it has to
-    wait for one for longer than `limit` seconds. `options` are those of `bind`."""
+    """Have the honest peer exchange so many messages among so many hostile ones, which say these `streams`, too. Raises
+    `zmq.Again` where it has to wait for one for longer than `limit` seconds. `options` are those of `bind`."""
     arrived: queue.Queue[float] = queue.Queue()
     listening: queue.Queue[int] = queue.Queue()
     over = threading.Event()
     errors: dict[str, int] = {}
+    unhandled: list[str] = []
 
     def report(remote: str, what: object) -> None:
         if isinstance(what, PeerError):
@@ -70,6 +81,7 @@ def serve_among_hostile_peers(
             errors[type(what).__name__] = errors.get(type(what).__name__, 0) + 1
 
     async def serve() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: unhandled.append(str(context)))
         async with bind("tcp://:0", socket_type, report=report, **options) as ours:
             listening.put(ours.endpoint.port)
             work = asyncio.gather(*(each(ours, arrived) for each in WORK[socket_type]))
@@ -85,8 +97,11 @@ def serve_among_hostile_peers(
     port = listening.get(timeout=limit)
     command = [sys.executable, "-m", __name__, *map(str, (port, PARTNERS[socket_type], hostile, seed))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attacking:
+        assert attacking.stdin is not None
         assert attacking.stdout is not None
         try:
+            attacking.stdin.write(json.dumps([octets.hex() for octets in streams]) + "\n")
+            attacking.stdin.flush()
             assert attacking.stdout.readline() == "begins\n"
             longest = _be_honest(socket_type, port, messages, limit, arrived)
             attacks = int(attacking.communicate(timeout=limit)[0])
@@ -94,7 +109,7 @@ def serve_among_hostile_peers(
             attacking.kill()
             over.set()
             serving.result(limit)
-    return Served(longest, attacks, errors)
+    return Served(longest, attacks, errors, unhandled)
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------
@@ -235,6 +250,17 @@ async def _coming_and_going(draw: Draw, hello: bytes) -> Attack:
     raise ConnectionError
 
 
+def _said(octets: bytes) -> Callable[[Draw, bytes], Attack]:
+    """Octets that somebody said once, whole or in small pieces."""
+
+    async def attack(draw: Draw, hello: bytes) -> Attack:
+        size = draw.choice((1, 7, 1 << 20))
+        for start in range(0, min(len(octets), 2000 * size), size):
+            yield octets[start : start + size]
+
+    return attack
+
+
 ATTACKS = (
     _silence,
     _nothing_read,
@@ -251,9 +277,13 @@ ATTACKS = (
 
 
 async def _attack(port: int, socket_type: str, hostile: int, seed: int) -> None:
-    """All hostile peers, in a process of their own, until standard input ends; says how many connections they made."""
+    """All hostile peers, in a process of their own, until standard input ends, of which the first line has streams to
+    say; says how many connections they made."""
     count = itertools.count()
-    attackers = [_one(port, socket_type, random.Random(seed * 1000 + number), count) for number in range(hostile)]
+    attacks = [*ATTACKS, *(_said(bytes.fromhex(octets)) for octets in json.loads(sys.stdin.readline()))]
+    attackers = [
+        _one(port, socket_type, random.Random(seed * 1000 + number), count, attacks) for number in range(hostile)
+    ]
     attacking = asyncio.gather(*attackers)
     await asyncio.sleep(0.5)
     print("begins", flush=True)
@@ -263,17 +293,24 @@ async def _attack(port: int, socket_type: str, hostile: int, seed: int) -> None:
     print(next(count))
 
 
-async def _one(port: int, socket_type: str, draw: Draw, count: Iterator[int]) -> None:
+async def _one(
+    port: int,
+    socket_type: str,
+    draw: Draw,
+    count: Iterator[int],
+    attacks: Sequence[Callable[[Draw, bytes], Attack]],
+) -> None:
     """One hostile peer, which comes again and again."""
     while True:
         next(count)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(draw.uniform(0.1, 2.0)):
-                await _connection(port, GREETING + ready(socket_type), draw)
+                await _connection(port, draw.choice(attacks)(draw, GREETING + ready(socket_type)), draw)
         await asyncio.sleep(draw.uniform(0.0, 0.1))
 
 
-async def _connection(port: int, hello: bytes, draw: Draw) -> None:
+async def _connection(port: int, attack: Attack, draw: Draw) -> None:
+    """Do it; then read nothing, or everything, or say that nothing more will come."""
     loop = asyncio.get_running_loop()
     with socket.socket() as made:
         made.setblocking(False)
@@ -282,9 +319,14 @@ async def _connection(port: int, hello: bytes, draw: Draw) -> None:
         if draw.random() < 0.5:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await loop.sock_connect(made, ("127.0.0.1", port))
-        async for octets in draw.choice(ATTACKS)(draw, hello):
+        async for octets in attack:
             await loop.sock_sendall(made, octets)
             await asyncio.sleep(0)
+        end = draw.choice(("hold", "hold", "read", "half"))
+        if end == "half":
+            made.shutdown(socket.SHUT_WR)
+        while end == "read" and await loop.sock_recv(made, 1 << 16):
+            pass
         await asyncio.Event().wait()
 
 
