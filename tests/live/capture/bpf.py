@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
-from zmtpscope.live.capture.packet_socket import HARDWARE_TYPE
+from zmtpscope.live.capture.packet_socket import HARDWARE_TYPE, NETWORK_HEADER
+from zmtpscope.live.capture.settings import Instruction
 
 WORD = 0xFFFFFFFF
 SIZES = {0x00: 4, 0x08: 2, 0x10: 1}
@@ -24,7 +25,7 @@ OPERATIONS: dict[int, Callable[[int, int], int]] = {
 }
 
 
-def run(program: Sequence[tuple[int, int, int, int]], packet: bytes, hardware_type: int = 1) -> int:
+def run(program: Sequence[Instruction], packet: bytes, hardware_type: int = 1, network_header: int = 14) -> int:
     """What a program returns for a packet: how many octets of it to keep, 0 for none."""
     a = x = at = 0
     memory = [0] * 16
@@ -42,15 +43,15 @@ def run(program: Sequence[tuple[int, int, int, int]], packet: bytes, hardware_ty
                 value = len(packet)
             elif mode == 0x20 and k == HARDWARE_TYPE:
                 value = hardware_type
-            elif mode == 0xA0:
-                if k >= len(packet):
-                    return 0
-                value = 4 * (packet[k] & 0xF)
             else:
+                if k >= NETWORK_HEADER:
+                    k += network_header - NETWORK_HEADER
                 start = k + (x if mode == 0x40 else 0)
                 if start + size > len(packet):
                     return 0
                 value = int.from_bytes(packet[start : start + size])
+                if mode == 0xA0:
+                    value = 4 * (value & 0xF)
             a, x = (value, x) if kind == 0 else (a, value)
         elif kind in (2, 3):  # stores
             memory[k] = a if kind == 2 else x

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import pathlib
 import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -16,13 +19,14 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
 from tests.live.capture.bpf import run
-from tests.live.capture.namespaces import VETH, python_in_namespace
+from tests.live.capture.capturing import capturing, contents, wait_for
+from tests.live.capture.namespaces import VETH, in_namespace, python_in_namespace
 from zmtpscope.live.capture import filters, packet_socket
 from zmtpscope.live.capture.filters import FilterError, compile_filter, compile_filters
 from zmtpscope.live.capture.interfaces import ETHERNET, LINK_TYPES, RAW_IP
 
 WHOLE = 262144
-CAN = 280
+INFINIBAND = 32
 
 needs_tcpdump = pytest.mark.skipif(
     shutil.which("tcpdump") is None, reason="tcpdump is what filters are compared with (Debian: apt install tcpdump)"
@@ -103,7 +107,35 @@ def test_each_packet_is_read_as_its_hardware_type_says(text: str) -> None:
         alone = programs.get(link_type, [packet_socket.REJECT])
         for packet in PACKETS.get(link_type, PACKETS[ETHERNET]):
             assert run(joined, packet, hardware_type) == run(alone, packet)
-    assert not any(run(joined, each, CAN) for packets in PACKETS.values() for each in packets)
+    for packet in PACKETS[RAW_IP]:
+        unknown = b"link" + packet
+        assert (
+            run(joined, unknown, INFINIBAND, network_header=4) == run(programs[RAW_IP], packet)
+            if RAW_IP in programs
+            else 0
+        )
+
+
+@in_namespace()
+def test_a_filter_works_where_the_link_type_is_not_known() -> None:
+    """A tap that says it is InfiniBand: 14 octets of whatever stand in front of its packets."""
+    device = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", b"ib0", 0x1002))  # TUNSETIFF: IFF_TAP, IFF_NO_PI
+    fcntl.ioctl(device, 0x400454CD, INFINIBAND)  # TUNSETLINK
+    subprocess.run(["ip", "link", "set", "ib0", "up"], check=True)
+    text = "udp port 5670 or tcp[tcpflags] & tcp-syn != 0"
+    settings = {"filter": text, "programs": compile_filters(text, [ETHERNET, RAW_IP], WHOLE)}
+    wanted = [bytes(each) for each in IN_IP if run(compile_filter(text, RAW_IP, WHOLE), bytes(each))]
+    with tempfile.TemporaryDirectory() as folder:
+        for engine in ("ring", "socket"):
+            path = f"{folder}/{engine}"
+            with capturing(interfaces=("ib0",), engine=engine, write_to=path, **settings) as session:
+                for each in IN_IP:
+                    os.write(device, bytes(ETHER / each))
+                wait_for(session, lambda status: status.packets >= 3)
+            assert contents(path).interfaces[0][0] == RAW_IP
+            assert contents(path).octets == wanted
+    assert len(wanted) == 3
 
 
 def test_a_filter_on_ethernet_addresses_is_left_out_where_there_are_none() -> None:

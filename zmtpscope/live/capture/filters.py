@@ -105,7 +105,8 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
             errors.append(error)
     if errors and not programs:
         raise errors[0]
-    _check_length(text, sum(map(len, programs.values())))
+    # that of raw IP stands there twice, the second time for packets whose link type is not known
+    _check_length(text, sum(map(len, programs.values())) + len(programs.get(RAW_IP, ())))
     return programs
 
 

@@ -34,6 +34,10 @@ VLAN_TAG_AT, VLAN_TAG_OCTETS = 12, 4
 LOAD_WORD, LOAD_BYTE, JUMP_IF_EQUAL, JUMP, RETURN = 0x20, 0x30, 0x15, 0x05, 0x06  # <linux/bpf_common.h>
 PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in (4, 8, 28))
 """What a filter loads that stands in no octet of the packet (SKF_AD_OFF and others of <linux/filter.h>)."""
+LOADS, OUT_OF_THE_PACKET = (0x00, 0x01), (0x20, 0x40, 0xA0)
+"""Instructions that load, and how those do that load out of the packet: BPF_ABS, BPF_IND and BPF_MSH."""
+NETWORK_HEADER = 0xFFF00000
+"""SKF_NET_OFF: from here on offsets count from the network header."""
 REJECT = (RETURN, 0, 0, 0)
 MOST_INTERFACES = 64
 """More names than that are `any`: jumps of a filter pass over at most 255 instructions."""
@@ -211,15 +215,25 @@ class PacketSocket(ABC):
 
 
 def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
-    """The program of a packet's link type; other packets do not pass."""
+    """The program of a packet's link type; other packets do not pass. Where the link type is not known the program of
+    raw IP reads the packet from its network header on."""
+    joined: list[Instruction] = [REJECT]
     begins: dict[int, int] = {}
-    joined: list[Instruction] = []
     for link_type, program in programs.items():
         begins[link_type] = len(joined)
         joined += program
-    types = [(hardware, begins[link]) for hardware, link in LINK_TYPES.items() if link in begins]
+    otherwise = len(joined) if RAW_IP in programs else 0
+    joined += map(_from_network_header, programs.get(RAW_IP, ()))
+    types = [(hardware_type, begins.get(link_type, 0)) for hardware_type, link_type in LINK_TYPES.items()]
     choice: list[Instruction] = [(LOAD_WORD, 0, 0, HARDWARE_TYPE)]
     for place, (hardware_type, begin) in enumerate(types):
         behind = 2 * (len(types) - place - 1) + 1  # what of the choice stands behind this jump
         choice += [(JUMP_IF_EQUAL, 0, 1, hardware_type), (JUMP, 0, 0, behind + begin)]
-    return [*choice, REJECT, *joined]
+    return [*choice, (JUMP, 0, 0, otherwise), *joined]
+
+
+def _from_network_header(instruction: Instruction) -> Instruction:
+    """The same, with what it loads out of the packet counted from the network header."""
+    code, jt, jf, k = instruction
+    is_load = code & 0x07 in LOADS and code & 0xE0 in OUT_OF_THE_PACKET
+    return code, jt, jf, k + NETWORK_HEADER if is_load and k < NETWORK_HEADER else k
