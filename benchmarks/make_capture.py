@@ -54,6 +54,7 @@ PROFILES = {
     "big": (5_000_000, 20, 128, 1448),  # the same, 690 MB
     "large": (8_000, 2, 65_536, 65_483),  # 64 KiB each
     "pubsub": (500_000, 10, 100, 1448),  # two frames each, from a PUB to so many SUBs
+    "json": (200_000, 10, 100, 1448),  # the same with objects of JSON
     "reqrep": (200_000, 10, 100, 1448),  # pairs, each with its envelope
     "curve": (200_000, 1, 100, 1448),  # PUSH to PULL, each message sealed
     "short": (5, 50_000, 100, 1448),  # messages per connection
@@ -159,7 +160,7 @@ def plan(given: argparse.Namespace, random: np.random.Generator) -> Plan:
 
 def _add_bulk(made: Plan, given: argparse.Namespace, count: int, start: float) -> None:
     """A connection on which one side sends as fast as it can."""
-    publishing = given.profile == "pubsub"
+    publishing = given.profile in ("pubsub", "json")
     talk = Talk(given.mss)
     loopback = given.mss > LOOPBACK_MSS
     every = 2 if loopback else 6
@@ -168,7 +169,8 @@ def _add_bulk(made: Plan, given: argparse.Namespace, count: int, start: float) -
     else:
         talk.open(b"PUSH", b"PULL")
     sender = SERVER if publishing else CLIENT
-    octets, body_octets = messages(made.random, count, given.size, given.jitter, 50 if publishing else 0)
+    topics = 50 if publishing else 0
+    octets, body_octets = messages(made.random, count, given.size, given.jitter, topics, json=given.profile == "json")
     if given.profile != "large":
         talk.write_all(sender, octets, WRITE, every)
     elif loopback:

@@ -13,10 +13,11 @@ WAYS = ("auto", "off")
 
 
 def payloads(setting: Setting) -> dict[str, Any]:
-    """Costs by name of the capture, command and way. Bodies are text, but for those of large."""
+    """Costs by name of the capture, command and way. Bodies are text, but for those of json and large."""
     captures = [
         setting.capture("small", "small", messages=setting.scaled(1_000_000)),
         setting.capture("pubsub", "pubsub", messages=setting.scaled(250_000)),
+        setting.capture("json", "json", messages=setting.scaled(200_000)),
         setting.capture("large", "large", messages=setting.scaled(4_000)),
     ]
     return {setting.name(capture): measured(setting, capture) for capture in captures}

@@ -148,10 +148,24 @@ def sizes(random: np.random.Generator, count: int, size: int, jitter: int) -> ND
     return random.integers(max(8, size - jitter), size + jitter + 1, count)
 
 
-def messages(random: np.random.Generator, count: int, size: int, jitter: int = 0, topics: int = 0) -> tuple[bytes, int]:
+def json_object(number: int, random: int, length: int) -> bytes:
+    """An object of so many octets (64 or more), as a feed of prices sends it."""
+    front = b'{"symbol": "S%03d", "price": %d.%02d, "number": %d, "text": "' % (
+        random % 1000,
+        random >> 4,
+        random % 100,
+        number,
+    )
+    return front.ljust(length - 2, b"x") + b'"}'
+
+
+def messages(
+    random: np.random.Generator, count: int, size: int, jitter: int = 0, topics: int = 0, *, json: bool = False
+) -> tuple[bytes, int]:
     """So many messages as they leave the encoder, and the octets of their bodies (topics not counted).
 
-    Each body begins with its number in 8 hex digits; with `topics`, a frame with a topic precedes it.
+    Each body begins with its number in 8 hex digits, or is an object of JSON; with `topics`, a frame with a topic
+    precedes it.
     """
     pool = text(random, 1 << 16) + text(random, size + jitter + 64)
     lengths = sizes(random, count, size, jitter).tolist()
@@ -162,6 +176,9 @@ def messages(random: np.random.Generator, count: int, size: int, jitter: int = 0
         if topics:
             add(frame(b"topic.%d" % (number * 7 % topics), 1))
         add(b"\0%c" % length if length < 256 else b"\2" + struct.pack(">Q", length))
+        if json:
+            add(json_object(number, start, length))
+            continue
         add(b"%08x" % (number & 0xFFFFFFFF))
         add(pool[start : start + length - 8])
     return b"".join(parts), sum(lengths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -55,6 +56,43 @@ def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> N
     found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
     assert [r["payload"]["protocol"] for r in found if r["record"] == "message"] == ["zre"] * 3
     assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"]
+
+
+MOST_CALLS = 16
+"""Python functions entered for a message of JSON under a topic: its octets, its value, its summary, its record."""
+
+
+def calls(count: int) -> int:
+    """Python functions entered while so many messages of JSON under varying topics are told."""
+    talk = Conversation()
+    talk.send(0, hello("PUB"))
+    talk.send(1, hello("SUB"))
+    for number in range(0, count, 100):
+        talk.send(
+            0, b"".join(message(b"topic.%d" % n, b'{"n": %d, "a": [1]}' % n) for n in range(number, number + 100))
+        )
+    blocks, options = list(Capture(talk.packets, 200)), Options(payloads=Registry())
+    assert options.payloads is not None
+    assert options.payloads.kinds
+    analyser = Analyser(options)
+    entered = told = 0
+
+    def profile(frame: object, event: str, argument: object) -> None:
+        nonlocal entered
+        entered += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        for block in blocks:
+            told += sum(len(run.first) for batch in analyser.take(block) for run in batch.runs)
+    finally:
+        sys.setprofile(None)
+    assert told == count
+    return entered
+
+
+def test_a_message_of_json_is_asked_about_once() -> None:
+    assert (calls(2000) - calls(1000)) / 1000 < MOST_CALLS
 
 
 @pytest.mark.parametrize("body", [*OTHERS, b"hi\xf9\xf9", b"hi\x01\x02"])

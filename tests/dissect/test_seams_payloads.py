@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +28,8 @@ from zmtpscope.dissect.details import details
 from zmtpscope.export.json_lines import lines, record_line
 from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.side import PATIENCE
+from zmtpscope.payloads.shapes import Shapes
+from zmtpscope.payloads.side import PATIENCE, SidePayloads
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -296,6 +298,44 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
         patch.setattr(payload_rows, "plain_texts", carefully)
         careful, _ = records(Capture(packets), options(given))
     assert careful == quick
+
+
+@given(packets=talks(), given=st.sampled_from(GIVEN), told=st.booleans())
+def test_what_octets_alone_tell_is_what_is_read_of_the_message(
+    packets: list[Packet], given: Record, told: bool
+) -> None:
+    """The quick way through messages that one dissector knows by their octets (`at_once`) says what the others say."""
+    quick, first = records(Capture(packets), options(given, records=told))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SidePayloads, "dissect_at_once", lambda self, candidates, octets, size: None)
+        careful, second = records(Capture(packets), options(given, records=told))
+    assert careful == quick
+    assert first.summary.findings == second.summary.findings
+
+
+@given(packets=talks())
+def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[Packet]) -> None:
+    """The shapes of a run of messages, and those of the messages one by one."""
+
+    seen: list[tuple[int, int]] = []
+    shapes_of_rows = payload_rows.shapes_of_rows
+
+    def compared(shapes: Shapes, run: Any, first: Any, last: Any, starts: Any) -> Any:
+        columns = shapes_of_rows(shapes, run, first, last, starts)
+        known = payload_rows.contents(run, 1 << 24)[3]
+        rows = np.flatnonzero(known)
+        if len(rows):
+            messages = payload_rows.RowMessages(run, rows, first[rows])
+            seen.extend(
+                (columns[row], shapes.of(messages.message(place, after_loss=False)[0]))
+                for place, row in enumerate(messages.rows)
+            )
+        return columns
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(payload_rows, "shapes_of_rows", compared)
+        records(Capture(packets), options({}))
+    assert [quick for quick, _ in seen] == [careful for _, careful in seen]
 
 
 def of_payloads(id_: str) -> bool:

@@ -265,6 +265,7 @@ UNINSTALL = "report it to the author of broken-package, or uninstall that packag
         ("Broken = dict", f"TypeError: broken:Broken is no subclass of Payload whose name is 'broken' -> {UNINSTALL}"),
         (HEAD + "    prefix = None", f"TypeError: its prefix is no text -> {UNINSTALL}"),
         (HEAD + "    begins = 'x'", f"TypeError: what it begins with is neither octets nor None -> {UNINSTALL}"),
+        (HEAD + "    begins = (b'',)", f"TypeError: what it begins with is neither octets nor None -> {UNINSTALL}"),
         (HEAD + "    least_frames = '2'", f"TypeError: its least_frames is no number -> {UNINSTALL}"),
         (
             HEAD + "    def __init__(self, settings):\n        raise ValueError('no schema')",

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.session import Session
 
 NOTHING: Mapping[int, Arrival] = {}
+FOLLOWED = frozenset({Zap.name, Zre.name})
+"""Payloads of which more is said than their dissectors know: that takes both sides, or several connections."""
 
 
 class Dialogue:
@@ -379,7 +381,7 @@ class Dialogue:
             assembly.payloads = PayloadRows(self.options, side)
         secrets = assembly.payloads.take(stream, run)
         for row, made in enumerate(run.payloads or ()):
-            if made is None:
+            if made is None or not (made.findings or made.protocol in FOLLOWED):
                 continue
             arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
             unit = int(run.offsets[run.first[row]])

@@ -7,9 +7,9 @@ recognised for a whole run at once.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from functools import lru_cache
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from zmtpscope.dissect.batch import Int64, MessageRun
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.rows import is_enveloped
-from zmtpscope.payloads.api import About, Message, Payload
+from zmtpscope.payloads.api import About, Message
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.shapes import NO_OCTET, Candidates, Shapes
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SPECIAL
@@ -35,9 +36,6 @@ TOPICAL = PUBLISHERS | {"RADIO"}
 
 LARGEST = 16 << 20
 """Octets of a message that is looked at."""
-
-NO_OCTET = 256
-"""Stands for the first octet of an empty frame."""
 
 
 def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> SidePayloads | None:
@@ -81,79 +79,110 @@ class PayloadRows:
             self.unseen = True
             return []
         first, last, starts, known = contents(run, self.limit)
-        asked, texts = known, np.zeros(len(first), np.bool_)
+        texts = np.zeros(len(first), np.bool_)
         if side.text is not None and not side.judging:
             texts = plain_texts(run, first, last, starts, known)
+        asked, shapes = known, None
         if not (side.forced or side.wants_all):
-            asked = known & self._may_be_claimed(run, first, last, starts)
-            if side.asks_for_text:
-                asked |= known & ~texts
-        found: list[Dissected | None] = []
-        about: About | None = None
-        secrets: list[range] = []
-        before = 0
-        rows = iter(np.flatnonzero(asked).tolist())
-        while (row := next(rows, None)) is not None:
-            side.pass_by(row - before)
-            self.unseen = self.unseen or not known[before:row].all()
-            before = row + 1
-            is_text = bool(texts[row])
-            if side.left_alone and (is_text or not side.asks_for_text):
-                side.pass_by(1)
-                continue
-            about = about or about_side(stream, run)
-            message, offsets = message_at(run, row, int(first[row]))
-            lost = self._lost_before(stream, int(run.offsets[run.first[row]]))
-            wanted_all = side.wants_all
-            made = side.dissect(message._replace(after_loss=lost), about, offsets, is_text=is_text)
-            if side.wants_all and not wanted_all:
-                rows = iter((np.flatnonzero(known[before:]) + before).tolist())
-            if made is not None:
-                found = found or [None] * len(first)
-                found[row] = made
-                texts[row] = False
-                if made.secrets and not self.options.show_secrets:
-                    secrets += places_of_secrets(run, row, made)
-                    hide(made)
-        side.pass_by(len(first) - before)
-        self.unseen = self.unseen or not known[before:].all()
-        run.payloads = found or None
+            asked = known & ~texts if side.asks_for_text else np.zeros(len(first), np.bool_)
+            if not side.left_alone:
+                shapes = shapes_of_rows(side.shapes, run, first, last, starts)
+                asked |= known & side.shapes.claimable(shapes)
+        found: dict[int, Dissected] = {}
+        rows, behind = np.flatnonzero(asked), 0
+        while len(rows):
+            candidates: list[Candidates | None] = [None] * len(rows)
+            if shapes is not None and not side.trees:
+                candidates = candidates_of(side.shapes, np.where(first == last, shapes, SEVERAL)[rows])
+            messages = RowMessages(run, rows, first[rows])
+            behind = self._ask(stream, messages, candidates, known, texts, behind, found)
+            rows, shapes = np.flatnonzero(known[behind:]) + behind, None
+        self._pass_by(known, behind, len(known))
+        run.payloads = [found.get(row) for row in range(len(known))] if found else None
+        texts[list(found)] = False
         run.texts = texts if texts.any() else None
+        secrets: list[range] = []
+        for row, made in found.items():
+            if made.secrets and not self.options.show_secrets:
+                secrets += places_of_secrets(run, row, made)
+                hide(made)
         run.data = starred(run.data, run.base, secrets)
         return secrets
 
-    def _lost_before(self, stream: SideStream, offset: int) -> bool:
-        """Whether messages may be missing in front of the one at `offset`, behind the one that was asked about last."""
-        lost = self.unseen or (not self.seen_to and not stream.is_from_the_start)
-        lost = lost or bisect_left(stream.holes, self.seen_to) < bisect_right(stream.holes, offset)
-        self.unseen, self.seen_to = False, offset
-        return lost
+    def _ask(
+        self,
+        stream: SideStream,
+        messages: RowMessages,
+        candidates: Sequence[Candidates | None],
+        known: Bool,
+        texts: Bool,
+        behind: int,
+        found: dict[int, Dissected],
+    ) -> int:
+        """Ask about some rows of a run, those from `behind` on; behind which row that ended: from where on all are to
+        be asked about, or all are done. `candidates` are those of rows of one content frame, where its octets may be
+        enough to ask them."""
+        side, wanted_all = self.side, self.side.wants_all
+        about: About | None = None
+        whole_to = self._whole_to(stream)
+        for place, row in enumerate(messages.rows):
+            if behind < row:
+                self._pass_by(known, behind, row)
+            behind = row + 1
+            begin = messages.begins[place]
+            lost = self.unseen or begin >= whole_to
+            few, made = candidates[place], None
+            if few is not None and not (lost or side.left_alone):
+                made = side.dissect_at_once(few, messages.content_frame(place), messages.sizes[place])
+            if made is None:
+                is_text = bool(texts[row])
+                if side.left_alone and (is_text or not side.asks_for_text):
+                    side.pass_by(1)
+                    continue
+                about = about or about_side(stream, messages.run)
+                message, offsets = messages.message(place, after_loss=lost)
+                made = side.dissect(message, about, offsets, is_text=is_text)
+            self.unseen, self.seen_to = False, begin
+            if lost:
+                whole_to = self._whole_to(stream)
+            if made is not None:
+                found[row] = made
+            if side.wants_all and not wanted_all:
+                return behind
+        self._pass_by(known, behind, len(known))
+        return len(known)
 
-    def _may_be_claimed(self, run: MessageRun, first: Int64, last: Int64, starts: Int64) -> Bool:
-        """Which rows somebody may claim who is not the dissector of text."""
-        octets = np.frombuffer(run.data, np.uint8)
-        if self.side.left_alone or not len(octets):
-            return np.zeros(len(first), np.bool_)
-        heads = np.where(run.sizes[first] > 0, octets[np.clip(starts, 0, len(octets) - 1)], NO_OCTET)
-        table, several, in_front = openings(self.side.kinds)
-        wanted: Bool = table[heads]
-        for least in several:
-            wanted |= last - first >= least - 1
-        for least in in_front:
-            wanted |= last - run.first >= least - 1
-        return wanted
+    def _pass_by(self, known: Bool, low: int, high: int) -> None:
+        """Nobody is asked about the rows `low..high` (high excluded)."""
+        self.side.pass_by(high - low)
+        self.unseen = self.unseen or not known[low:high].all()
+
+    def _whole_to(self, stream: SideStream) -> int:
+        """Up to which offset nothing is missing behind the message that was asked about last."""
+        if not self.seen_to and not stream.is_from_the_start:
+            return 0
+        place = bisect_left(stream.holes, self.seen_to)
+        return stream.holes[place] if place < len(stream.holes) else sys.maxsize
 
 
-@lru_cache(maxsize=8)
-def openings(kinds: tuple[type[Payload], ...]) -> tuple[Bool, set[int], set[int]]:
-    """What somebody of `kinds` may claim: first octets, and numbers of frames from which on, of content and in all."""
-    table = np.zeros(NO_OCTET + 1, np.bool_)
-    table[[octet for kind in kinds for octet in kind.begins or b""]] = True
-    several, in_front = set[int](), set[int]()
-    for kind in kinds:
-        if kind.begins is None:
-            (in_front if kind.looks_in_front else several).add(kind.least_frames)
-    return table, several, in_front
+SEVERAL = -1
+"""Instead of the shape of a message of several content frames, or none."""
+
+
+def candidates_of(shapes: Shapes, of_rows: Int64) -> list[Candidates | None]:
+    """By row, of the shapes `of_rows`: who may claim it, where octets alone may be enough to ask them."""
+    numbers = of_rows.tolist()
+    found = {shape: shapes.candidates(shape) for shape in set(numbers) if shape != SEVERAL}
+    alone = {shape: each for shape, each in found.items() if each.alone is not None}
+    return [alone.get(shape) for shape in numbers]
+
+
+def shapes_of_rows(shapes: Shapes, run: MessageRun, first: Int64, last: Int64, starts: Int64) -> Int64:
+    """The shapes of the messages of a run, from what `contents` says of them."""
+    octets = np.frombuffer(run.data or b"\0", np.uint8)
+    heads = octets[np.clip(starts, 0, len(octets) - 1)].astype(np.int64)
+    heads[run.sizes[first] == 0] = NO_OCTET
+    return shapes.columns(heads, last - first + 1, last - run.first + 1)
 
 
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
@@ -203,15 +232,45 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
     return plain
 
 
-def message_at(run: MessageRun, row: int, content: int) -> tuple[Message, list[int]]:
-    """A message of a run, and the stream offsets of its frames' bodies."""
-    first, last = int(run.first[row]), int(run.last[row])
-    offsets = run.bodies[first : last + 1].tolist()
-    sizes = run.sizes[first : last + 1].tolist()
-    data, base = run.data, run.base
-    frames = [data[offset - base : offset - base + size] for offset, size in zip(offsets, sizes, strict=True)]
-    topic = frames[0] if content == first + 1 and run.socket_type in TOPICAL else None
-    return Message(frames, content - first, topic), offsets
+class RowMessages:
+    """Some rows of a run as messages; `content` are their first content frames."""
+
+    def __init__(self, run: MessageRun, rows: Int64, content: Int64) -> None:
+        first, last = run.first[rows], run.last[rows]
+        counts = last - first + 1
+        ends = np.cumsum(counts)
+        frames = np.arange(ends[-1]) + np.repeat(first + counts - ends, counts)
+        bodies, sizes = run.bodies[frames], run.sizes[frames]
+        self.run = run
+        self.rows: list[int] = rows.tolist()
+        self.has_topics = run.socket_type in TOPICAL
+        # of each row
+        self.begins: list[int] = run.offsets[first].tolist()
+        """Stream offset of the message."""
+        self.content: list[int] = (content - first).tolist()
+        self.sizes: list[int] = np.add.reduceat(sizes, ends - counts).tolist()
+        """Octets of its frames."""
+        self.ends: list[int] = ends.tolist()
+        """Which of all frames is the first behind it."""
+        # of each frame
+        self.bodies: list[int] = bodies.tolist()
+        """Stream offset of the body, ..."""
+        self.starts: list[int] = (bodies - run.base).tolist()
+        self.stops: list[int] = (bodies - run.base + sizes).tolist()
+        """... and where in the octets of the run it stands."""
+
+    def content_frame(self, place: int) -> bytes:
+        """The octets of the last frame of row `rows[place]`, which may be its only content frame."""
+        frame = self.ends[place] - 1
+        return self.run.data[self.starts[frame] : self.stops[frame]]
+
+    def message(self, place: int, *, after_loss: bool) -> tuple[Message, list[int]]:
+        """The message of row `rows[place]`, and the stream offsets of its frames' bodies."""
+        low, high = self.ends[place - 1] if place else 0, self.ends[place]
+        data, content = self.run.data, self.content[place]
+        frames = [data[start:stop] for start, stop in zip(self.starts[low:high], self.stops[low:high], strict=True)]
+        topic = frames[0] if content == 1 and self.has_topics else None
+        return Message(frames, content, topic, after_loss), self.bodies[low:high]
 
 
 def places_of_secrets(run: MessageRun, row: int, made: Dissected) -> list[range]:

@@ -317,16 +317,17 @@ class MessageRows:
         """The payload of each of the rows `rows` from `low` on."""
         are_texts, are_claimed = self.texts[rows + low], self.claimed[rows + low]
         texts = iter(self._plain_texts(low, rows[are_texts]) if are_texts.any() else ())
-        for row, is_text, is_claimed in zip(rows.tolist(), are_texts.tolist(), are_claimed.tolist(), strict=True):
+        run_of, row_of = self.run_of[rows + low].tolist(), self.row_of[rows + low].tolist()
+        columns = run_of, row_of, are_texts.tolist(), are_claimed.tolist()
+        for run, row, is_text, is_claimed in zip(*columns, strict=True):
             if is_text:
                 yield b"%b%b%b" % (TEXT_BEGINS, next(texts), TEXT_ENDS)
             else:
-                yield self._payload(low + row) if is_claimed else b"null"
+                yield self._payload(run, row) if is_claimed else b"null"
 
-    def _payload(self, row: int) -> bytes:
-        """What the payload of a row is."""
-        values = payload_values(self.runs[self.run_of[row]], int(self.row_of[row]))
-        return orjson.dumps(values, default=as_base64)
+    def _payload(self, run: int, row: int) -> bytes:
+        """What the payload of a row of a run is."""
+        return orjson.dumps(payload_values(self.runs[run], row), default=as_base64)
 
     def _plain_texts(self, low: int, rows: Int64) -> list[bytes]:
         """Of the rows `rows` from `low` on, whose payload is plain text: as much of it as a summary has."""
@@ -335,21 +336,29 @@ class MessageRows:
         texts = list(self._octets(run_of, starts, starts + np.minimum(sizes, LONGEST_SUMMARY)))
         texts = _escaped(SEPARATOR.join(texts))
         for at in np.flatnonzero(sizes > LONGEST_SUMMARY).tolist():
-            texts[at] = self._payload(low + int(rows[at]))[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
+            row = low + int(rows[at])
+            text = self._payload(int(self.run_of[row]), int(self.row_of[row]))
+            texts[at] = text[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
         return texts
 
     def _own_meanings(self, rows: Int64) -> Iterator[bytes]:
         """`envelope`, `topic` and `kind` of rows of data that have a topic, an envelope or a payload of their own."""
         run_of, first, sizes = self.run_of[rows], self.first[rows], self.topics[rows]
         starts = self.bodies[first] - self.base[run_of]
-        topics: dict[bytes, bytes] = {}
+        enveloped: list[bool] = self.enveloped.tolist()
+        of_topics: dict[bytes, bytes] = {}
         heads = self._octets(run_of, starts, starts + np.maximum(sizes, 0))
         for row, run, size, head in zip(rows.tolist(), run_of.tolist(), sizes.tolist(), heads, strict=True):
-            topic = b"null"
-            if size != NO_TOPIC:
-                topic = topics.get(head) or topics.setdefault(head, orjson.dumps(to_text(head)))
-            envelope = self._envelope(row) if self.enveloped[run] else b"null"
-            yield b',"envelope":%b,"topic":%b,"kind":"data"' % (envelope, topic)
+            if enveloped[run]:
+                yield b',"envelope":%b,"topic":%b,"kind":"data"' % (self._envelope(row), _topic(size, head))
+            elif size == NO_TOPIC:
+                yield MEANINGS[PLAIN]
+            else:
+                meaning = of_topics.get(head)
+                if meaning is None:
+                    meaning = b',"envelope":null,"topic":%b,"kind":"data"' % _topic(size, head)
+                    of_topics[head] = meaning
+                yield meaning
 
     def _envelope(self, row: int) -> bytes:
         run, frames = self.run_of[row], slice(self.first[row], self.last[row])
@@ -360,6 +369,11 @@ class MessageRows:
         return orjson.dumps(
             [to_text(octets) for octets in self._octets(np.full(len(sizes), run), starts, starts + sizes)]
         )
+
+
+def _topic(size: int, head: bytes) -> bytes:
+    """What a line says of a topic of `size` octets, if there is one."""
+    return b"null" if size == NO_TOPIC else orjson.dumps(to_text(head))
 
 
 class _Shapes(dict[tuple[int, ...], bytes]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.rows import is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
@@ -119,13 +121,19 @@ class RunWords:
     def _name(self, frame: int, limit: int = 40) -> str:
         """A topic, group or address, as much as fits into so many characters."""
         octets = self._head(frame, TOPIC)
-        return "not kept" if octets is None else quoted(to_text(octets), limit)
+        return "not kept" if octets is None else _quoted(octets, limit)
 
     def _head(self, frame: int, limit: int) -> bytes | None:
         start, size, data = self.starts[frame], self.sizes[frame], self.run.data
         if start < 0 or (size and start >= len(data)):
             return None
         return data[start : start + min(size, limit)]
+
+
+@lru_cache(maxsize=1024)
+def _quoted(octets: bytes, limit: int) -> str:
+    """A topic, group or address in quotes; the same few come again and again."""
+    return quoted(to_text(octets), limit)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -18,8 +18,7 @@ from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_oct
 LARGEST_WINDOW = 16 << 20
 """Octets that a zstd frame may look back; a decoder sets so many aside."""
 
-SKIPPABLE_BEGINS = bytes(range(0x50, 0x60))
-SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in SKIPPABLE_BEGINS)
+SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
 """Frames among those of zstd and LZ4 that hold something else begin with one of these."""
 SKIPPABLE_HEADER = 8
 USED_UP = f"not unpacked: such messages of this side become more than {UNPACKED_PER_OCTET} times as many octets"
@@ -73,7 +72,7 @@ class Gzip(Compressed):
 
     name = prefix = "gzip"
     magic = b"\x1f\x8b\x08"
-    begins = magic[:1]
+    begins = (magic,)
 
     def claim(self, message: Message, about: About) -> Claim:
         body = message.bodies[0]
@@ -105,10 +104,9 @@ class Zlib(Compressed):
     """A stream of RFC 1950 with the window of 32 KiB that everybody uses."""
 
     name = prefix = "zlib"
-    begins = b"\x78"
-
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
     """Without a dictionary, of each level; the header is a multiple of 31."""
+    begins = HEADERS
     LOOKED_AT = 1024
     """Octets that a claim unpacks; they become 1 MiB at most."""
     MOST_LOOKED_AT = 64 << 10
@@ -180,7 +178,7 @@ class Zstd(Framed):
 
     name = prefix = "zstd"
     magic = b"\x28\xb5\x2f\xfd"
-    begins = magic[:1] + SKIPPABLE_BEGINS
+    begins = (magic, *SKIPPABLE)
     fixed = 0x08, 0
 
     def form(self) -> Format:
@@ -207,7 +205,7 @@ class Lz4(Framed):
 
     name = prefix = "lz4"
     magic = b"\x04\x22\x4d\x18"
-    begins = magic[:1] + SKIPPABLE_BEGINS
+    begins = (magic, *SKIPPABLE)
     fixed = 0xC2, 0x40
 
     def form(self) -> Format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,10 +30,10 @@ class Dissected:
     protocol: str
     summary: str = ""
     fields: Json = None
-    findings: list[Finding] = field(default_factory=list)
+    findings: Sequence[Finding] = ()
     nodes: dict[int, list[FieldNode]] = field(default_factory=dict)
-    sources: list[Source] = field(default_factory=list)
-    secrets: list[int] = field(default_factory=list)
+    sources: Sequence[Source] = ()
+    secrets: Sequence[int] = ()
     """Frames that hold a password."""
 
 

@@ -34,6 +34,10 @@ class JsonPayload(Framewise[list[Json]]):
         documents = recognised(octets)
         return (Claim.NO if documents is None else Claim.MAYBE), documents
 
+    def at_once(self, octets: bytes) -> tuple[str, Json] | None:
+        documents = recognised(octets)
+        return (_summary(octets), documents[0]) if documents else None
+
     def read_frame(self, reader: Reader, known: list[Json] | None, values: list[Json]) -> str:
         summary = _summary(reader.data)
         _read(reader, known or [], values)
@@ -83,7 +87,9 @@ def _most_values(octets: bytes) -> int:
 
 def _read_quickly(octets: bytes) -> list[Json]:
     """A list of the value; empty where orjson refuses it, or makes less of it than `JsonText`."""
-    if _most_values(octets) > MOST_FIELDS:  # nor does orjson make millions of objects of a hostile frame
+    if (
+        len(octets) > MOST_FIELDS and _most_values(octets) > MOST_FIELDS
+    ):  # nor does orjson make millions of objects of a hostile frame
         return []
     try:
         value = orjson.loads(octets)
@@ -113,4 +119,6 @@ def _is_ordinary(value: Json) -> bool:
 def _summary(octets: bytes) -> str:
     """The text itself, in one line."""
     head = octets[:_HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
-    return _LINE_ENDS.sub(" ", head) + ("…" if len(octets) > _HEAD else "")
+    if "\n" in head or "\r" in head:
+        head = _LINE_ENDS.sub(" ", head)
+    return head + "…" if len(octets) > _HEAD else head

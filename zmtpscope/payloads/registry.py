@@ -81,10 +81,15 @@ def _check(kind: object, point: EntryPoint) -> None:
         raise TypeError(f"{point.value} is no subclass of Payload whose name is {point.name!r}")
     if not isinstance(getattr(kind, "prefix", None), str):
         raise TypeError("its prefix is no text")
-    if not isinstance(kind.begins, bytes | None):
+    begins = kind.begins
+    if not (isinstance(begins, bytes | None) or (isinstance(begins, tuple) and all(map(_is_prefix, begins)))):
         raise TypeError("what it begins with is neither octets nor None")
     if not isinstance(kind.least_frames, int):
         raise TypeError("its least_frames is no number")
+
+
+def _is_prefix(octets: object) -> bool:
+    return isinstance(octets, bytes) and octets != b""
 
 
 def words_of(error: BaseException) -> str:

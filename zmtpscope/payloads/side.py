@@ -10,6 +10,7 @@ from zmtpscope.payloads.dissected import Dissected, Opened
 from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
 from zmtpscope.payloads.reader import Malformed, Reader
 from zmtpscope.payloads.registry import TEXT, Registry, words_of
+from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import plain, shortened
 
 PATIENCE = 256
@@ -47,6 +48,9 @@ class SidePayloads:
         kinds = registry.asked()
         self.kinds = tuple(kind for kind in kinds if kind.name != TEXT)
         """Who is asked, but for the dissector of text."""
+        self.shapes = shapes_of(self.kinds)
+        self.wants_all = any(kind.wants_all for kind in self.kinds)
+        """Whether some dissector is to be asked about every message."""
         self.text = next((kind for kind in kinds if kind.name == TEXT), None)
         self.made: dict[str, Payload | None] = {}
         """Those of them that were asked so far, by name: most sides need few. None: it cannot be made."""
@@ -69,11 +73,6 @@ class SidePayloads:
             kind = registry.kinds.get(each.name)
             if kind is not None and (made := registry.make(kind, each.argument)) is not None:
                 self.forced.setdefault(each.topic, made)
-
-    @property
-    def wants_all(self) -> bool:
-        """Whether some dissector is to be asked about every message."""
-        return any((self.made.get(kind.name) or kind).wants_all for kind in self.kinds)
 
     @property
     def left_alone(self) -> bool:
@@ -106,6 +105,8 @@ class SidePayloads:
             self.unreadable = self.unreadable + 1 if chosen is None else 0
         if chosen is None or (self.judging and not chosen.judges):
             return None
+        heard = _as_heard_by(chosen, message, self.unread) if self.has_lost else message
+        self.allowance.earn(sum(map(len, message.frames)))
         reader = Reader(
             chosen.prefix,
             message.frames,
@@ -117,8 +118,31 @@ class SidePayloads:
             show_secrets=self.show_secrets,
             inner=self._inner,
         )
-        self.allowance.earn(sum(map(len, message.frames)))
-        return read(chosen, _as_heard_by(chosen, message, self.unread), reader)
+        made = read(chosen, heard, reader)
+        if chosen.wants_all or self.wants_all:
+            self._renew_wants_all()
+        return made
+
+    def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
+        """What `dissect` would say of a message of `size` octets whose only content frame is `octets`, where only these
+        may claim it, and one of them alone says all without a reader; None where that takes `dissect`."""
+        if candidates.alone is None or octets.startswith(candidates.prefixes):
+            return None
+        only = self._one(candidates.alone)
+        try:
+            done = None if only is None else only.at_once(octets)
+            if only is None or done is None:
+                return None
+            summary, fields = done
+            if not is_ours(only):
+                fields = checked(fields)
+            made = Dissected(only.name, plain(shortened(summary)), None if fields == {} else fields)
+        except (Exception, SystemExit):  # whatever somebody else's code does
+            return None
+        self.last, self.unclaimed = only, 0
+        if only.judges or not self.judging:
+            self.allowance.earn(size)
+        return made
 
     def _named(self, message: Message) -> Payload | None:
         """Who reads it because the user said so."""
@@ -128,21 +152,29 @@ class SidePayloads:
         """Who claims it, but for the dissector of text: who is surest, else wants most frames, else claimed last."""
         if self.left_alone:
             return None
-        bodies = message.bodies
-        first = bodies[0][:1] if bodies else b""
         best, strength = None, (Claim.NO, 0, False)
-        for kind in self.kinds:
-            wants_all = (self.made.get(kind.name) or kind).wants_all
-            if not (wants_all or may_claim(kind, message, first)):
-                continue
+        for kind in self._asked(message):
             each = self._one(kind)
             if each is not None:
-                heard = _as_heard_by(each, message, self.unheard)
+                heard = _as_heard_by(each, message, self.unheard) if self.has_lost else message
                 claim = claim_of(each, heard, about), kind.least_frames, each is self.last
                 if claim[0] and claim > strength:
                     best, strength = each, claim
+                if each.wants_all or self.wants_all:
+                    self._renew_wants_all()
         self.last = best or self.last
         return best
+
+    def _asked(self, message: Message) -> Sequence[type[Payload]]:
+        """Who is asked about a message: those whose shape it has, and those that want all."""
+        fitting = self.shapes.asked(message)
+        if not self.wants_all:
+            return fitting
+        return [kind for kind in self.kinds if kind in fitting or (self.made.get(kind.name) or kind).wants_all]
+
+    def _renew_wants_all(self) -> None:
+        """Some dissector was made or ran, and may have begun, or ceased, to want all messages."""
+        self.wants_all = any((self.made.get(kind.name) or kind).wants_all for kind in self.kinds)
 
     def _one(self, kind: type[Payload]) -> Payload | None:
         """The dissector of that kind for this side, made when it is first asked; None where it cannot be made."""
@@ -151,17 +183,15 @@ class SidePayloads:
             if made is not None and self.has_lost:
                 self.unheard.add(id(made))
                 self.unread.add(id(made))
+            self._renew_wants_all()
         return self.made[kind.name]
 
     def _inner(self, reader: Reader) -> Opened:
         """Read what was packed, by whoever claims it."""
         message = Message(reader.frames, 0, None)
-        first = message.frames[0][:1]
         kinds = [kind for kind in self.registry.kinds.values() if kind.automatic]
         best: tuple[Claim, Payload] | None = None
-        for kind in sorted(kinds, key=lambda kind: kind.name == TEXT):
-            if not may_claim(kind, message, first):
-                continue
+        for kind in shapes_of(tuple(sorted(kinds, key=lambda kind: kind.name == TEXT))).asked(message):
             made = self.registry.make(kind)
             if made is None:
                 continue
@@ -183,17 +213,11 @@ def _as_heard_by(payload: Payload, message: Message, untold: set[int]) -> Messag
     return message if message.after_loss == after_loss else message._replace(after_loss=after_loss)
 
 
-def may_claim(kind: type[Payload], message: Message, first: bytes) -> bool:
-    """Whether a dissector may claim a message whose content begins with the octet `first`."""
-    begins = kind.begins
-    frames = len(message.frames) - (0 if kind.looks_in_front else message.content)
-    return frames >= kind.least_frames and (begins is None or (first != b"" and first in begins))
-
-
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:
     """What a dissector says of a message; one that fails has said no."""
     try:
-        return Claim(payload.claim(message, about))
+        claim = payload.claim(message, about)
+        return claim if type(claim) is Claim else Claim(claim)
     except (Exception, SystemExit):  # whatever somebody else's code does
         return Claim.NO
 

@@ -1,0 +1,97 @@
+"""Who is asked about a message: what dissectors declare of its shape, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import hello, message
+from tests.traffic import Capture, Conversation, records
+from zmtpscope.dissect import Options
+from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
+from zmtpscope.payloads.json import JsonPayload
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.shapes import Shapes
+
+OCTETS = st.sampled_from([b"", b"a", b"ab", b"ba", b"\xff", b"\0", b"{}"])
+KINDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "begins": st.none() | st.sampled_from([b"", b"a", b"b\xff\0", (b"ab", b"\xff"), (), (b"{",)]),
+            "least_frames": st.integers(-1, 5),
+            "looks_in_front": st.booleans(),
+        }
+    ).map(lambda declared: type("Declared", (Payload,), declared)),
+    max_size=5,
+)
+
+
+@given(kinds=KINDS, frames=st.lists(OCTETS, min_size=1, max_size=7), content=st.integers(0, 6))
+def test_those_are_asked_who_declare_the_shape(kinds: list[type[Payload]], frames: list[bytes], content: int) -> None:
+    content = min(content, len(frames) - 1)
+    first = frames[content]
+
+    def may_claim(kind: type[Payload]) -> bool:
+        count = len(frames) if kind.looks_in_front else len(frames) - content
+        fits = isinstance(kind.begins, tuple) and first.startswith(kind.begins)
+        fits = fits or (isinstance(kind.begins, bytes) and first[:1] != b"" and first[0] in kind.begins)
+        return count >= kind.least_frames and (kind.begins is None or fits)
+
+    asked = Shapes(tuple(kinds)).asked(Message(frames, content, None))
+    assert list(asked) == [kind for kind in kinds if may_claim(kind)]
+
+
+class Order(Payload):
+    """JSON of which somebody knows more, by how it begins."""
+
+    name = "order"
+    prefix = "order"
+    begins: Any = (b'{"order"',)
+
+    def claim(self, message: Message, about: About) -> Claim:
+        return Claim.YES if message.bodies[0].startswith(b'{"order"') else Claim.NO
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        return "an order"
+
+
+def said(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
+    """Protocol and fields of what a publisher sends under a topic, where there are only these dissectors."""
+    registry = Registry()
+    registry.kinds.clear()
+    registry.kinds.update({kind.name: kind for kind in kinds})
+    talk = Conversation()
+    talk.send(0, hello("PUB"))
+    talk.send(1, hello("SUB"))
+    talk.send(0, b"".join(message(b"topic", body) for body in bodies))
+    found, _ = records(Capture(talk.packets), Options(payloads=registry))
+    return [(each["payload"]["protocol"], each["payload"]["fields"]) for each in found if each["record"] == "message"]
+
+
+BODIES = [b'{"a":1}', b'{"order":2}', b'{"a":3}']
+
+
+def test_what_octets_tell_one_dissector_is_asked_of_all_whose_beginning_it_has() -> None:
+    json = [("json", {"a": 1}), ("json", {"order": 2}), ("json", {"a": 3})]
+    assert said(JsonPayload, bodies=BODIES) == json
+    assert said(JsonPayload, Order, bodies=BODIES) == [json[0], ("order", None), json[2]]
+    anything = type("Anything", (Order,), {"begins": None})
+    assert said(JsonPayload, anything, bodies=BODIES) == [json[0], ("order", None), json[2]]
+
+
+def test_what_a_dissector_says_at_once_is_what_every_output_can_hold() -> None:
+    class Odd(JsonPayload):
+        def at_once(self, octets: bytes) -> tuple[str, Any] | None:
+            return "odd\ud800", {"n": 2**70, 7: float("nan")}
+
+    assert said(Odd, bodies=[b"{}"]) == [("json", {"n": hex(2**70), "7": "NaN"})]
+
+
+def test_a_dissector_that_fails_at_once_is_asked_as_usual() -> None:
+    class Failing(JsonPayload):
+        def at_once(self, octets: bytes) -> tuple[str, Any] | None:
+            raise ValueError
+
+    assert said(Failing, bodies=BODIES[:1]) == [("json", {"a": 1})]

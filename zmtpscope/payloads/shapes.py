@@ -1,0 +1,115 @@
+"""Which dissectors may claim messages of some shape, as they declare it (`Payload`): a table, since of the dozen that
+there are few are worth a call."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.payloads.api import Message, Payload
+
+Kinds = tuple[type[Payload], ...]
+Int64 = NDArray[np.int64]
+
+NO_OCTET = 256
+"""Stands for the first octet of an empty frame."""
+UNKNOWN = -1
+
+
+class Candidates:
+    """Who may claim messages of one shape, in the order of all dissectors."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.prefixes = tuple(prefix for kind in kinds for prefix in _prefixes(kind))
+        """How messages begin that some of them claim, ..."""
+        others = [kind for kind in kinds if not _prefixes(kind)]
+        self.alone: type[Payload] | None = None
+        """... and who is the only candidate for all others, if octets alone tell it what it is to say of them."""
+        if len(others) == 1 and others[0].at_once is not Payload.at_once:
+            self.alone = others[0]
+
+    def of(self, first: bytes) -> Kinds:
+        """Who may claim a message whose first content frame is `first`."""
+        if not self.prefixes:
+            return self.kinds
+        return tuple(kind for kind in self.kinds if first.startswith(_prefixes(kind) or b""))
+
+
+class Shapes:
+    """The shapes of messages that some dissectors tell apart, as numbers: the first octet of the first content frame,
+    and which of them have content frames enough, and frames enough in all."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.counts = sorted({kind.least_frames for kind in kinds})
+        """Numbers of frames from which on somebody may claim a message."""
+        self._ranks = len(self.counts) + 1
+        self._candidates: dict[int, Candidates] = {}
+        self._claimable = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
+        """By shape: whether there is a candidate."""
+
+    def columns(self, heads: Int64, content: Int64, frames: Int64) -> Int64:
+        """The shapes of messages: their first octets (or `NO_OCTET`), and their numbers of content frames and of all
+        frames."""
+        of_content, of_all = (np.searchsorted(self.counts, each, "right") for each in (content, frames))
+        return (heads * self._ranks + of_content) * self._ranks + of_all
+
+    def of(self, message: Message) -> int:
+        """The shape of one message."""
+        frames, content = message.frames, message.content
+        count = len(frames)
+        first = frames[content] if content < count else b""
+        of_content, of_all = bisect_right(self.counts, count - content), bisect_right(self.counts, count)
+        return ((first[0] if first else NO_OCTET) * self._ranks + of_content) * self._ranks + of_all
+
+    def candidates(self, shape: int) -> Candidates:
+        """Who may claim messages of a shape."""
+        found = self._candidates.get(shape)
+        if found is None:
+            rest, of_all = divmod(shape, self._ranks)
+            head, of_content = divmod(rest, self._ranks)
+            enough, enough_in_all = self.counts[:of_content], self.counts[:of_all]
+            found = self._candidates[shape] = Candidates(
+                tuple(
+                    kind
+                    for kind in self.kinds
+                    if kind.least_frames in (enough_in_all if kind.looks_in_front else enough) and may_begin(kind, head)
+                )
+            )
+        return found
+
+    def asked(self, message: Message) -> Kinds:
+        """Who is to be asked about a message."""
+        frames, content = message.frames, message.content
+        return self.candidates(self.of(message)).of(frames[content] if content < len(frames) else b"")
+
+    def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
+        """Which messages of these shapes somebody may claim."""
+        found = self._claimable[shapes]
+        unknown = found == UNKNOWN
+        if unknown.any():
+            for shape in np.unique(shapes[unknown]).tolist():
+                self._claimable[shape] = len(self.candidates(shape).kinds) > 0
+            found = self._claimable[shapes]
+        return found > 0
+
+
+def may_begin(kind: type[Payload], head: int) -> bool:
+    """Whether what a dissector claims may begin with an octet, or with `NO_OCTET`."""
+    begins = kind.begins
+    return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
+
+
+def _prefixes(kind: type[Payload]) -> tuple[bytes, ...]:
+    """How messages begin that a dissector claims; empty where the first octet tells no more than the shape."""
+    return kind.begins if isinstance(kind.begins, tuple) else ()
+
+
+@lru_cache(maxsize=8)
+def shapes_of(kinds: Kinds) -> Shapes:
+    """Those that these dissectors tell apart, which all sides share."""
+    return Shapes(kinds)
