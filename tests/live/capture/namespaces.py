@@ -52,6 +52,19 @@ def python_in_namespace(setup: Sequence[str], program: str) -> str:
     return done.stdout
 
 
+RUN = """
+import sys, traceback
+from pathlib import *
+from {module} import {name} as test
+try:
+    test.__wrapped__(**{arguments!r})
+except BaseException as error:
+    lines = traceback.TracebackException.from_exception(error, capture_locals=True).format()
+    sys.exit("".join(line[:400] + "\\n" * (len(line) > 400) for text in lines for line in text.splitlines(True)))
+"""
+"""Runs a test; with what it failed goes all that its variables held."""
+
+
 def in_namespace(*setup: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The test runs in a process and a network namespace of its own after the shell commands of `setup`.
 
@@ -63,9 +76,7 @@ def in_namespace(*setup: str) -> Callable[[Callable[..., None]], Callable[..., N
 
         @functools.wraps(test)
         def run(**arguments: Any) -> None:
-            program = (
-                f"from pathlib import *\nimport {module} as tests; tests.{test.__name__}.__wrapped__(**{arguments!r})"
-            )
+            program = RUN.format(module=module, name=test.__name__, arguments=arguments)
             done = run_in_namespace(setup, [sys.executable, "-X", "dev", "-c", program])
             assert done.returncode == 0, done.stdout + done.stderr
 

@@ -48,6 +48,8 @@ class OutputFiles:
         self.directory: str | None = None
         """Where the files of a private capture are; it is there for nothing else."""
         self._limits = settings.ring or RingLimits()
+        if self._limits.files is not None and self._limits.files < 2:
+            raise CannotCapture("a ring has two files at least", "without a ring there is one")
         if settings.write_to is None:
             self._limits = PRIVATE
             try:
@@ -65,8 +67,8 @@ class OutputFiles:
         """Whether there is a file to write to."""
         return self._descriptor >= 0
 
-    def open_next(self, header: bytes) -> bool:
-        """Begin the next file with `header`. False: it would take the place of one that is not read yet."""
+    def make_room(self) -> bool:
+        """Remove the oldest files where the next one would be one too many; False: they were not read to their end."""
         while self._limits.files is not None and len(self._there) >= self._limits.files:
             oldest = self._there[0]
             if oldest.consumed < oldest.octets:
@@ -74,6 +76,10 @@ class OutputFiles:
             with suppress(FileNotFoundError):
                 os.unlink(oldest.path)
             self._there.popleft()
+        return True
+
+    def open_next(self, header: bytes) -> None:
+        """Begin the next file with `header`."""
         path = self._next_path()
         try:
             _remove_plain_file(path)
@@ -86,7 +92,6 @@ class OutputFiles:
         if self._limits.duration is not None:
             self._deadline = time.monotonic() + self._limits.duration
         self.write(header)
-        return True
 
     def write_packets(self, blocks: list[bytes]) -> int:
         """Add the pcapng blocks of packets until the file is full; how many. There is a file open."""

@@ -162,11 +162,14 @@ class Capture:
 
     def has_file(self, blocks: list[bytes]) -> bool:
         """Whether there is a file for these packets, the next one if need be. Raises `CannotCapture`."""
-        if self.files.is_open and not self.files.is_full:
+        if not self.files.is_full:
             return True
+        if not self.files.make_room():
+            return False
         self.end_file(blocks)
         self.described = 0
-        return self.files.open_next(section_header())
+        self.files.open_next(section_header())
+        return True
 
     def describe(self) -> None:
         """Write down the interfaces that the open file does not know yet. Raises `CannotCapture`."""
