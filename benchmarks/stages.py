@@ -51,6 +51,7 @@ STAGES = {
     "findings of rows": ("message", ["dissect.row_rules"]),
     "order": ("message", ["dissect.batch"]),
     "rows": ("message", ["dissect.rows", "export"]),
+    "counting by topic, connection, peer": ("message", ["export.top"]),
     "writing": ("message", ["cli"]),
     COLLECTOR: ("connection", [COLLECTOR]),
     START: ("run", [START]),
@@ -60,7 +61,7 @@ STAGES = {
 
 UNITS = {"packet": "packets", "connection": "connections", "frame": "message_frames", "message": "messages"}
 
-COMMANDS = ("count", "json", "parquet", "text")
+COMMANDS = ("count", "json", "parquet", "text", "top")
 
 LANE = {
     "capture": ("pcap.py", "headers.py"),

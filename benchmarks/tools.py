@@ -40,6 +40,7 @@ NAMES = {
     "json": "`zmtpscope read --json`",
     "text": "`zmtpscope read`",
     "parquet": "`zmtpscope export --format parquet`",
+    "top": "`zmtpscope top`",
     "tshark count": "`tshark -q -z io,stat,0,zmtp`",
     "tshark fields": "`tshark -T fields` with bodies",
     "tshark json -e": "`tshark -T json -e` of these fields",
@@ -62,6 +63,7 @@ def zmtpscope(path: Path | str) -> dict[str, list[str]]:
         "count": [ZMTPSCOPE, "read", "-q", name],
         "json": [ZMTPSCOPE, "read", "--json", name],
         "text": [ZMTPSCOPE, "read", name],
+        "top": [ZMTPSCOPE, "top", name],
     }
     if can_export():
         commands["parquet"] = export(name)

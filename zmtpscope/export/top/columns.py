@@ -26,6 +26,8 @@ class Columns(NamedTuple):
     run_of: NDArray[Any]
     """Small integers, since they are sorted by."""
     row_of: Int64
+    numbers: Int64
+    """Places among the messages of all batches."""
     times: Int64
     """Those of the last octets, none earlier than one in front of it."""
     frames: Int64
@@ -40,13 +42,13 @@ class Columns(NamedTuple):
         return Columns(self.runs, *columns)
 
 
-def columns_of(order: Arrangement, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
-    """The columns of a batch; `latest` is the time of what came in front of it, `events` are places and times of what
-    else no message behind may be earlier than."""
+def columns_of(order: Arrangement, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
+    """The columns of a batch, in front of which there were so many messages; `latest` is the time of what came last,
+    `events` are places and times of what else no message behind may be earlier than."""
     runs, run_of, row_of, _ = order
     if not runs:
         nothing = np.empty(0, np.int64)
-        return Columns([], run_of, row_of, nothing, nothing, nothing, np.empty(0, np.bool_))
+        return Columns([], run_of, row_of, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
     counts = [len(run.first) for run in runs]
     frame_counts = [len(run.sizes) for run in runs]
     bases = np.repeat(np.cumsum([0, *frame_counts[:-1]]), counts)
@@ -64,6 +66,7 @@ def columns_of(order: Arrangement, latest: int, events: Sequence[tuple[int, int]
         runs,
         run_of.astype(np.min_scalar_type(len(runs))),
         row_of,
+        np.arange(before, before + len(row_of)),
         np.maximum.accumulate(times),
         frames[places],
         octets[places],
@@ -87,25 +90,38 @@ class LastMessage(NamedTuple):
     time: int
     """Nanoseconds since the epoch."""
     topic: bytes | None
+    """Its first octets."""
     content: tuple[tuple[bytes | None, int], ...] | None
     """Of the content frames the first octets, None where they were not kept, and the size; None: it is sealed."""
     frames: int
     summary: str | None
     """What a payload dissector says of it."""
 
+    def read(self) -> LastMessage:
+        """Itself."""
+        return self
 
-def last_message(run: MessageRun, row: int, time: int, longest_topic: int) -> LastMessage:
-    """A message, as far as it is shown."""
-    first, last = int(run.first[row]), int(run.last[row])
-    frames = last - first + 1
-    if run.flags[first] & ENCRYPTED:
-        return LastMessage(time, None, None, frames, None)
-    made = None if run.payloads is None else run.payloads[row]
-    summary = made.summary if made is not None and made.protocol not in ("", TEXT) else None
-    topic = run.topic(row)
-    begin = first
-    if last > first:
-        begin += 1 if run.socket_type in GROUPED else envelope_length(run, first, last) or 0
-    shown = range(begin, min(last, begin + SHOWN_FRAMES - 1) + 1)
-    content = tuple((run.head(frame, SHOWN_OCTETS), int(run.sizes[frame])) for frame in shown)
-    return LastMessage(time, None if topic is None else topic[:longest_topic], content, frames, summary)
+
+class UnreadMessage(NamedTuple):
+    """The same, still in its run: most are replaced by another before anybody looks at them."""
+
+    run: MessageRun
+    row: int
+    time: int
+
+    def read(self) -> LastMessage:
+        """As far as it is shown."""
+        run, row, time = self
+        first, last = int(run.first[row]), int(run.last[row])
+        frames = last - first + 1
+        if run.flags[first] & ENCRYPTED:
+            return LastMessage(time, None, None, frames, None)
+        made = None if run.payloads is None else run.payloads[row]
+        summary = made.summary if made is not None and made.protocol not in ("", TEXT) else None
+        topic = run.topic(row)
+        begin = first
+        if last > first:
+            begin += 1 if run.socket_type in GROUPED else envelope_length(run, first, last) or 0
+        shown = range(begin, min(last, begin + SHOWN_FRAMES - 1) + 1)
+        content = tuple((run.head(frame, SHOWN_OCTETS), int(run.sizes[frame])) for frame in shown)
+        return LastMessage(time, None if topic is None else topic[:SHOWN_OCTETS], content, frames, summary)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.export.top.columns import LastMessage
+from zmtpscope.export.top.columns import LastMessage, UnreadMessage
 
 Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
@@ -23,6 +23,8 @@ COLUMNS = 6
 OTHERS = 0
 """The row of what was folded."""
 
+NEVER = np.iinfo(np.int64).max
+
 
 class TooManyRows(Exception):
     """There is no room for another row: `fold` makes some."""
@@ -36,27 +38,27 @@ class Counters(Generic[Key]):
     """One kind of rows. `interval` has the numbers of the interval under way, `previous` those of the one before, and
     `total` all up to its end."""
 
-    def __init__(self, order: Callable[[Key], Any], most: int = MOST_ROWS) -> None:
-        """`order` sorts keys: which of those with equal numbers is folded must depend on nothing else."""
+    def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most
         self.folded = 0
         """How often a row was folded."""
         self.keys: list[Key | None] = [None]
         self.rows: dict[Key, int] = {}
-        self.first: list[int | None] = [None]
-        """Time of the first message."""
-        self.last: list[LastMessage | None] = [None]
+        self.last: list[LastMessage | UnreadMessage | None] = [None]
         self.subscribers: list[int | None] = [None]
         """In the last interval in which the row had messages."""
         self.most_subscribers: list[int | None] = [None]
         self.total, self.interval, self.previous = np.zeros((3, COLUMNS, most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
         """Messages in the busiest interval."""
-        self._order = order
+        self.first = np.full(most + 1, NEVER)
+        """Time of the first message."""
+        self.births = np.full(most + 1, NEVER)
+        """A number that grows with the place of the first message among all: no two rows have the same."""
 
     @property
     def _lists(self) -> tuple[list[Any], ...]:
-        return self.keys, self.first, self.last, self.subscribers, self.most_subscribers
+        return self.keys, self.last, self.subscribers, self.most_subscribers
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -83,24 +85,33 @@ class Counters(Generic[Key]):
             del column[count:]
 
     def fold(self) -> None:
-        """Count the half of the rows with the fewest messages as others."""
+        """Count the half of the rows with the fewest messages as others, of those with equally many the newest."""
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
-        messages = messages[SENT] + messages[RECEIVED]
-        ranked = sorted(range(1, count), key=lambda row: (messages[row], self._order(self._key(row))))
-        folded = sorted(ranked[: len(ranked) - self.most // 2])
-        kept = [OTHERS, *sorted(ranked[len(folded) :])]
+        ranked = np.lexsort((-self.births[1:count], (messages[SENT] + messages[RECEIVED])[1:])) + 1
+        folded, kept = ranked[: -(self.most // 2)], np.sort(np.append(OTHERS, ranked[-(self.most // 2) :]))
         for matrix in (self.total, self.interval, self.previous):
             matrix[:, OTHERS] += matrix[:, folded].sum(axis=1)
             matrix[:, : len(kept)] = matrix[:, kept]
             matrix[:, len(kept) :] = 0
-        self.busiest[: len(kept)] = self.busiest[kept]
-        self.busiest[len(kept) :] = 0
-        self.first[OTHERS] = min(ns for row in [OTHERS, *folded] if (ns := self.first[row]) is not None)
-        for column in self._lists:
-            column[:] = [column[row] for row in kept]
+        self.first[OTHERS] = min(self.first[OTHERS], self.first[folded].min())
+        for column, nothing in ((self.busiest, 0), (self.first, NEVER), (self.births, NEVER)):
+            column[: len(kept)] = column[kept]
+            column[len(kept) :] = nothing
+        rows = kept.tolist()
+        for values in self._lists:
+            values[:] = [values[row] for row in rows]
         self.rows = {key: row for row, key in enumerate(self.keys) if key is not None}
         self.folded += len(folded)
+
+    def note(self, rows: Int64, times: Int64, births: Int64) -> None:
+        """Rows, some of them perhaps more than once, have first messages."""
+        np.minimum.at(self.first, rows, times)
+        np.minimum.at(self.births, rows, births)
+
+    def read_messages(self) -> None:
+        """Keep of the last messages what is shown, and nothing else."""
+        self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:
         """The rows that had messages in the interval under way."""
@@ -116,8 +127,3 @@ class Counters(Generic[Key]):
         np.maximum(self.busiest[:count], messages, out=self.busiest[:count])
         self.previous, self.interval = self.interval, self.previous
         self.interval[:, :count] = 0
-
-    def _key(self, row: int) -> Key:
-        key = self.keys[row]
-        assert key is not None
-        return key

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect import Batch, MessageRun, Record
 from zmtpscope.dissect.batch import Arrangement, Int64, Stream
-from zmtpscope.export.top.columns import Columns, LastMessage, columns_of, last_message
+from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
     FRAMES,
@@ -30,12 +30,16 @@ from zmtpscope.export.top.counters import (
 )
 from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
 from zmtpscope.export.top.subscriptions import LONGEST_TOPIC, Subscriptions
+from zmtpscope.export.top.topic_rows import TopicRows
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SUBSCRIBE
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 KINDS = ("topic", "connection", "peer")
 
+
+MOST_HELD, FRAME_COST = 32 << 20, 100
+"""Octets of runs that are kept until the last messages in them are read, and what the columns of a frame take."""
 
 TAKEN = ("greeting", "command", "connection")
 """Records that tell of who is there, and who subscribes."""
@@ -56,30 +60,22 @@ class RunRows(NamedTuple):
     receiver: Int64
 
 
-class TopicRows(dict[bytes, int]):
-    """The rows of the topics of one sender: what is not in there yet gets one."""
-
-    def __init__(self, topics: Counters[Topic], sender: Peer) -> None:
-        self._topics = topics
-        self._sender = sender
-
-    def __missing__(self, name: bytes) -> int:
-        row = self[name] = self._topics.row(Topic(self._sender, name))
-        return row
-
-
 class Rates:
     """The counters of one run. `feed` them all batches, then `finish`; what has ended stands in the counters."""
 
     def __init__(self, interval_ns: int | None, most_rows: int = MOST_ROWS) -> None:
         """`interval_ns` None: one interval from the first to the last message."""
         self.interval_ns = interval_ns
-        self.topics = Counters[Topic](repr, most_rows)
-        self.connections = Counters[ConnectionEnds](lambda ends: ends.number or 0, most_rows)
-        self.peers = Counters[Peer](repr, most_rows)
+        self.topics = Counters[Topic](most_rows)
+        self.connections = Counters[ConnectionEnds](most_rows)
+        self.peers = Counters[Peer](most_rows)
         self.subscriptions = Subscriptions()
         self._open: dict[int, ConnectionEnds] = {}
-        self._topic_rows: dict[Peer, TopicRows] = {}
+        self._topic_rows = TopicRows(self.topics)
+        self._messages = 0
+        """In all batches."""
+        self._held = 0
+        """Octets of runs in which last messages were not read yet."""
         self._first: int | None = None
         """Time of the first message of the interval under way."""
         self._latest = 0
@@ -102,7 +98,8 @@ class Rates:
         order = batch.arranged()
         records = [(place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in TAKEN]
         changes = [(place, record.values["ts_ns"]) for place, record in records if changes_subscribers(record)]
-        columns = columns_of(order, self._latest, changes)
+        columns = columns_of(order, self._messages, self._latest, changes)
+        self._messages += len(columns.run_of)
         first_places = _first_places(order)
         at = low = 0
         for high in self._ends_of_intervals(columns.times):
@@ -128,6 +125,11 @@ class Rates:
                     yield from self.tick(record.values["ts_ns"])
                 self._take_record(record, place, first_places)
             low = high
+        self._held += sum(len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
+        if self._held > MOST_HELD:
+            self._held = 0
+            for counters in self.counters.values():
+                counters.read_messages()
 
     def tick(self, now: int) -> Iterator[Interval]:
         """Whatever comes is no older than `now`: the interval under way ends if it is over by then."""
@@ -272,20 +274,18 @@ class Rates:
             found[among] = self._rows_of_run(run, columns.row_of[among], sender)
         return found
 
-    def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | list[int] | int:
+    def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | int:
         """The row of the topic of each message `rows` of a run."""
         if run.topics is None:
             return self.topics.row(Topic(sender, None))
-        sizes = run.topics[rows]
+        sizes = np.minimum(run.topics[rows], LONGEST_TOPIC)
         starts = run.bodies[run.first[rows]] - run.base
-        stops = starts + np.minimum(sizes, LONGEST_TOPIC)
-        known = self._topic_rows.setdefault(sender, TopicRows(self.topics, sender))
-        data, has_topic = run.data, sizes >= 0
+        has_topic = sizes >= 0
         if has_topic.all():
-            return [known[data[start:stop]] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+            return self._topic_rows.rows(sender, run.data, starts, sizes)
         found = np.full(len(rows), self.topics.row(Topic(sender, None)))
-        spans = zip(starts[has_topic].tolist(), stops[has_topic].tolist(), strict=True)
-        found[has_topic] = [known[data[start:stop]] for start, stop in spans]
+        if has_topic.any():
+            found[has_topic] = self._topic_rows.rows(sender, run.data, starts[has_topic], sizes[has_topic])
         return found
 
     def _add(self, columns: Columns, topics: Int64, sides: RunRows) -> None:
@@ -294,8 +294,8 @@ class Rates:
         count = len(self.topics)
         for column, weight in zip((SENT, SENT_OCTETS, FRAMES), weights, strict=True):
             self.topics.interval[column, :count] += np.bincount(topics, weight, count).astype(np.int64)
-        seen = Seen(columns)
-        seen.note(self.topics, *first_and_last(topics))
+        rows, firsts, lasts = first_and_last(topics)
+        self._note(self.topics, columns, rows, columns.numbers[firsts], firsts, lasts)
         runs, firsts, lasts = first_and_last(columns.run_of)
         sums = [np.bincount(columns.run_of, weight).astype(np.int64)[runs] for weight in weights]
         streams = [columns.runs[number].stream for number in runs.tolist()]
@@ -312,9 +312,25 @@ class Rates:
             np.add.at(counters.interval, (np.where(is_back, RECEIVED_OCTETS, SENT_OCTETS), rows), sums[1])
             np.add.at(counters.interval[FRAMES], rows, sums[2])
             np.add.at(counters.interval[CONNECTIONS], rows, is_new)
-        seen.note(self.connections, sides.connection[runs], firsts, lasts)
+        births = columns.numbers[firsts]
+        self._note(self.connections, columns, sides.connection[runs], births, firsts, lasts)
+        # both sides in one: a peer may be the sender in one run and the receiver in another
         peers = np.concatenate([sides.sender[runs], sides.receiver[runs]])
-        seen.note(self.peers, peers, np.tile(firsts, 2), np.tile(lasts, 2))
+        births = np.concatenate([2 * births, 2 * births + 1])
+        self._note(self.peers, columns, peers, births, np.tile(firsts, 2), np.tile(lasts, 2))
+
+    @staticmethod
+    def _note(
+        counters: Counters[Any], columns: Columns, rows: Int64, births: Int64, firsts: Int64, lasts: Int64
+    ) -> None:
+        """Rows, some of them perhaps more than once, have messages at these first and last places."""
+        counters.note(rows, columns.times[firsts], births)
+        by_last = np.argsort(lasts, kind="stable")
+        places = lasts[by_last]
+        of_messages = (columns.run_of[places], columns.row_of[places], columns.times[places])
+        ordered = (column.tolist() for column in (rows[by_last], *of_messages))
+        for row, number, row_of_run, time in zip(*ordered, strict=True):
+            counters.last[row] = UnreadMessage(columns.runs[number], row_of_run, time)
 
     def _is_new(self, stream: Stream) -> bool:
         """Whether nothing of a connection was counted before."""
@@ -341,33 +357,11 @@ def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
     return different, first[different], last[different]
 
 
-class Seen:
-    """When rows were seen first, and what was last in them."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._messages: dict[int, LastMessage] = {}
-
-    def note(self, counters: Counters[Any], rows: Int64, firsts: Int64, lasts: Int64) -> None:
-        """Rows, some of them perhaps more than once, have messages at these first and last places."""
-        by_last = np.argsort(lasts, kind="stable")
-        times = self._columns.times[firsts]
-        ordered = (column[by_last].tolist() for column in (rows, times, lasts))
-        for row, time, place in zip(*ordered, strict=True):
-            counters.last[row] = self._messages.get(place) or self._message(place)
-            if (earlier := counters.first[row]) is None or time < earlier:
-                counters.first[row] = time
-
-    def _message(self, place: int) -> LastMessage:
-        columns = self._columns
-        run, row, time = columns.runs[int(columns.run_of[place])], int(columns.row_of[place]), columns.times[place]
-        made = self._messages[place] = last_message(run, row, int(time), LONGEST_TOPIC)
-        return made
-
-
 def _first_places(order: Arrangement) -> dict[int | None, int]:
     """The place of the first message of each connection."""
-    numbers, places = np.unique(order.run_of, return_index=True)
+    if not len(order.run_of):
+        return {}
+    numbers, places, _ = first_and_last(order.run_of)
     found: dict[int | None, int] = {}
     for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
         conn = order.runs[number].stream.conn

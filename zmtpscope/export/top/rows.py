@@ -10,10 +10,11 @@ import orjson
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.preview import parts_preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.top.columns import LastMessage
+from zmtpscope.export.top.columns import LastMessage, UnreadMessage
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
     FRAMES,
+    NEVER,
     OTHERS,
     RECEIVED,
     RECEIVED_OCTETS,
@@ -44,7 +45,7 @@ class Row(NamedTuple):
     subscribers: int | None
     first: int | None
     """Time of the first message, nanoseconds since the epoch."""
-    last: LastMessage | None
+    last: LastMessage | UnreadMessage | None
 
     @property
     def messages(self) -> int:
@@ -68,9 +69,9 @@ class Row(NamedTuple):
 
     def last_value(self, limit: int) -> str:
         """The content of the last message, in about `limit` characters; behind its topic where the row is of many."""
-        last = self.last
-        if last is None:
+        if self.last is None:
             return ""
+        last = self.last.read()
         topic = ""
         if last.topic is not None and not isinstance(self.key, Topic):
             topic = quoted(to_text(last.topic), limit // 2) + "  "
@@ -116,7 +117,7 @@ def _rows(rates: Rates, kind: str, seconds: float, interval_seconds: float, *, i
                 seconds,
                 busiest[number] / interval_seconds if interval_seconds else 0.0,
                 subscribers,
-                counters.first[number],
+                None if counters.first[number] == NEVER else int(counters.first[number]),
                 counters.last[number],
             )
         )
@@ -145,7 +146,7 @@ LONGEST_VALUE = 200
 
 def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
     seconds, nanoseconds = divmod(interval.start_ns, SECOND)
-    last = row.last
+    last = None if row.last is None else row.last.read()
     return {
         "by": kind,
         "start_ns": interval.start_ns,

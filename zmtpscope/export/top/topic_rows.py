@@ -1,0 +1,111 @@
+"""Which row the topic of each message has, many at a time.
+
+A dictionary answers for any topic, at the price of a slice for each message. In front of it stands a table that is
+looked into for whole columns: a topic of up to 32 octets is four words of eight, and has its place in the table by a
+hash of these. What stands there is compared word by word, so that no collision joins two topics; what differs goes to
+the dictionary and takes the place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.batch import Int64
+from zmtpscope.export.top.counters import Counters
+from zmtpscope.export.top.peers import Peer, Topic
+
+UInt64 = NDArray[np.uint64]
+
+WORD, MOST_WORDS = 8, 4
+PLACE_BITS = 12
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, with its bits spread: 2^64 divided by the golden ratio."""
+
+MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
+"""What a word keeps of so many octets of a topic; the first octet of a word is its lowest."""
+
+LEAST_MESSAGES = 64
+"""Fewer are not worth the columns."""
+
+
+class TopicRows:
+    """The rows of the topics of all senders; topics that are not known get one."""
+
+    def __init__(self, topics: Counters[Topic]) -> None:
+        self._topics = topics
+        self._rows: dict[Peer, dict[bytes, int]] = {}
+        self._words = np.zeros((MOST_WORDS, 1 << PLACE_BITS), np.uint64)
+        self._sizes = np.zeros(1 << PLACE_BITS, np.int64)
+        self._senders = np.full(1 << PLACE_BITS, -1)
+        """Whose topic it is, by its place among the keys of `_rows`; below 0: nobody's."""
+        self._found = np.zeros(1 << PLACE_BITS, np.int64)
+        self._numbers: dict[Peer, int] = {}
+
+    def clear(self) -> None:
+        """Rows have other numbers now."""
+        self._rows.clear()
+        self._numbers.clear()
+        self._senders[:] = -1
+
+    def rows(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64) -> Int64:
+        """The row of each topic `data[start : start + size]` of a sender. Raises `TooManyRows`."""
+        longest = int(sizes.max())
+        count = max(1, -(-longest // WORD))
+        if len(starts) < LEAST_MESSAGES or count > MOST_WORDS:
+            return np.array(self._look_up(sender, data, starts, sizes))
+        is_inside = starts + WORD * count <= len(data)
+        if is_inside.all():
+            return self._rows_by_words(sender, data, starts, sizes, count)
+        rows = np.empty(len(starts), np.int64)  # words are read whole, and the last topics have not so much behind them
+        rows[~is_inside] = self._look_up(sender, data, starts[~is_inside], sizes[~is_inside])
+        if is_inside.any():
+            rows[is_inside] = self._rows_by_words(sender, data, starts[is_inside], sizes[is_inside], count)
+        return rows
+
+    def _rows_by_words(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64, count: int) -> Int64:
+        number = self._numbers.setdefault(sender, len(self._numbers))
+        words = words_of(data, starts, sizes, count)
+        places = _places(words, sizes, number)
+        known = (self._senders[places] == number) & (self._sizes[places] == sizes)
+        for column, word in zip(self._words, words, strict=False):
+            known &= column[places] == word
+        found: Int64 = self._found[places]
+        unknown = np.flatnonzero(~known)
+        if len(unknown):
+            found[unknown] = self._look_up(sender, data, starts[unknown], sizes[unknown])
+            places = places[unknown]
+            for column, word in zip(self._words, words, strict=False):
+                column[places] = word[unknown]
+            self._sizes[places], self._senders[places], self._found[places] = sizes[unknown], number, found[unknown]
+        return found
+
+    def _look_up(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64) -> list[int]:
+        known = self._rows.setdefault(sender, {})
+        found = []
+        for start, stop in zip(starts.tolist(), (starts + sizes).tolist(), strict=True):
+            name = data[start:stop]
+            row = known.get(name)
+            if row is None:
+                row = known[name] = self._topics.row(Topic(sender, name))
+            found.append(row)
+        return found
+
+
+def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt64]:
+    """The octets `start..start + size` as words, with zeros behind them; all words lie in `data`."""
+    octets = np.frombuffer(data, np.uint8)
+    windows = np.lib.stride_tricks.as_strided(octets, (len(octets) - WORD + 1, WORD), (1, 1), writeable=False)
+    words = []
+    for place in range(count):
+        left = np.clip(sizes - WORD * place, 0, WORD)
+        words.append(windows[starts + WORD * place].view("<u8")[:, 0] & MASKS[left])
+    return words
+
+
+def _places(words: list[UInt64], sizes: Int64, sender: int) -> Int64:
+    mixed = sizes.astype(np.uint64) + np.uint64(sender << 16)
+    for word in words:
+        mixed = (mixed ^ word) * FACTOR
+        mixed ^= mixed >> np.uint64(32)
+    return (mixed * FACTOR >> np.uint64(64 - PLACE_BITS)).astype(np.int64)
