@@ -137,13 +137,13 @@ def cut_segments(capture: CaptureWriter, count: int) -> None:
         talk.send(0, message(b"%08d" % number + bytes(240)), cut=200)
 
 
-def lengths_of_0(capture: CaptureWriter, count: int) -> None:
-    """Between two sides of 1.0, a length of 0 in front of each frame, 365 in a segment."""
+def lengths_of_0(capture: CaptureWriter, count: int, more: bool = False) -> None:
+    """Between two sides of 1.0, a length of 0 in front of each frame, 365 in a segment; all of one message or not."""
     talk = Connection(capture)
     for side in (0, 1):
         talk.send(side, b"\1\0" + b"\4\0abc")
     for _ in range(count):
-        talk.send(0, b"\0\2\0a" * 365)
+        talk.send(0, bytes((0, 2, more, 1)) * 365)
 
 
 def frames_without_end(capture: CaptureWriter, count: int) -> None:
@@ -231,6 +231,7 @@ ATTACKS = {
     "copies of what waits": Attack(copies_of_what_waits, 1_000),
     "lengths of 0": Attack(lengths_of_0, 500),
     "lengths of 0, told": Attack(lengths_of_0, 500, ("read",)),
+    "lengths of 0 in a message": Attack(lambda capture, count: lengths_of_0(capture, count, more=True), 500),
     "frames without end": Attack(frames_without_end, 1_000),
     "frames without end, -V": Attack(frames_without_end, 1_000, ("read", "-V")),
     "frames without end, -x": Attack(frames_without_end, 1_000, ("read", "-x")),

@@ -68,6 +68,8 @@ def runs(draw: Callable[[st.SearchStrategy[Drawn]], Drawn], framing: Framing) ->
         st.sampled_from([b"", b"\1", b"\0A", bytes(3), bytes(5), bytes(260)]),
         more=st.booleans(),
     )
+    if framing is Framing.V1:
+        frame |= st.sampled_from([b"\0", bytes(3)])  # lengths of 0
     between = st.one_of(st.just(b""), frame, st.binary(max_size=12))
     octets = []
     for _ in range(draw(st.integers(1, 3))):

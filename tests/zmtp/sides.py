@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.details import field_tree
-from zmtpscope.zmtp.events import Command, Greeting, Remark
+from zmtpscope.zmtp.events import Command, Greeting, Remark, Skipped
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.reader import FieldNode, Finding
@@ -59,12 +59,23 @@ class Transcript(NamedTuple):
     events: list[Greeting | Command | Remark]
     regimes: list[tuple[int, Regime]]
     repeats: dict[str, tuple[int, int | None]]
+    skipped: list[tuple[int, int, str, bool]]
     position: int
     state: tuple[Any, ...]
 
     @property
     def findings(self) -> list[Finding]:
         return [finding for event in self.events for finding in event.findings]
+
+
+def passed_over(skipped: Skipped) -> list[tuple[int, int, str, bool]]:
+    """What was passed over, octet by octet where each stands for itself: start, stop, why, and whether between units."""
+    why = skipped.reason, skipped.between_units
+    if skipped.single:
+        return [(skipped.start, skipped.stop, *why)]
+    starts, stops = skipped.runs or ([skipped.start], [skipped.stop])
+    places = [place for start, stop in zip(starts, stops, strict=True) for place in range(start, stop)]
+    return [(place, place + 1, *why) for place in places]
 
 
 def transcript(side: SideReader) -> Transcript:
@@ -74,6 +85,7 @@ def transcript(side: SideReader) -> Transcript:
         side.events,
         side.regimes,
         side.repeats,
+        [stretch for each in side.skipped for stretch in passed_over(each)],
         side.position,
         (
             side.regime,

@@ -9,8 +9,8 @@ from types import FrameType
 import pytest
 
 from tests.strategies import FRAMINGS
-from zmtpscope.zmtp.events import FrameColumns
-from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.events import FrameColumns, Runs
+from zmtpscope.zmtp.framing import MORE, build_frame
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.scanner import scan_1, scan_2
 from zmtpscope.zmtp.side import SideReader
@@ -127,6 +127,28 @@ def test_scan_1_stops(header: bytes) -> None:
     columns = FrameColumns()
     assert scan_1(PLAIN_1 + header, 0, 100, columns, habit=False) == len(PLAIN_1)
     assert columns.rows() == [(100, 102, 5, 1)]
+
+
+def test_lengths_of_0_are_looked_at_each() -> None:
+    """Frames come again and again, with a length of 0 between them, or another number of these."""
+    octets = b"\2\0a\0\3\0bc" * 500 + b"\2\0a\0\0\0\3\0bc" * 500
+    columns, zeros = FrameColumns(), Runs([], [])
+    assert scan_1(octets, 0, 100, columns, False, zeros) == len(octets)
+    assert zeros.starts == [*range(103, 4103, 8), *range(4103, 9103, 10)]
+    assert zeros.stops == [*range(104, 4104, 8), *range(4106, 9106, 10)]
+    firsts = [*range(100, 4100, 8), *range(4100, 9100, 10)]
+    assert columns.offsets.tolist() == [
+        at for first, stop in zip(firsts, zeros.stops, strict=True) for at in (first, stop)
+    ]
+
+
+@pytest.mark.parametrize("open_before", [False, True])
+def test_lengths_of_0_inside_a_message_are_left_to_the_careful_reader(open_before: bool) -> None:
+    """They belong to no unit of their own, so each is told alone."""
+    frames = b"" if open_before else b"\0" + PLAIN_1
+    columns, zeros = FrameColumns(), Runs([], [])
+    stop = scan_1(frames + b"\0" + PLAIN_1, 0, 100, columns, False, zeros, MORE if open_before else 0)
+    assert (stop, zeros.starts) == (len(frames), [] if open_before else [100])
 
 
 def test_scan_goes_beyond_the_octets() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,7 +29,7 @@ from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Found, FrameSearch
 from zmtpscope.zmtp.content import seals
-from zmtpscope.zmtp.events import NO_FRAMES, Command, Event, FrameColumns, Greeting, Remark, Skipped
+from zmtpscope.zmtp.events import NO_FRAMES, Command, Event, FrameColumns, Greeting, Remark, Runs, Skipped
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
@@ -365,6 +365,8 @@ class SideStream:
             start = each.start
             if each.stop > self.end:
                 self._hold_back(each)
+            elif each.runs is not None:
+                self._leave_runs(each, each.runs)
             elif each.single or each.stop - start == 1:
                 if told is None or start not in piece or each.stop > piece.stop:
                     piece, told = self.arrivals.piece_at(start), self.arrival(start, each.stop)
@@ -374,6 +376,18 @@ class SideStream:
                     stop = min(end, each.stop)
                     self._leave_skipped(each, start, stop, self.arrival(start, stop))
                     start = stop
+
+    def _leave_runs(self, skipped: Skipped, runs: Runs) -> None:
+        """Leave over what stands between units, as one for each segment that has brought some of it."""
+        begin = skipped.start
+        for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
+            low, high = bisect_right(runs.stops, begin), bisect_left(runs.starts, end)
+            if low < high:
+                start, stop = max(begin, runs.starts[low]), min(end, runs.stops[high - 1])
+                between = sum(runs.starts[low + 1 : high]) - sum(runs.stops[low : high - 1])
+                told = arrival._replace(ordinal=max(arrival.ordinal, self.settled))
+                self._leave(Leftover(start, stop, stop - start - between, UNDISSECTED, skipped.reason, told, True))
+            begin = end
 
     def _leave_skipped(self, skipped: Skipped, start: int, stop: int, told: Arrival, lost: int = 0) -> None:
         """Leave over `start..stop` of what the reader has passed over; the capture lost `lost` of these octets."""

@@ -123,12 +123,20 @@ class Remark(NamedTuple):
 Event = Greeting | Command | Remark
 
 
+class Runs(NamedTuple):
+    """Stretches of a stream: the offsets at which they begin, and those behind them."""
+
+    starts: list[int]
+    stops: list[int]
+
+
 class Skipped(NamedTuple):
     """Octets `start..stop` that are no unit and were passed over. `stop` may lie beyond the octets seen.
 
     `single`: they are one thing, for example one WebSocket frame, and else each octet stands for itself. `inside` of
     them belong to control frames of WebSocket, which are events of their own. `between_units`: no message is under way
     around them, sealed or in clear, so that of the units in front of them and behind them none goes on beyond them.
+    `runs`: of `start..stop` these octets were passed over, and whole units stand between them.
     """
 
     start: int
@@ -137,3 +145,4 @@ class Skipped(NamedTuple):
     single: bool = True
     inside: int = 0
     between_units: bool = False
+    runs: Runs | None = None

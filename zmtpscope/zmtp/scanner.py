@@ -7,12 +7,13 @@ the same frames come again and again, not even a step of the loop.
 
 from __future__ import annotations
 
+import re
 from array import array
 from itertools import repeat
 
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME
-from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns
-from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG
+from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns, Runs
+from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG, MORE
 from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 
 FEWEST, MOST = 32, 4096
@@ -20,6 +21,8 @@ FEWEST, MOST = 32, 4096
 
 WHOLE_BINARY = 0x82
 """The first octet of a binary WebSocket message in one frame."""
+
+_ZEROS = re.compile(rb"\0+")
 
 LONGEST_PERIOD = 4
 """Frames that may take turns in a run of repetitions: topic and body, the envelope and body of a request."""
@@ -69,8 +72,14 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
         most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
 
 
-def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) -> int:
-    """Scan 1.0 frames (wire.md 3.1), as `scan_2`; `habit`: flags 7E and 7F have been noted already (D40)."""
+def scan_1(
+    data: bytes, at: int, base: int, columns: FrameColumns, habit: bool, zeros: Runs | None = None, before: int = 0
+) -> int:
+    """Scan 1.0 frames (wire.md 3.1), as `scan_2`; `habit`: flags 7E and 7F have been noted already (D40).
+
+    `zeros` gets the lengths of 0 that stand between messages; None: the scanner stops at them. `before` are the flags
+    of the frame in front.
+    """
     number = int.from_bytes
     plain = (0x00, 0x01, 0x7E, 0x7F) if habit else (0x00, 0x01)
     most = FEWEST
@@ -79,6 +88,7 @@ def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) 
         bodies: list[int] = []
         sizes: list[int] = []
         flags_of: list[int] = []
+        runs = 0 if zeros is None else len(zeros.starts)
         try:
             for _ in repeat(None, most):
                 size = data[at] - 1
@@ -89,7 +99,13 @@ def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) 
                     if not 253 < size < LARGEST_SIZE:
                         break
                 elif size < 0:
-                    break
+                    if zeros is None or (flags_of[-1] if flags_of else before) & MORE:
+                        break
+                    stop = at + 1 if data[at + 1] else end_of_zeros(data, at)
+                    zeros.starts.append(base + at)
+                    zeros.stops.append(base + stop)
+                    at = stop
+                    continue
                 flags = data[body - 1]
                 if flags not in plain:
                     break
@@ -102,8 +118,13 @@ def scan_1(data: bytes, at: int, base: int, columns: FrameColumns, habit: bool) 
             pass
         if sizes:
             columns.extend(offsets, bodies, sizes, flags_of)
-        if len(sizes) < most:
+            before = flags_of[-1]
+        runs = 0 if zeros is None else len(zeros.starts) - runs
+        if len(sizes) + runs < most:
             return at
+        if runs:  # what repeats itself there has more than the headers of frames
+            most = min(2 * most, MOST)
+            continue
         rows = len(columns)
         at = _pass_repetitions(data, at, base, columns)
         most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
@@ -148,6 +169,12 @@ def scan_zws(data: bytes, at: int, base: int, columns: FrameColumns, masks: bool
         pass
     columns.extend(offsets, bodies, sizes, flags_of)
     return at
+
+
+def end_of_zeros(data: bytes, at: int) -> int:
+    """The index behind the zeros that begin at `data[at]`."""
+    run = _ZEROS.match(data, at)
+    return at if run is None else run.end()
 
 
 def _pass_repetitions(data: bytes, at: int, base: int, columns: FrameColumns) -> int:

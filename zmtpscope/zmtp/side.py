@@ -7,7 +7,6 @@ careful reader here, after which the scanner goes on (design, "Two lanes").
 from __future__ import annotations
 
 import functools
-import re
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
@@ -19,6 +18,7 @@ from zmtpscope.zmtp.events import (
     Command,
     Fields,
     Greeting,
+    Runs,
     Skipped,
 )
 from zmtpscope.zmtp.framing import (
@@ -35,14 +35,13 @@ from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
 from zmtpscope.zmtp.openings import Opening, Openings, may_be_kept
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
-from zmtpscope.zmtp.scanner import scan_1, scan_2, scan_curve
+from zmtpscope.zmtp.scanner import end_of_zeros, scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
 """Findings of sizes behind which there is no next frame."""
 
-_ZEROS = re.compile(rb"\0+")
 LENGTH_0 = "frame of length 0"
 TOO_LARGE = "size above 2^63-1"
 """Why octets are no unit."""
@@ -328,7 +327,12 @@ class SideReader(UnitReader):
         elif not self.regime.is_old:
             at = scan_2(data, at, base, self.frames)
         else:
-            at = scan_1(data, at, base, self.frames, self._tally.noted("ZMTP10-FRAME-02"))
+            zeros = Runs([], []) if "ZMTP10-FRAME-01" in self._tally.repeats else None
+            habit = self._tally.noted("ZMTP10-FRAME-02")
+            at = scan_1(data, at, base, self.frames, habit, zeros, MORE if self.message_open else 0)
+            if zeros is not None and zeros.starts:
+                self._skip_runs(zeros)
+                self.position = base + at
         if len(flags) > rows:
             self.position = base + at
             self.message_open = bool(flags[-1] & MORE)
@@ -480,16 +484,22 @@ class SideReader(UnitReader):
 
     def _pass_run_of_zeros(self, reader: Reader) -> None:
         """Count a run of such units at once: streams of zeros are common in files that are not ZMTP."""
-        run = _ZEROS.match(reader.data, reader.position)
-        if run is not None:
-            self.position = reader.base + run.end()
-            self._skip(reader.base + run.start(), self.position, LENGTH_0, single=False)
-            self._tally.repeat("ZMTP10-FRAME-01", run.end() - run.start(), self.position - 1)
+        stop = end_of_zeros(reader.data, reader.position)
+        if stop > reader.position:
+            self.position = reader.base + stop
+            self._skip(reader.offset, self.position, LENGTH_0, single=False)
+            self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
+
+    def _skip_runs(self, zeros: Runs) -> None:
+        """Count the units of length 0 that the scanner has passed between messages, and note where they stand."""
+        self._tally.repeat("ZMTP10-FRAME-01", sum(zeros.stops) - sum(zeros.starts), zeros.stops[-1] - 1)
+        place = zeros.starts[0], zeros.stops[-1]
+        self.skipped.append(Skipped(*place, LENGTH_0, single=False, between_units=True, runs=zeros))
 
     def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
         """Note that `start..stop` is no unit; what follows octets that stand for themselves goes on with them."""
         last = self.skipped[-1] if self.skipped else None
-        if last is not None and not (single or last.single) and last.stop == start:
+        if last is not None and not (single or last.single or last.runs) and last.stop == start:
             self.skipped[-1] = last._replace(stop=stop)
         else:
             between_units = not (self.message_open or self.regime.greets or content.seals(self.regime))
