@@ -16,6 +16,14 @@ from typing import BinaryIO, NamedTuple
 
 FIN, SYN, ACK = 0x01, 0x02, 0x10
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n"
+)
+UPGRADED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n"
+)
 HOSTS = b"\x0a\0\0\1", b"\x0a\0\0\2"
 HEADERS = 40
 """Octets of an IPv4 and a TCP header."""
@@ -64,6 +72,14 @@ class Connection:
         """The side sends octets that are not captured."""
         self.next[side] = (self.next[side] + octets) % (1 << 32)
 
+    def greet_websocket(self, types: tuple[bytes, bytes]) -> None:
+        """The heads of a WebSocket and the NULL handshake on it; side 0 masks with zeros."""
+        self.send(0, UPGRADE)
+        self.send(1, UPGRADED)
+        for side, socket_type in enumerate(types):
+            _, _, *ready = command(b"READY", b"\x0bSocket-Type" + struct.pack(">I", len(socket_type)) + socket_type)
+            self.send(side, websocket(0x82, b"\2" + bytes(ready), side == 0))
+
     def greet(self, types: tuple[bytes, bytes]) -> None:
         """The NULL handshake between sockets of these types."""
         for side in (0, 1):
@@ -80,6 +96,11 @@ def command(name: bytes, data: bytes) -> bytes:
 def message(body: bytes, more: bool = False) -> bytes:
     """A message frame of 2.0 and 3.x."""
     return bytes([more, len(body)]) + body if len(body) < 256 else struct.pack(">BQ", 2 | more, len(body)) + body
+
+
+def websocket(first: int, payload: bytes, masks: bool) -> bytes:
+    """A small WebSocket frame; `first` has the opcode. The key of a mask is zeros, so it changes nothing."""
+    return bytes([first, len(payload) | (0x80 if masks else 0)]) + bytes(4 if masks else 0) + payload
 
 
 class Attack(NamedTuple):
@@ -144,6 +165,14 @@ def lengths_of_0(capture: CaptureWriter, count: int, more: bool = False) -> None
         talk.send(side, b"\1\0" + b"\4\0abc")
     for _ in range(count):
         talk.send(0, bytes((0, 2, more, 1)) * 365)
+
+
+def websocket_frames(capture: CaptureWriter, count: int, frame: bytes, side: int = 1) -> None:
+    """The same WebSocket frame again and again, as often as it goes into a segment of 1,460 octets."""
+    talk = Connection(capture)
+    talk.greet_websocket((b"PULL", b"PUSH") if side else (b"PUSH", b"PULL"))
+    for _ in range(count):
+        talk.send(side, frame * (1460 // len(frame)))
 
 
 def frames_without_end(capture: CaptureWriter, count: int) -> None:
@@ -232,6 +261,13 @@ ATTACKS = {
     "lengths of 0": Attack(lengths_of_0, 500),
     "lengths of 0, told": Attack(lengths_of_0, 500, ("read",)),
     "lengths of 0 in a message": Attack(lambda capture, count: lengths_of_0(capture, count, more=True), 500),
+    "WebSocket, empty text": Attack(lambda capture, count: websocket_frames(capture, count, b"\x81\0"), 500),
+    "WebSocket, masked text": Attack(
+        lambda capture, count: websocket_frames(capture, count, websocket(0x81, b"a", True), 0), 500
+    ),
+    "WebSocket, messages": Attack(
+        lambda capture, count: websocket_frames(capture, count, websocket(0x82, b"\0a", True), 0), 500
+    ),
     "frames without end": Attack(frames_without_end, 1_000),
     "frames without end, -V": Attack(frames_without_end, 1_000, ("read", "-V")),
     "frames without end, -x": Attack(frames_without_end, 1_000, ("read", "-x")),

@@ -6,8 +6,10 @@ What is named is found from the records as JSON lines give them (`tests/octets.p
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import struct
+from collections import Counter
 from operator import itemgetter
 from typing import Any
 
@@ -226,6 +228,39 @@ def test_websocket_frames_without_zmtp_that_one_segment_decides_are_one_record()
         (5 * len(text) + len(ping + zmtp), 5 * len(text)),
         (2 * len(text), 2 * len(text)),
     ]
+
+
+@pytest.mark.parametrize("size", [1, 5, 1 << 30])
+@pytest.mark.parametrize("segment", [5, 7, 30])
+def test_many_frames_without_zmtp_are_told_with_the_segments_that_complete_them(segment: int, size: int) -> None:
+    octets = websocket((b"text", TEXT, True)) * 40
+    talk = Conversation()
+    talk.send(0, request() + ready(True, "PULL"))
+    before = response() + ready(False, "PUSH")
+    talk.send(1, before)
+    talk.send(1, octets, cuts=range(segment, len(octets), segment))
+    found = of(read(talk.packets, size), "leftover")
+    complete = Counter((stop - 1) // segment for stop in range(6, len(octets) + 1, 6))
+    assert [record["bytes"] for record in found] == [6 * complete[number] for number in sorted(complete)]
+    starts = [0, *itertools.accumulate(record["bytes"] for record in found)]
+    assert [record["offset"] - len(before) for record in found] == starts[:-1]
+    first = found[0]["packet"]
+    assert [record["packet"] - first for record in found] == [start // segment for start in starts[:-1]]
+
+
+@pytest.mark.parametrize("size", [1, 5, 1 << 30])
+@pytest.mark.parametrize("segment", [5, 7, 30])
+def test_many_lengths_of_0_are_told_with_the_segments_that_bring_them(segment: int, size: int) -> None:
+    octets = (b"\0" * 3 + LAST) * 40
+    talk = Conversation()
+    talk.send(1, b"\1\0\2\0a")
+    talk.send(0, b"\1\0")
+    talk.send(0, octets, cuts=range(segment, len(octets), segment))
+    found = of(read(talk.packets, size), "leftover")
+    zeros = Counter(place // segment for place in range(len(octets)) if place % 6 < 3)
+    assert [record["bytes"] for record in found] == [zeros[number] for number in sorted(zeros)]
+    first = found[0]["packet"]
+    assert [record["packet"] - first for record in found] == sorted(zeros)
 
 
 def test_every_octet_of_opened_boxes_is_counted() -> None:

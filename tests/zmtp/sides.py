@@ -69,13 +69,12 @@ class Transcript(NamedTuple):
 
 
 def passed_over(skipped: Skipped) -> list[tuple[int, int, str, bool]]:
-    """What was passed over, octet by octet where each stands for itself: start, stop, why, and whether between units."""
+    """What was passed over, octet by octet where each stands for itself: start, stop, why, whether between units."""
     why = skipped.reason, skipped.between_units
+    stretches = list(zip(*(skipped.runs or ([skipped.start], [skipped.stop])), strict=True))
     if skipped.single:
-        return [(skipped.start, skipped.stop, *why)]
-    starts, stops = skipped.runs or ([skipped.start], [skipped.stop])
-    places = [place for start, stop in zip(starts, stops, strict=True) for place in range(start, stop)]
-    return [(place, place + 1, *why) for place in places]
+        return [(start, stop, *why) for start, stop in stretches]
+    return [(place, place + 1, *why) for start, stop in stretches for place in range(start, stop)]
 
 
 def transcript(side: SideReader) -> Transcript:

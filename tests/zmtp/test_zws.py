@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import ENCRYPTED, SUBSCRIBE, Command, Greeting
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.websocket import CLOSE, CONTINUATION, PING, PONG, TEXT, Unmasking, build_websocket_frame
+from zmtpscope.zmtp.websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Unmasking, build_websocket_frame
 from zmtpscope.zmtp.zws import build_message_zws
 from zmtpscope.zmtp.zws_side import LARGEST_IN_FRAGMENTS, ZwsReader
 
@@ -47,12 +49,43 @@ def test_p1_chunks(data: st.DataObject, side: ZwsSide) -> None:
     assert read(side, data.draw(strategies.cuts(len(side.octets)))) == read(side)
 
 
+def read_with_care(side: ZwsSide) -> Transcript:
+    """The same of a reader that scans nothing."""
+    form = Form.ZWS_REQUEST if side.client else Form.ZWS_RESPONSE
+    return feed(CarefulReader(form, "zws-2.0", side.chosen), side.unmasked)
+
+
 @MANY
 @given(side=damaged_zws_sides())
 def test_p3_scanner(side: ZwsSide) -> None:
-    form = Form.ZWS_REQUEST if side.client else Form.ZWS_RESPONSE
-    careful = CarefulReader(form, "zws-2.0", side.chosen)
-    assert feed(careful, side.unmasked) == read(side)[0]
+    assert read_with_care(side) == read(side)[0]
+
+
+@given(client=st.booleans(), data=st.data())
+def test_p3_frames_without_zmtp(client: bool, data: st.DataObject) -> None:
+    """Many of each kind, with messages between them and around them."""
+    key = MASK if client else b""
+    frame = st.builds(
+        functools.partial(build_websocket_frame, key=key),
+        st.sampled_from([b"", b"\0", b"\1", b"\0x", bytes(125), bytes(126), bytes(300)]),
+        st.sampled_from([TEXT, TEXT, BINARY, BINARY, CONTINUATION, 3, 7, PING, 11, 15]),
+        final=st.sampled_from([True, True, True, False]),
+    )
+    repeated = st.lists(st.tuples(st.lists(frame, min_size=1, max_size=3), st.sampled_from([1, 12, 40])), max_size=5)
+    octets = b"".join(b"".join(frames) * times for frames, times in data.draw(repeated))
+    side = ZwsSide(client, "NULL", (request() if client else response()) + ready(client, "PUSH") + octets)
+    said = read_with_care(side)
+    assert read(side)[0] == said
+    assert read(side, data.draw(strategies.cuts(len(side.octets))))[0] == said
+
+
+def test_p3_frames_without_zmtp_inside_a_message() -> None:
+    text = build_websocket_frame(b"text", TEXT)
+    first, last = build_message_zws(b"a", more=True), build_message_zws(b"b")
+    side = server(ready(False, "PUSH"), text * 20, first, text, last, text)
+    said = read_with_care(side)
+    assert read(side)[0] == said
+    assert [between for *_, between in said.skipped] == [True] * 20 + [False, True]
 
 
 def test_p3_runs_of_plain_frames_are_scanned() -> None:

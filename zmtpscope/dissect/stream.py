@@ -378,14 +378,17 @@ class SideStream:
                     start = stop
 
     def _leave_runs(self, skipped: Skipped, runs: Runs) -> None:
-        """Leave over what stands between units, as one for each segment that has brought some of it."""
+        """Leave over what stands between units, as one for each segment that has brought some of it, or the end."""
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
-            low, high = bisect_right(runs.stops, begin), bisect_left(runs.starts, end)
+            low = bisect_right(runs.stops, begin)
+            high = bisect_right(runs.stops, end) if skipped.single else bisect_left(runs.starts, end)
             if low < high:
-                start, stop = max(begin, runs.starts[low]), min(end, runs.stops[high - 1])
+                start, stop = runs.starts[low], runs.stops[high - 1]
+                if not skipped.single:
+                    start, stop = max(begin, start), min(end, stop)
                 between = sum(runs.starts[low + 1 : high]) - sum(runs.stops[low : high - 1])
-                told = arrival._replace(ordinal=max(arrival.ordinal, self.settled))
+                told = self.arrivals.at(start)._replace(ordinal=max(arrival.ordinal, self.settled))
                 self._leave(Leftover(start, stop, stop - start - between, UNDISSECTED, skipped.reason, told, True))
             begin = end
 

@@ -136,7 +136,8 @@ class Skipped(NamedTuple):
     `single`: they are one thing, for example one WebSocket frame, and else each octet stands for itself. `inside` of
     them belong to control frames of WebSocket, which are events of their own. `between_units`: no message is under way
     around them, sealed or in clear, so that of the units in front of them and behind them none goes on beyond them.
-    `runs`: of `start..stop` these octets were passed over, and whole units stand between them.
+    `runs`: of `start..stop` these octets were passed over, each stretch one thing if `single`, and whole units stand
+    between them.
     """
 
     start: int

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Mapping
 from itertools import repeat
+from typing import NamedTuple
 
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME
 from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns, Runs
 from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG, MORE
 from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
+from zmtpscope.zmtp.websocket import CONTROL, LARGEST_CONTROL
 
 FEWEST, MOST = 32, 4096
 """Frames that are taken at a time: more and more as long as there is nothing new about them."""
@@ -130,10 +133,24 @@ def scan_1(
         most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
 
 
-def scan_zws(data: bytes, at: int, base: int, columns: FrameColumns, masks: bool) -> int:
+class OtherFrames(NamedTuple):
+    """Whole WebSocket frames between messages that carry no ZMTP, and have no other fault.
+
+    `findings`: which of them are passed over, by their first octet, and for what finding that is only counted.
+    """
+
+    findings: Mapping[int, str]
+    places: Runs
+    firsts: list[int]
+
+
+def scan_zws(
+    data: bytes, at: int, base: int, columns: FrameColumns, masks: bool, others: OtherFrames, before: int = 0
+) -> int:
     """Scan WebSocket messages that are one plain frame of ZWS each (wire.md 12), as `scan_2`; the masks were taken off.
 
-    `masks`: the sender is one that has to mask.
+    `masks`: the sender is one that has to mask. `others` gets what is passed over. `before` are the flags of the frame
+    in front.
     """
     number = int.from_bytes
     high, key = (0x80, 4) if masks else (0, 0)
@@ -142,7 +159,8 @@ def scan_zws(data: bytes, at: int, base: int, columns: FrameColumns, masks: bool
     sizes: list[int] = []
     flags_of: list[int] = []
     try:
-        while data[at] == WHOLE_BINARY:
+        while True:
+            first = data[at]
             size = data[at + 1] - high
             body = at + 3 + key
             if size == 126:
@@ -155,8 +173,19 @@ def scan_zws(data: bytes, at: int, base: int, columns: FrameColumns, masks: bool
                 size = number(data[at + 2 : at + 10], "big")
                 if not 0xFFFF < size <= LARGEST_SIZE:
                     break
-            elif not 0 < size < 126:
+            elif not 0 <= size < 126:
                 break
+            if first != WHOLE_BINARY or size == 0:
+                stop = body - 1 + size
+                if first not in others.findings or stop > len(data) or (size > LARGEST_CONTROL and first & CONTROL):
+                    break
+                if (flags_of[-1] if flags_of else before) & MORE:
+                    break
+                others.places.starts.append(base + at)
+                others.places.stops.append(base + stop)
+                others.firsts.append(first)
+                at = stop
+                continue
             flags = data[body - 1]
             if flags > 1:
                 break

@@ -77,9 +77,17 @@ def build_websocket_frame(payload: bytes, opcode: int = BINARY, *, key: bytes = 
 
 def masked(octets: bytes, key: bytes) -> bytes:
     """The octets with the mask put on, or taken off: it is the same."""
-    size = len(octets)
-    repeated = (key * (size // KEY_SIZE + 1))[:size]
-    return (int.from_bytes(octets, "big") ^ int.from_bytes(repeated, "big")).to_bytes(size, "big")
+    return combined(octets, repeated(key, len(octets)))
+
+
+def repeated(key: bytes, size: int) -> bytes:
+    """The key again and again, `size` octets of it."""
+    return (key * (size // KEY_SIZE + 1))[:size]
+
+
+def combined(octets: bytes, masks: bytes) -> bytes:
+    """Each octet with the bits inverted that are set in the one of `masks` at its place."""
+    return (int.from_bytes(octets, "big") ^ int.from_bytes(masks, "big")).to_bytes(len(octets), "big")
 
 
 class Unmasking:
@@ -103,24 +111,30 @@ class Unmasking:
     def feed(self, octets: bytes) -> bytes:
         """The next octets of the stream, the masks taken off."""
         at = self._pass_head(octets) if self._in_head else 0
-        parts = [octets[:at]]
-        while at < len(octets):
-            if self._left:
-                payload = octets[at : at + self._left]
-                parts.append(masked(payload, self._key) if self._key else payload)
-                self.skip(len(payload))
-                at += len(payload)
-            else:
-                header = self._read_header(octets[at : at + LARGEST_HEADER])
-                parts.append(octets[at : at + header])
-                at += header
-        return b"".join(parts)
+        length = len(octets)
+        masks: list[bytes] = []
+        done = 0
+        while at < length:
+            if not self._left:
+                at = self._pass_header(octets, at)
+                continue
+            stop = min(at + self._left, length)
+            if self._key:
+                masks += (bytes(at - done), repeated(self._key, stop - at))
+                done = stop
+            self.skip(stop - at)
+            at = stop
+        if not masks:
+            return octets
+        masks.append(bytes(length - done))
+        return combined(octets, b"".join(masks))
 
     def skip(self, count: int) -> None:
         """The next `count` octets, which belong to the payload under way, go by unseen."""
         self._left -= count
-        turn = count % KEY_SIZE
-        self._key = self._key[turn:] + self._key[:turn]
+        if self._left:
+            turn = count % KEY_SIZE
+            self._key = self._key[turn:] + self._key[:turn]
 
     def _pass_head(self, octets: bytes) -> int:
         """How many of the octets belong to the HTTP head."""
@@ -132,6 +146,21 @@ class Unmasking:
         stop = end + len(HEAD_END) - len(self._start)
         self._in_head, self._start = False, b""
         return stop
+
+    def _pass_header(self, octets: bytes, at: int) -> int:
+        """Where the header ends, as far as it is there, that goes on or begins at `octets[at]`."""
+        if self._start or len(octets) - at < LARGEST_HEADER:
+            return at + self._read_header(octets[at : at + LARGEST_HEADER])
+        second = octets[at + 1]
+        at, size = at + 2, second & LENGTH
+        if size > LARGEST_CONTROL:
+            stop = at + EXTENDED[size]
+            at, size = stop, int.from_bytes(octets[at:stop], "big")
+        self._left, self._key = size, b""
+        if second & MASKED:
+            self._key = octets[at : at + KEY_SIZE]
+            at += KEY_SIZE
+        return at
 
     def _read_header(self, octets: bytes) -> int:
         """How many of the octets belong to the header that goes on with them."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import Kind
-from zmtpscope.zmtp.events import Command, Fields, Greeting
+from zmtpscope.zmtp.events import Command, Fields, Greeting, Runs, Skipped
 from zmtpscope.zmtp.framing import LARGEST_SIZE, MORE
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY
 from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, regime
-from zmtpscope.zmtp.scanner import scan_zws
+from zmtpscope.zmtp.scanner import OtherFrames, scan_zws
 from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.upgrade import LARGEST_HEAD
 from zmtpscope.zmtp.websocket import (
@@ -34,6 +34,14 @@ from zmtpscope.zmtp.websocket import (
 from zmtpscope.zmtp.zws import CONTROL_NAMES, read_control, read_flags, read_identity
 
 NOT_ZMTP = "WebSocket frame that carries no ZMTP"
+WITHOUT_ZMTP = {
+    0x81: "ZWS-04",
+    0x82: "ZWS-01",
+    **dict.fromkeys((0x80, 0x83, 0x84, 0x85, 0x86, 0x87, 0x8B, 0x8C, 0x8D, 0x8E, 0x8F), "ZWS-06"),
+}
+"""The finding on a WebSocket frame that is a whole message and none of ZWS, by its first octet; 82 is an empty one, and
+80 continues nothing."""
+
 NEVER_WHOLE = "WebSocket message that is never whole"
 """Why octets are no unit."""
 
@@ -117,11 +125,26 @@ class ZwsReader(SideReader):
         flags = self.frames.flags
         rows = len(flags)
         if self._next is None and not self._passing and not content.seals(self.regime):
-            at = scan_zws(data, self.position - base, base, self.frames, self._masks)
+            findings = {first: id_ for first, id_ in WITHOUT_ZMTP.items() if id_ in self._tally.repeats}
+            others = OtherFrames(findings, Runs([], []), [])
+            before = MORE if self.message_open else 0
+            at = scan_zws(data, self.position - base, base, self.frames, self._masks, others, before)
+            self.position = base + at
+            if others.firsts:
+                self._skip_others(others)
             if len(flags) > rows:
-                self.position = base + at
                 self.message_open = bool(flags[-1] & MORE)
                 self._conduct.traffic = True
+
+    def _skip_others(self, others: OtherFrames) -> None:
+        """Count frames that the scanner has passed over, and note where they stand."""
+        starts, stops = others.places
+        for id_ in {others.findings[first] for first in others.firsts}:
+            places = [
+                start for first, start in zip(others.firsts, starts, strict=True) if others.findings[first] == id_
+            ]
+            self._tally.repeat(id_, len(places), places[-1])
+        self.skipped.append(Skipped(starts[0], stops[-1], NOT_ZMTP, between_units=True, runs=others.places))
 
     def _read_unit(self, data: bytes, base: int) -> bool:
         if self.regime.greets and self.regime.form is not Form.ZWS_IDENTITY:
