@@ -193,6 +193,14 @@ def packed(capture: CaptureWriter, count: int, content: bytes) -> None:
         talk.send(0, message(body))
 
 
+def messages_of_a_receiver(capture: CaptureWriter, count: int) -> None:
+    """A PULL sends, which is a finding on each message: 730 empty ones in a segment."""
+    talk = Connection(capture)
+    talk.greet((b"PULL", b"PUSH"))
+    for _ in range(count):
+        talk.send(0, message(b"") * 730)
+
+
 def frames_with_reserved_bits(capture: CaptureWriter, count: int) -> None:
     """Small frames that the careful reader has to look at, 16 in a segment."""
     talk = Connection(capture)
@@ -273,6 +281,7 @@ ATTACKS = {
     "frames without end, -x": Attack(frames_without_end, 1_000, ("read", "-x")),
     "packed text": Attack(lambda capture, count: packed(capture, count, b"x" * (1 << 20)), 1_000),
     "packed JSON": Attack(lambda capture, count: packed(capture, count, b"[" + b"1," * 10_000 + b"1]"), 2_000),
+    "findings on messages": Attack(messages_of_a_receiver, 1_000),
     "reserved bits": Attack(frames_with_reserved_bits, 5_000),
     "subscriptions": Attack(subscriptions, 5_000),
     "alternating connections": Attack(alternating, 50_000),

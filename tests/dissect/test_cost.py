@@ -127,6 +127,30 @@ def test_a_cut_segment_takes_few_steps() -> None:
     assert (cut_segments(400) - cut_segments(200)) / 200 < MOST_STEPS
 
 
+def breaking(messages: int, size: int | None = None) -> Capture:
+    """A PULL that sends so many messages, ten in a packet: each breaks a rule of its socket type."""
+    talk = Conversation()
+    talk.send(0, hello("PULL"))
+    talk.send(1, hello("PUSH"))
+    for _ in range(messages // 10):
+        talk.add(0, 0x18, message(b"a") * 10)
+    talk.close()
+    return Capture(talk.packets, size or len(talk.packets))
+
+
+def test_findings_on_messages_that_are_only_counted_take_no_steps_each() -> None:
+    assert (steps(breaking(4000)) - steps(breaking(2000))) / 2000 < 1
+
+
+@pytest.mark.parametrize("size", [1, 3, None])
+def test_of_findings_on_messages_ten_are_written_and_the_rest_counted(size: int | None) -> None:
+    batches = Analyser(Options()).run(breaking(120, size))
+    found = [record.values for batch in batches for record in batch.records if record.values.get("id") == "PIPELINE-01"]
+    start = len(hello("PULL"))
+    assert [record["offset"] for record in found] == [start + 3 * row for row in (*range(10), 119)]
+    assert [record["count"] for record in found] == [1] * 10 + [110]
+
+
 def test_a_copy_of_what_waits_costs_the_same_however_much_waits() -> None:
     """Every second octet waits, one segment each; then all of it comes again and again in one large segment."""
 

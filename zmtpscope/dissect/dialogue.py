@@ -11,7 +11,7 @@ from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.assembly import Assembly
-from zmtpscope.dissect.batch import MessageRun, Unit
+from zmtpscope.dissect.batch import Int64, MessageRun, Unit
 from zmtpscope.dissect.leftovers import Gap, Untold, UntoldLeftovers
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
@@ -349,8 +349,8 @@ class Dialogue:
                 secrets: list[range] = []
                 for run in runs:
                     for part in self._with_peer_type(side, run):
-                        for finding_id, index in broken_rows(part):
-                            self._note_row(side, finding_id, part, index)
+                        for finding_id, rows in broken_rows(part):
+                            self._note_rows(side, finding_id, part, rows)
                         if self.options.payloads is not None:
                             secrets += self._look_inside(stream, assembly, part)
                         told[side].append(part)
@@ -368,8 +368,7 @@ class Dialogue:
             if link is None:
                 continue
             for run in told[1 - side]:
-                for index in np.flatnonzero(run.complete & (run.orders >= link.since)).tolist():
-                    self._note_row(1 - side, "ZRE-09", run, index)
+                self._note_rows(1 - side, "ZRE-09", run, np.flatnonzero(run.complete & (run.orders >= link.since)))
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
         """Find out what rides inside the messages of a run, and say what is to be said about it. The places in the
@@ -416,12 +415,16 @@ class Dialogue:
         link.lossy = link.lossy or (stream.lost_since is not None and stream.lost_since <= ordinal)
         return link
 
-    def _note_row(self, side: int, finding_id: str, run: MessageRun, index: int) -> None:
-        first, last = int(run.first[index]), int(run.last[index])
-        start = int(run.offsets[first])
-        length = int(run.bodies[last] + run.sizes[last]) - start
-        arrival = Arrival(int(run.orders[index]), int(run.packets[index]), int(run.times[index]))
-        self.teller.finding(side, Finding(finding_id, start, length), arrival, arrival.ordinal, source=run.source)
+    def _note_rows(self, side: int, finding_id: str, run: MessageRun, rows: Int64) -> None:
+        """The same finding on these messages of a run; those that would only be counted are counted at once."""
+        if not len(rows):
+            return
+        counted = len(rows) - self.teller.left_to_write(side, finding_id)
+        for index in rows[:-counted].tolist() if counted > 0 else rows.tolist():
+            finding, arrival = _finding_on(run, index, finding_id)
+            self.teller.finding(side, finding, arrival, arrival.ordinal, source=run.source)
+        if counted > 0:
+            self.teller.repeated(side, *_finding_on(run, int(rows[-1]), finding_id), counted, run.source)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
         """The run with the other side's socket type, from the message on at which that was known."""
@@ -433,3 +436,12 @@ class Dialogue:
         after = run.part(cut, len(run.first)) if cut else run
         after.peer_socket_type = peer.socket_type
         return [run.part(0, cut), after] if cut else [run]
+
+
+def _finding_on(run: MessageRun, index: int, finding_id: str) -> tuple[Finding, Arrival]:
+    """A finding on a message of a run, and when that came."""
+    first, last = int(run.first[index]), int(run.last[index])
+    start = int(run.offsets[first])
+    length = int(run.bodies[last] + run.sizes[last]) - start
+    arrival = Arrival(int(run.orders[index]), int(run.packets[index]), int(run.times[index]))
+    return Finding(finding_id, start, length), arrival

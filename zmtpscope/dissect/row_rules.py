@@ -64,20 +64,10 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 }
 
 
-def broken_rows(run: MessageRun) -> list[tuple[str, int]]:
-    """(finding id, message index) of every rule that a message of `run` breaks, in order of messages.
+def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
+    """The finding id of every rule of the sender's socket type, and the indices of the messages that break it.
 
     Behind a loss, where a first row may be the rest of a message, nothing is judged.
     """
     rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
-    found = [
-        (rule.id, index)
-        for rule in rules
-        if rule.peer is None or rule.peer == run.peer_socket_type
-        for index in rule.broken(run).tolist()
-    ]
-    return sorted(found, key=_index)
-
-
-def _index(entry: tuple[str, int]) -> int:
-    return entry[1]
+    return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]

@@ -114,6 +114,10 @@ class Teller:
         elif self.telling:
             self._put_finding(side, finding, first, ordinal, refs, unit, 1, source)
 
+    def left_to_write(self, side: int | None, id_: str) -> int:
+        """How many findings of a kind still make a record each on a side."""
+        return max(0, TOLD - self.told[side, id_])
+
     def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int, source: int = 0) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
         self._count(finding, count)
