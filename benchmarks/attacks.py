@@ -150,6 +150,27 @@ def search_behind_many_holes(capture: CaptureWriter, count: int) -> None:
         talk.send(1, b"")
 
 
+def search_of_one_octet(capture: CaptureWriter, count: int, octets: bytes) -> None:
+    """A hole in front of every segment, acknowledged; a segment is the same octet 1,460 times, and each may begin a
+    frame."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for number in range(count // 2):
+        talk.lose(0, 100)
+        talk.send(0, octets[number % len(octets) : number % len(octets) + 1] * 1460)
+        talk.send(1, b"")
+
+
+def search_of_commands(capture: CaptureWriter, count: int) -> None:
+    """The same, and most octets begin what may be a command until its name is there."""
+    random, talk = Random(1), Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count // 2):
+        talk.lose(0, 100)
+        talk.send(0, bytes(random.choices((4, 5), (3, 1), k=1460)))
+        talk.send(1, b"")
+
+
 def cut_segments(capture: CaptureWriter, count: int) -> None:
     """Each segment is cut by the snap length: a hole in each packet."""
     talk = Connection(capture)
@@ -263,6 +284,8 @@ ATTACKS = {
     "search, zeros": Attack(search_of_zeros, 300_000),
     "search, 1.0": Attack(search_for_1_0, 100_000),
     "search, many holes": Attack(search_behind_many_holes, 20_000),
+    "search, runs of one octet": Attack(lambda capture, count: search_of_one_octet(capture, count, b"\1\4"), 5_000),
+    "search, commands that are none": Attack(search_of_commands, 1_000),
     "cut segments": Attack(cut_segments, 20_000),
     "cut segments, told": Attack(cut_segments, 20_000, ("read",)),
     "copies of what waits": Attack(copies_of_what_waits, 1_000),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.dissect.talks import message
 from zmtpscope.dissect import resync
-from zmtpscope.dissect.resync import WINDOW, Found, FrameSearch
+from zmtpscope.dissect.resync import RUNS, WINDOW, Found, FrameSearch
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
@@ -122,35 +125,85 @@ def test_commands_inside_of_each_other_are_read_as_often_as_there_are_octets(mon
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_zeros_are_passed_without_a_step_for_each(known: bool) -> None:
-    search = FrameSearch(Framing.V2, 0, known)
-    zeros = bytes(WINDOW)
-    assert steps(lambda: search.feed(zeros)) < 1_000
-    assert steps(lambda: search.feed(zeros)) < 1_000
+@pytest.mark.parametrize(("framing", "octet"), [(Framing.V2, 0), (Framing.V2, 1), (Framing.V2, 4), (Framing.V1, 1)])
+def test_runs_are_passed_without_a_step_for_each_octet(framing: Framing, octet: int, known: bool) -> None:
+    search = FrameSearch(framing, 0, known)
+    run = bytes([octet]) * WINDOW
+    assert steps(lambda: search.feed(run)) < 2_000
+    assert steps(lambda: search.feed(run)) < 2_000
 
 
-@pytest.mark.parametrize("zeros", range(40, 56, 3))
+def without_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a search looks at each octet of a run, too."""
+    monkeypatch.setattr(resync, "LONG_RUN", dict.fromkeys(RUNS, re.compile(b"never there")))
+
+
+@pytest.mark.parametrize("octet", [0, 1, 4])
+@pytest.mark.parametrize("count", range(40, 56, 3))
 @pytest.mark.parametrize("cuts", [1, 16, 1000])
-def test_zeros_that_are_passed_at_once_change_nothing(zeros: int, cuts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames of different lengths end among the zeros, and messages that are found follow."""
+def test_runs_that_are_passed_at_once_change_nothing(
+    octet: int, count: int, cuts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames of different lengths end within the runs, and messages that are found follow."""
     octets = b"".join(
-        bytes([0, length]) + b"\1" * length + bytes(zeros + length % 7) for length in (5, 30, 31, 60, 3, 90)
+        bytes([0, length]) + b"x" * length + bytes([octet]) * (count + length % 7) for length in (5, 30, 31, 60, 3, 90)
     )
     octets += message(b"from here on") * 14
     quick = search(octets, cuts, known=True)
-    monkeypatch.setattr(resync, "ZEROS", b"never there" * 10)
+    without_runs(monkeypatch)
     assert search(octets, cuts, known=True) == quick is not None
 
 
-def test_zeros_behind_a_command_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What begins with an empty command is given up where that ends, so what follows begins anew."""
-    octets = bytes.fromhex("0010ff000200ff0401000002020000010102020400") + bytes(45)
+STRETCHES = st.one_of(
+    st.tuples(st.sampled_from([0, 1, 4]), st.integers(1, 60)).map(lambda run: bytes([run[0]]) * run[1]),
+    st.lists(st.sampled_from([0, 1, 2, 4, 6, 9, 20, 40, 255]), max_size=12).map(bytes),
+    st.sampled_from([message(b"from here on") * 3, b"\4\7\4PING\0\0"]),
+)
 
-    def trials() -> list[int]:
+
+@given(
+    stretches=st.lists(STRETCHES, max_size=8),
+    framing=st.sampled_from(list(RUNS)),
+    known=st.booleans(),
+    cuts=st.sampled_from([1, 7, 30, 1000]),
+    window=st.sampled_from([20, 60, WINDOW]),
+)
+def test_what_is_passed_at_once_makes_no_difference(
+    stretches: list[bytes], framing: Framing, known: bool, cuts: int, window: int
+) -> None:
+    octets = b"".join(stretches)
+
+    def followed() -> tuple[Found | None, list[tuple[int, resync.Trial]]]:
+        search = FrameSearch(framing, 0, known)
+        found = None
+        for start in range(0, len(octets), cuts):
+            if (found := search.feed(octets[start : start + cuts])) is not None:
+                return found, []
+        return found or search.conclude(), sorted(search.trials.items())
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(resync, "WINDOW", window)
+        quick = followed()
+        without_runs(monkeypatch)
+        assert followed() == quick
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        bytes.fromhex("0010ff000200ff0401000002020000010102020400") + bytes(45),
+        bytes.fromhex("010101060200090100") + b"\1" * 18,
+    ],
+    ids=["an empty command", "a frame that ends in the run"],
+)
+def test_what_reaches_into_a_run_is_looked_at(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that begins in front of a run may be evidence, or none at all."""
+
+    def trials() -> list[tuple[int, resync.Trial]]:
         search = FrameSearch(Framing.V2, 0, True)
         search.feed(octets)
-        return sorted(search.trials)
+        return sorted(search.trials.items())
 
     quick = trials()
-    monkeypatch.setattr(resync, "ZEROS", b"never there")
+    without_runs(monkeypatch)
     assert trials() == quick

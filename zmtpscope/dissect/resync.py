@@ -43,12 +43,6 @@ BIG_ENDIAN_LENGTH = b"\0\0\0"
 """An empty message and the flags of another: lengths of 32 bits in front of other protocols' messages look like it, so
 the frame behind it is no evidence."""
 
-STARTS = {
-    Framing.V2: re.compile(rb"[\x00\x01\x04]|[\x02\x03\x06](?=\x00{4}|\x00{0,3}\Z)"),
-    Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
-}
-"""Octets at which a frame header may begin, so that nothing else is looked at."""
-
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
 )
@@ -77,10 +71,25 @@ KNOWN_NAME = re.compile(
 )
 """How a command begins that can be read in `TRAFFIC`."""
 
-EMPTY = 2
-"""Octets of an empty frame."""
-ZEROS = bytes(16)
-NO_ZERO = re.compile(rb"[^\0]")
+LONGEST_KNOWN_NAME = 16
+STARTS = {
+    Framing.V2: re.compile(
+        rb"(?s)[\x00\x01]|\x04(?=.(?:%b)|.{0,%d}\Z)|[\x02\x03\x06](?=\x00{4}|\x00{0,3}\Z)"
+        % (KNOWN_NAME.pattern, LONGEST_KNOWN_NAME)
+    ),
+    Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
+}
+"""Octets at which a frame header may begin, so that nothing else is looked at."""
+
+LEAST_RUN = 16
+"""So many times in a row comes one octet where it is worth to pass all of them at once."""
+RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
+"""Of which octets frames may consist that are one octet repeated, and the octets of such a frame."""
+LONG_RUN = {
+    framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, LEAST_RUN) for octet in sizes))
+    for framing, sizes in RUNS.items()
+}
+OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values() for octet in sizes}
 
 LONGEST_REPETITION = 8
 """No frame of more octets is one octet repeated: its header alone has several."""
@@ -136,6 +145,7 @@ class FrameSearch:
         boundary: int | None = None,
     ) -> None:
         self.framing = framing
+        self.runs = LONG_RUN[framing]
         self.known = known
         self.boundary = boundary
         self.base = self.origin = offset
@@ -144,7 +154,8 @@ class FrameSearch:
         self.data = bytearray()
         self.command_octets = LARGEST_COMMAND
         """Octets of commands that may still be read."""
-        self.at = offset
+        self.at = self.likely = offset
+        """Where the search has come to, and where behind that a frame may begin next, as far as that was looked for."""
         self.trials: dict[int, Trial] = {}
         self.edges: set[int] = {offset}
         self.boundaries: list[int] = []
@@ -228,11 +239,14 @@ class FrameSearch:
     def _follow(self) -> Found | None:
         end = self.base + len(self.data)
         while self.at <= end:
-            if self._succeeds(self.at):
-                return Found(self.framing, self.trials[self.at].start)
             trial = self.trials.get(self.at)
-            if trial is not None and self.data.startswith(ZEROS, self.at - self.base) and self._pass_zeros(trial, end):
-                continue
+            if trial is not None:
+                if self._succeeds(self.at):
+                    return Found(self.framing, trial.start)
+                trial = self.trials.get(self.at)
+                run = self.runs.match(self.data, self.at - self.base)
+                if run is not None and self._pass_run(run[0][0], end):
+                    continue
             if (trial is not None or self._may_start()) and not self._step(trial):
                 break
             self.trials.pop(self.at, None)
@@ -241,41 +255,51 @@ class FrameSearch:
             return Found(self.framing, self.trials[end].start)
         return None
 
-    def _pass_zeros(self, trial: Trial, end: int) -> bool:
-        """Pass a run of zeros at once: the trial at the current offset, and the one that is an octet ahead, meet
-        nothing there but empty frames, which are no evidence. Whether there was anything to pass."""
-        at = self.at
-        other = self.trials.get(at + 1)
-        if self.framing is not Framing.V2 or (other is None and at < self.limit):
+    def _pass_run(self, octet: int, end: int) -> bool:
+        """Pass a run of one octet at once, `LEAST_RUN` of which stand at the current offset. The frames in it are no
+        evidence, and as many trials as a frame has octets meet nothing else there, each an octet ahead of the one
+        before. Whether there was anything to pass."""
+        at, size = self.at, RUNS[self.framing][octet]
+        trials = [self.trials.get(at + ahead) for ahead in range(size)]
+        trial, *others = trials
+        if trial is None or (at < self.limit and None in others):
             return False
-        if other is not None and (other.command or other.frame != at - 1 or other.body != at + 1):
+        if self.data.count(octet, max(0, at - self.base - size + 1), at - self.base) < size - 1:
             return False
-        both = (trial,) if other is None else (trial, other)
-        if not self.known and any(each.score >= ENOUGH for each in both):  # they wait for a segment to end
-            return False
-        while self.boundaries and self.boundaries[0] <= at + 1:
+        for boundary, other in enumerate(others, at + 1):
+            if other is not None and (other.frame != boundary - size or other.body != other.frame + 2):
+                return False
+        if not self.known and any(each is not None and each.score >= ENOUGH for each in trials):
+            return False  # they wait for a segment to end
+        while self.boundaries and self.boundaries[0] < at + size:
             heappop(self.boundaries)
         stop = min(end, self.boundaries[0] - 1) if self.boundaries else end
-        if other is None and self.starts:
-            stop = min(stop, self.starts[0] + 1)
-        run = NO_ZERO.search(self.data, at - self.base, stop - self.base)
-        passed = ((stop if run is None else self.base + run.start()) - at - 1) // EMPTY * EMPTY
+        if None in others and self.starts:
+            stop = min(stop, self.starts[0] + size - 1)
+        passed = (self._end_of_run(octet, stop) - at - size + 1) // size * size
         if passed > 0:
-            self._put(trial, at, at + passed, at + passed)
-            if other is not None:
-                self._put(other, at + 1, at + passed - 1, at + passed + 1)
             self.at = at + passed
-        if other is not None:
-            heappush(self.boundaries, self.at + 1)
+            for boundary, each in enumerate(trials, at):
+                if each is not None:
+                    ahead = boundary > at
+                    self._put(each, boundary, boundary + passed, boundary + passed - size * ahead, size)
+        for boundary, each in enumerate(others, self.at + 1):
+            if each is not None:
+                heappush(self.boundaries, boundary)
         return passed > 0
 
-    def _put(self, trial: Trial, boundary: int, frame: int, new_boundary: int) -> None:
-        """Move a trial from one boundary to a later one, past empty frames."""
+    def _end_of_run(self, octet: int, stop: int) -> int:
+        """Where the run of `octet` ends that stands at the current offset, `stop` at the latest."""
+        other = OTHER_THAN[octet].search(self.data, self.at - self.base, stop - self.base)
+        return stop if other is None else self.base + other.start()
+
+    def _put(self, trial: Trial, boundary: int, new_boundary: int, frame: int, size: int) -> None:
+        """Move a trial from one boundary to a later one, past frames of `size` octets."""
         del self.trials[boundary]
         self.trials[new_boundary] = trial
-        trial.frame, trial.body = frame, new_boundary
+        trial.frame, trial.body = frame, min(frame + 2, new_boundary)
         if not trial.score:
-            trial.start = new_boundary - EMPTY if frame == new_boundary else frame - EMPTY
+            trial.start = frame - size
 
     def _succeeds(self, boundary: int) -> bool:
         """Weigh the frame that ends at `boundary`, once, and tell whether its trial has succeeded."""
@@ -293,7 +317,9 @@ class FrameSearch:
         return trial.score >= ENOUGH and trial.bodies >= LEAST_FRAMES and aligned
 
     def _may_start(self) -> bool:
-        return self.at < self.limit or (bool(self.starts) and self.starts[0] <= self.at)
+        if self.at < self.limit:
+            return self.at == self.likely
+        return bool(self.starts) and self.starts[0] <= self.at
 
     def _next(self, end: int) -> int:
         """The next offset at which a frame may begin or one ends; where octets are missing, `end` or more."""
@@ -301,12 +327,12 @@ class FrameSearch:
             heappop(self.boundaries)
         following = self.boundaries[0] if self.boundaries else end + 1
         if self.at + 1 < self.limit:
-            stop = min(end, self.limit, following)
-            start = STARTS[self.framing].search(self.data, self.at + 1 - self.base, stop - self.base)
-            if start is not None:
-                return self.base + start.start()
-            if stop < self.limit:
-                return stop
+            if self.likely <= self.at:
+                stop = min(end, self.limit)
+                start = STARTS[self.framing].search(self.data, self.at + 1 - self.base, stop - self.base)
+                self.likely = stop if start is None else self.base + start.start()
+            if min(self.likely, following) < self.limit:
+                return min(self.likely, following)
         while self.starts and self.starts[0] <= max(self.at, self.limit - 1):
             self.starts.popleft()
         return min(following, self.starts[0] if self.starts else end + 1)
