@@ -280,7 +280,7 @@ class Assembly:
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(self.carried)]
         if len(last) == 1:
-            completeness = np.array((complete and not self.damaged,))
+            completeness = np.array([complete and not self.damaged])
             first, orders, packets, times, packet_ends, time_ends = self._row_of_one(carried, count - 1, context)
             starts = offsets[:1]
         else:
