@@ -60,7 +60,7 @@ async def answer(ours: Socket) -> Waits:
     return []
 
 
-async def take(ours: Socket) -> Waits:
+async def receive(ours: Socket) -> Waits:
     """Until the honest peer says that it is over."""
     waits: Waits = []
     async for parts in ours:
@@ -93,7 +93,7 @@ async def flood() -> AsyncIterator[bytes]:
 
 
 async def read_nothing() -> AsyncIterator[bytes]:
-    """Ask for everything, and often."""
+    """Ask for everything."""
     yield command(b"SUBSCRIBE", b"")
 
 
@@ -149,7 +149,7 @@ def be_honest(crowd: Crowd, port: int, seconds: float) -> None:
 
     waits: Waits = []
     with zmq.Context() as context, context.socket(getattr(zmq, crowd.partner.decode())) as peer:
-        peer.linger = -1 if crowd.work is take else 0
+        peer.linger = -1 if crowd.work is receive else 0
         peer.rcvtimeo = round(LIMIT * 1000)
         if crowd.work is publish:
             peer.subscribe(HONEST)
@@ -158,12 +158,12 @@ def be_honest(crowd: Crowd, port: int, seconds: float) -> None:
         while (begin := time.monotonic()) < end:
             if crowd.work is not publish:
                 peer.send_multipart([HONEST, b"%r" % begin])
-            if crowd.work is take:
+            if crowd.work is receive:
                 time.sleep(0.25)
             else:
                 peer.recv_multipart()
                 waits.append(time.monotonic() - begin)
-        if crowd.work is take:
+        if crowd.work is receive:
             peer.send_multipart([HONEST, b""])
     print(*waits)
 
@@ -182,7 +182,7 @@ class Crowd(NamedTuple):
 
 
 CROWDS = {
-    "flood a PULL": Crowd("PULL", take, b"PUSH", flood, 1023),
+    "flood a PULL": Crowd("PULL", receive, b"PUSH", flood, 1023),
     "flood a ROUTER": Crowd("ROUTER", answer, b"DEALER", flood, 1023),
     "read no answer of a ROUTER": Crowd("ROUTER", answer, b"DEALER", ask, 1023),
     "a few read nothing of a PUB": Crowd("PUB", publish, b"SUB", read_nothing, 6),
@@ -213,7 +213,7 @@ def among(name: str, seconds: float) -> dict[str, Any]:
         line_of(start("attack", port))
         honest = start("honest", port, seconds)
         told, _ = honest.communicate(timeout=LIMIT)
-        waits = sorted(map(float, (line_of(ours) if crowd.work is take else told).split()))
+        waits = sorted(map(float, (line_of(ours) if crowd.work is receive else told).split()))
     except subprocess.TimeoutExpired:
         raise Failed(f"{name}: the honest peer is not served") from None
     finally:
