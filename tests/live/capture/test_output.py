@@ -297,3 +297,23 @@ def test_what_is_typed_on_the_terminal_is_for_the_parent(tmp_path: Path) -> None
     """Ctrl-C and Ctrl-Z go to all processes of the group in front."""
     with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
         assert os.getpgid(process_of(session)) == process_of(session)
+
+
+@engines
+@in_namespace(*VETH)
+def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Path) -> None:
+    with started(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/f") as session:
+        # where nothing comes
+        begin = time.time_ns()
+        assert session.status.known_until < begin
+        wait_for(session, lambda status: status.known_until > begin)
+        # while packets come: some are older than the look that does not find them yet
+        said = []
+        for number in range(200):
+            send("va", [ethernet(number)])
+            session.wait(0)
+            said.append((session.status.packets, session.status.known_until))
+        wait_for(session, has_written(200))
+        times = [time for _, time, _, _ in contents(tmp_path / "f").packets]
+        assert all(known_until < times[packets] for packets, known_until in said if packets < 200)
+        wait_for(session, lambda status: status.known_until > times[-1])

@@ -72,6 +72,9 @@ class PacketSource(Protocol):
     file. `counts` says how many packets of each were read.
     """
 
+    delay: float
+    """Seconds from the time stamp of a packet until `read` gives it, at most."""
+
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
 
@@ -92,6 +95,8 @@ class PacketSocket(ABC):
     `interfaces` are those that packets came from, or that were asked for by name, in the order of their numbers in the
     file. `counts` says how many packets of each were read.
     """
+
+    delay = 0.0
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.settings = settings

@@ -30,6 +30,8 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 """Seconds between reports, between statistics in the file, and between looks whether interface and file are there."""
+IDLE_INTERVAL = 0.25
+"""Seconds from one look to the next where nothing comes, so that those who wait for what does not come know in time."""
 QUIET = 3 * RETIRE / 1000
 """Seconds without a packet after which the kernel has no more: it has handed over what it began by then."""
 LONGEST_DRAIN = 2.0
@@ -57,7 +59,10 @@ class Capture:
         self.failure: str | None = None
         self.is_complete = False
         """Whether all that was asked for is written: what comes after is not lost."""
-        self.started, self.started_clock = time.time_ns(), time.monotonic()
+        self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
+        """When it began; and when there was a look of which it is not sure yet that it found all packets until then."""
+        self.known_until = self.started
+        """All packets up to this time, in nanoseconds since the epoch, are written or counted as lost."""
         self.described = 0
         """Interfaces that the open file describes."""
         self.last_statistics: tuple[int, ...] = ()
@@ -89,13 +94,18 @@ class Capture:
         next_check = next_statistics = next_report = time.monotonic()
         limit = self.settings.stop_after.duration
         deadline = float("inf") if limit is None else self.started_clock + limit
-        is_stopped = False
-        has_changed = False
+        is_stopped = has_changed = is_known = False
         while not is_stopped and not self.is_complete and not self.controls.is_stopped:
-            wake = min(next_check, deadline, next_report if has_changed else next_check)
+            next_look = self.look[1] + max(self.source.delay, IDLE_INTERVAL if is_known else 0.0)
+            wake = min(next_check, deadline, next_look, next_report if has_changed else next_check)
             events = dict(poll.poll(max(0.0, wake - time.monotonic()) * 1000))
             is_stopped = self.controls.incoming in events and self.obey()
-            has_changed = self.take() or has_changed
+            look = time.time_ns(), time.monotonic()
+            batches = self.take()
+            if batches < MOST_BATCHES and self.looked(*look):
+                is_known = has_changed = True
+            if batches:
+                is_known, has_changed = False, True
             now = time.monotonic()
             if now >= next_check or events.get(self.source.fileno(), 0) & ~select.POLLIN:
                 self.source.check()
@@ -132,13 +142,24 @@ class Capture:
             self.obey()
             self.report()
 
-    def take(self) -> bool:
-        """Write the packets that are there; whether there were any. Raises `CannotCapture`."""
+    def take(self) -> int:
+        """Write the packets that are there, in at most `MOST_BATCHES`; in how many. Raises `CannotCapture`."""
         for count in range(MOST_BATCHES):
             batch = self.source.read()
             if batch is None:
-                return count > 0
+                return count
             self.write(batch)
+        return MOST_BATCHES
+
+    def looked(self, time: int, clock: float) -> bool:
+        """A look that began then has left nothing; whether that makes a later time known.
+
+        A packet may come after others had theirs: it takes up to `source.delay` from its time stamp until it can be
+        read. So each look vouches for the time of an earlier one.
+        """
+        if clock < self.look[1] + self.source.delay:
+            return False
+        self.known_until, self.look = self.look[0], (time, clock)
         return True
 
     def write(self, batch: Batch) -> None:
@@ -247,6 +268,7 @@ class Capture:
         values = {
             "packets": self.packets,
             "octets": self.octets,
+            "known_until": self.known_until,
             "kernel_drops": self.kernel_drops,
             "freezes": self.freezes,
             "unread_drops": self.never_read + self.refused.total(),

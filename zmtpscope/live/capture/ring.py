@@ -1,8 +1,8 @@
 """Packets out of a ring that the kernel fills (TPACKET_V3 of packet(7); the kernel's packet_mmap document).
 
-A block of the ring is handed over when it is full, or `RETIRE` after it was begun. Its packets become pcapng where they
-lie: in front of each there is room for more than the header of a packet block, and behind each nothing that is still
-wanted, so a packet costs one copy, and what is reckoned is reckoned for all packets of a block at once.
+A block of the ring is handed over when it is full, or soon after it was begun (`RETIRE`). Its packets become pcapng
+where they lie: in front of each there is room for more than the header of a packet block, and behind each nothing that
+is still wanted, so a packet costs one copy, and what is reckoned is reckoned for all packets of a block at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ PACKET_RX_RING, PACKET_VERSION, TPACKET_V3 = 5, 10, 2
 BLOCK = 1 << 19
 """Octets of a block. One packet never takes two blocks: this has room for the largest snap length."""
 RETIRE = 20
-"""Milliseconds after which a block is handed over that is not full."""
+"""Milliseconds from one look of the kernel to the next whether a block is to be handed over that is not full: it is if
+it was begun before the last look."""
 KERNEL, USER = 0, 1
 """Whose a block is; the other bits of its status do not matter here."""
 
@@ -71,6 +72,8 @@ ADDRESSES = np.dtype(f"V{VLAN_TAG_AT}")
 
 class RingSocket(PacketSocket):
     """See `PacketSocket`. Raises `OSError` as well, where the kernel gives no ring: there may be a way without one."""
+
+    delay = 3 * RETIRE / 1000
 
     def __init__(self, settings: CaptureSettings) -> None:
         super().__init__(settings)

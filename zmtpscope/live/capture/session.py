@@ -44,7 +44,9 @@ class CaptureStatus:
     `engine` takes the packets, and `passed_over` says why those before it do not. `interfaces` are the names of those
     in the file. `packets` were written, with so many captured `octets`. `kernel_drops` did not fit into the kernel's
     buffer, which was full `freezes` times; `unread_drops` had no place in the files since those were not read yet, or
-    were left in the buffer at the end. `failure`, a sentence, is why the capture ended early.
+    were left in the buffer at the end. All packets up to `known_until`, nanoseconds since the epoch, are in what the
+    files are said to hold, or lost; it goes on where nothing comes. `failure`, a sentence, is why the capture ended
+    early.
     """
 
     engine: str = ""
@@ -52,6 +54,7 @@ class CaptureStatus:
     interfaces: list[str] = field(default_factory=list)
     packets: int = 0
     octets: int = 0
+    known_until: int = 0
     kernel_drops: int = 0
     freezes: int = 0
     unread_drops: int = 0

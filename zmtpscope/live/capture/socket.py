@@ -38,6 +38,8 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 class MessageSocket(PacketSocket):
     """See `PacketSocket`; the same methods as `ring.RingSocket`."""
 
+    delay = 0.02  # none but that of the processor which has just got a packet
+
     def __init__(self, settings: CaptureSettings) -> None:
         super().__init__(settings)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)

@@ -118,6 +118,8 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 class Tool:
     """A program that captures, started; its methods are those of `PacketSocket`. Raises `ToolRefused`."""
 
+    delay = 1.5  # tcpdump waits for more packets for a second
+
     def __init__(self, name: str, command: Sequence[str], settings: CaptureSettings) -> None:
         self._name = name
         self._stream = PacketStream(settings.interfaces[0], settings.snap_length)
