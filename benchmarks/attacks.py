@@ -1,6 +1,6 @@
 """Captures that are made to be dear to read: each attack is a function that writes as much of it as it is told to.
 
-    python -m benchmarks.attacks NAME COUNT FILE        prints the packets and octets of TCP payload that were written
+    python -m benchmarks.attacks NAME COUNT FILE        prints the packets and octets of payload that were written
 
 Everything is written packet by packet, so the size of a capture is no matter; the same arguments give the same octets.
 """
@@ -25,8 +25,8 @@ UPGRADED = (
     b"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n"
 )
 HOSTS = b"\x0a\0\0\1", b"\x0a\0\0\2"
-HEADERS = 40
-"""Octets of an IPv4 and a TCP header."""
+IP_HEADER = 20
+TCP, UDP = 6, 17
 START = 1_750_000_000
 """Seconds since the epoch at which captures begin."""
 
@@ -43,12 +43,19 @@ class CaptureWriter:
         self, side: int, ports: tuple[int, int], numbers: tuple[int, int], flags: int, octets: bytes, cut: int
     ) -> None:
         """A packet of `side`, of which the last `cut` octets are not captured."""
-        seconds, ticks = divmod(self.packets, 10_000)
-        captured = HEADERS + len(octets) - cut
-        record = struct.pack("<IIII", START + seconds, ticks * 100, captured, HEADERS + len(octets))
-        ip = struct.pack(">BxHHxxBBxx4s4s", 0x45, HEADERS + len(octets), 0, 64, 6, *HOSTS[:: 1 - 2 * side])
         tcp = struct.pack(">HHIIBBHxxxx", *ports[:: 1 - 2 * side], *numbers, 0x50, flags, 0xFFFF)
-        self.file.write(record + ip + tcp + octets[: len(octets) - cut])
+        self._write(TCP, side, tcp, octets, cut)
+
+    def write_datagram(self, ports: tuple[int, int], octets: bytes) -> None:
+        """A UDP datagram of side 0."""
+        self._write(UDP, 0, struct.pack(">HHHxx", *ports, 8 + len(octets)), octets, 0)
+
+    def _write(self, protocol: int, side: int, header: bytes, octets: bytes, cut: int) -> None:
+        seconds, ticks = divmod(self.packets, 10_000)
+        length = IP_HEADER + len(header) + len(octets)
+        record = struct.pack("<IIII", START + seconds, ticks * 100, length - cut, length)
+        ip = struct.pack(">BxHHxxBBxx4s4s", 0x45, length, 0, 64, protocol, *HOSTS[:: 1 - 2 * side])
+        self.file.write(record + ip + header + octets[: len(octets) - cut])
         self.packets += 1
         self.octets += len(octets) - cut
 
@@ -278,6 +285,13 @@ def copies_of_what_waits(capture: CaptureWriter, count: int) -> None:
         talk.send(0, b"x" * 8000)
 
 
+def datagrams(capture: CaptureWriter, count: int) -> None:
+    """Datagrams of others in four flows; one of eight begins as a RADIO message may."""
+    random = Random(count)
+    for number in range(count):
+        capture.write_datagram((40_000 + number % 4, 6000), random.randbytes(64))
+
+
 ATTACKS = {
     "search, segments of 16": Attack(search_never_finds, 100_000),
     "search, segments of 4": Attack(lambda capture, count: search_never_finds(capture, count, 4), 300_000),
@@ -308,6 +322,7 @@ ATTACKS = {
     "reserved bits": Attack(frames_with_reserved_bits, 5_000),
     "subscriptions": Attack(subscriptions, 5_000),
     "alternating connections": Attack(alternating, 50_000),
+    "datagrams of others": Attack(datagrams, 100_000),
     "JSON with NaN": Attack(json_text, 1_000),
     "large JSON": Attack(large_json, 2_500, ("read", "--json", "--body", "full:16M")),
 }

@@ -121,6 +121,15 @@ def column(values: Iterable[int]) -> NDArray[np.int64]:
     return np.array(list(values), np.int64)
 
 
+def datagram_columns(datagrams: list[segments.Datagram]) -> segments.DatagramColumns:
+    """Datagrams as a block has them."""
+    numbers: dict[bytes, int] = {}
+    flows = column(numbers.setdefault(datagram.key, len(numbers)) for datagram in datagrams)
+    names = ("start", "stop", "cut", "packet", "time", "row", "ordinal")
+    columns = (column(getattr(datagram, name) for datagram in datagrams) for name in names)
+    return segments.DatagramColumns(list(numbers), flows, *columns)
+
+
 class Capture:
     """Packets as the analyser takes them: blocks of `size` packets each."""
 
@@ -139,13 +148,15 @@ class Capture:
             octets = b"".join(packet.payload for packet in packets)
             block = SegmentBlock(octets + b"".join(datagram.payload for datagram in datagrams), before)
             at = len(octets)
+            found = []
             for row, datagram in enumerate(taken):
                 if isinstance(datagram, Datagram):
                     ordinal = before + sum(isinstance(packet, Packet) for packet in taken[:row]) - 1
                     stop = at + len(datagram.payload)
                     where = datagram.key, at, stop, datagram.number, datagram.time, datagram.cut, row, ordinal
-                    block.datagrams.append(segments.Datagram(*where))
+                    found.append(segments.Datagram(*where))
                     at = stop
+            block.datagrams = datagram_columns(found)
             before += len(packets)
             numbers: dict[bytes, int] = {}
             block.flows = column(numbers.setdefault(packet.key, len(numbers)) for packet in packets)

@@ -21,8 +21,9 @@ def test_the_packets_of_an_attack_are_read(tmp_path: Path, name: str) -> None:
         written = CaptureWriter(file)
         ATTACKS[name].write(written, 10)
     blocks = list(open_captures([str(path)]))
-    assert sum(len(block.starts) for block in blocks) == written.packets
-    assert sum(int((block.stops - block.starts).sum()) for block in blocks) == written.octets
+    columns = [each for block in blocks for each in (block, block.datagrams)]
+    assert sum(len(each.starts) for each in columns) == written.packets
+    assert sum(int((each.stops - each.starts).sum()) for each in columns) == written.octets
 
 
 @pytest.mark.parametrize("name", peers.ATTACKS)

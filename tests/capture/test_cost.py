@@ -13,6 +13,8 @@ from zmtpscope.capture import open_captures
 
 IP = tcp_packet(50, bytes(10))[14:]
 IPV6 = b"\x60\0\0\0" + (30).to_bytes(2, "big") + b"\x06\x40" + bytes(32) + IP[20:]
+UDP = b"\x9c\x40\x15\xb3" + (18).to_bytes(2, "big") + bytes(2 + 10)
+UDP_IP = IP[:2] + (38).to_bytes(2, "big") + IP[4:9] + b"\x11" + IP[10:20] + UDP
 PLAIN = {
     "Ethernet": Packet(bytes(12) + b"\x08\0" + IP),
     "Ethernet, IPv6": Packet(bytes(12) + b"\x86\xdd" + IPV6),
@@ -22,6 +24,8 @@ PLAIN = {
     "null": Packet(b"\2\0\0\0" + IP, link=0),
     "loop": Packet(b"\0\0\0\2" + IP, link=108),
     "cooked": Packet(bytes(14) + b"\x08\0" + IP, link=113),
+    "UDP": Packet(bytes(12) + b"\x08\0" + UDP_IP),
+    "UDP, IPv6": Packet(bytes(12) + b"\x86\xdd" + IPV6[:4] + b"\0\x12\x11\x40" + bytes(32) + UDP),
     "cooked 2": Packet(b"\x08\0" + bytes(18) + IP, link=276),
 }
 

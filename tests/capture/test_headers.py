@@ -160,10 +160,33 @@ def test_damaged_headers_mean_the_same_together_and_one_by_one(
     result = read_headers(block, together, 0)
     assert segments_in(result) == one_by_one(block, alone)
     in_front = [sum(packet < each.packet for packet in result.packets.tolist()) for each in alone.datagrams]
-    assert result.datagrams == [
+    assert list(result.datagrams) == [
         each._replace(ordinal=count - 1) for each, count in zip(alone.datagrams, in_front, strict=True)
     ]
     assert result.data == alone.whole_data()
+    assert together.statistics == alone.statistics
+
+
+@given(packets=st.lists(crafted(udp=True, plain=True), min_size=1, max_size=4), seed=st.integers(0, 2**32))
+def test_damaged_datagrams_mean_the_same_together_and_one_by_one(packets: list[Crafted], seed: int) -> None:
+    """Lengths that lie, ports of tunnels, octets that were not captured."""
+    chance = random.Random(seed)
+    damaged = []
+    for packet in packets * 8:
+        octets = bytearray(packet.octets)
+        header = octets.index(packet.ip) + len(packet.ip) - len(packet.payload) - 8
+        port, length = chance.choice((4789, 8472, 6081, 53)), chance.choice((0, 1, 7, 8, 9, 40, 200, 65535))
+        if chance.randrange(2):
+            octets[header + 2 : header + 4] = port.to_bytes(2, "big")
+        if chance.randrange(2):
+            octets[header + 4 : header + 6] = length.to_bytes(2, "big")
+        damaged.append(bytes(octets[: header + chance.choice((4, 6, 7, 8, 9, 20, 200))]))
+    block = block_of(damaged, [1] * len(damaged))
+    together, alone = Decoder(CaptureStatistics()), Decoder(CaptureStatistics())
+    result = read_headers(block, together, 0)
+    assert segments_in(result) == one_by_one(block, alone)
+    assert [each._replace(ordinal=-1) for each in result.datagrams] == alone.datagrams
+    assert result.datagrams.keys == list(dict.fromkeys(each.key for each in alone.datagrams))
     assert together.statistics == alone.statistics
 
 

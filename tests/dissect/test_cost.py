@@ -13,7 +13,7 @@ import pytest
 from tests.capture.containers import Packet as Captured
 from tests.capture.containers import pcap
 from tests.dissect.talks import hello, message
-from tests.traffic import Capture, Conversation, Packet
+from tests.traffic import Capture, Conversation, Datagram, Packet
 from zmtpscope.dissect import Analyser, Options
 
 SEGMENT = message(b"x" * 60) * 10
@@ -57,6 +57,29 @@ def calls(packets: int) -> int:
 
 def test_no_call_is_made_for_a_packet_or_a_frame_in_order() -> None:
     assert (calls(20_000) - calls(10_000)) / 10_000 < MOST_CALLS
+
+
+@pytest.mark.parametrize("first", [b"\x41", b"\0"])
+def test_no_call_is_made_for_a_datagram_of_others(first: bytes) -> None:
+    def entered(count: int) -> int:
+        one = Datagram(first + b"\0" * 40, 1, (b"\x0a\0\0\1", 40_000), (b"\x0a\0\0\2", 6000))
+        blocks, analyser = list(Capture([one] * count, count)), Analyser(Options())
+        entered = 0
+
+        def profile(frame: object, event: str, argument: object) -> None:
+            nonlocal entered
+            entered += event == "call"
+
+        sys.setprofile(profile)
+        try:
+            for block in blocks:
+                list(analyser.take(block))
+        finally:
+            sys.setprofile(None)
+        assert analyser.summary.datagrams == count
+        return entered
+
+    assert (entered(400) - entered(200)) / 200 < MOST_CALLS
 
 
 def ethernet(packet: Packet) -> Captured:

@@ -274,6 +274,15 @@ def test_counting_counts_what_is_told(data: st.DataObject) -> None:
     assert quiet.summary.datagrams == full.summary.datagrams
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 30])
+def test_a_destination_that_was_forgotten_is_judged_anew(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """That it is sent no RADIO messages is forgotten where so many others were met since, also within a block."""
+    monkeypatch.setattr("zmtpscope.dissect.datagrams.MOST_DESTINATIONS", 2)
+    others = [sent(b"\x01", ports=(40_000, port))[0] for port in (6000, 6001)]
+    assert datagrams(told([*sent(b"\x01"), *others[:1], *sent(*NEWS)], size)) == []
+    assert len(datagrams(told([*sent(b"\x01"), *others, *sent(*NEWS)], size))) == len(NEWS)
+
+
 def test_floods_are_remembered_within_bounds() -> None:
     """Of flows, and of destinations."""
     hosts = [bytes([10, 1, number >> 8, number & 255]) for number in range(6000)]

@@ -1,37 +1,43 @@
-"""The headers of all packets of a block at once: its octets become columns, and its packets TCP segments.
+"""The headers of all packets of a block at once: its octets become columns, and its packets TCP segments and UDP
+datagrams.
 
-Plain is IPv4 without options or fragment, or IPv6 without extension headers, then TCP, directly on one of the link
-layers of `LAYOUTS`, with or without VLAN tags. Plain packets are told apart and read by numpy, without a step of ours
-for each; any other packet costs one call of the decoder.
+Plain is IPv4 without options or fragment, or IPv6 without extension headers, then TCP, or UDP to no port of a tunnel,
+directly on one of the link layers of `LAYOUTS`, with or without VLAN tags. Plain packets are told apart and read by
+numpy, without a step of ours for each; any other packet costs one call of the decoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.decoder import TCP, Decoder, Segment
+from zmtpscope.capture.decoder import TCP, UDP, Decoder, Segment
 from zmtpscope.capture.flow_keys import distinct
 from zmtpscope.capture.link import LAYOUTS, Layout
 from zmtpscope.capture.packets import PacketBlock, gather
-from zmtpscope.capture.segments import CUT, SegmentBlock
+from zmtpscope.capture.segments import CUT, Datagram, DatagramColumns, SegmentBlock
+from zmtpscope.capture.tunnels import ON_UDP
 
 Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-SHORTEST_TCP = 20
-SHORTEST = 20 + SHORTEST_TCP
-"""Octets of the shortest headers of IPv4 and TCP."""
+SHORTEST_TCP, UDP_HEADER = 20, 8
+SHORTEST = 20 + UDP_HEADER
+"""Octets of the shortest headers of IPv4 and UDP."""
 TAG, MOST_TAGS = 4, 2
 """Octets of a VLAN tag, and how many of them a plain packet has at most."""
 TCP_FIELDS = [("sequence", ">u4"), ("acknowledgment", ">u4"), ("offset", "u1"), ("flags", "u1")]
+UDP_FIELDS = np.dtype([("", "V2"), ("port", ">u2"), ("length", ">u2")])
+TUNNELS = list(ON_UDP)
+"""Ports to which datagrams may hold packets."""
 
 
 class Family(NamedTuple):
-    """IPv4 or IPv6, and TCP directly behind: `fields` from the first octet of the IP header to the flags of TCP.
+    """IPv4 or IPv6, and TCP or UDP directly behind: `fields` from the first octet of the IP header to
+    where the flags of TCP stand.
 
     `header` is the length of the IP header, of which the field `length` does not count `uncounted` octets. Addresses
     and ports stand together: they are the key, from octet `key_at` on.
@@ -46,12 +52,12 @@ class Family(NamedTuple):
 
 
 def _plain4(fields: NDArray[Any]) -> Mask:
-    plain: Mask = (fields["version"] == 0x45) & (fields["protocol"] == TCP) & (fields["fragment"] & 0x3FFF == 0)
+    plain: Mask = (fields["version"] == 0x45) & (fields["fragment"] & 0x3FFF == 0)
     return plain
 
 
 def _plain6(fields: NDArray[Any]) -> Mask:
-    plain: Mask = (fields["version"] & 0xF0 == 0x60) & (fields["protocol"] == TCP)
+    plain: Mask = fields["version"] & 0xF0 == 0x60
     return plain
 
 
@@ -76,38 +82,52 @@ class Columns(NamedTuple):
     cut: Column
 
 
-OTHER_COLUMNS = tuple(name for name in Columns._fields if name not in ("keys", "flows"))
+class UdpColumns(NamedTuple):
+    """Some datagrams, likewise, as in `DatagramColumns`."""
+
+    rows: Column
+    keys: list[bytes]
+    flows: Column
+    starts: Column
+    stops: Column
+    cut: Column
+
+
+Part = TypeVar("Part", Columns, UdpColumns)
 
 
 def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> SegmentBlock:
     """The segments and datagrams of `packets`, in their order; `ordinal` is that of the first segment."""
     decoder.begin(packets.data)
-    parts: list[Columns] = []
+    segments: list[Columns] = []
+    datagrams: list[UdpColumns] = []
     odd = np.ones(len(packets), np.bool_)
     for layout, rows in by_layout(packets.links):
         for family, chosen, at in ip_headers(packets, layout, rows):
-            part = plain_segments(packets, family, chosen, at)
-            if len(part.rows):
-                odd[part.rows] = False
-                parts.append(part)
+            of_tcp, of_udp = plain_packets(packets, family, chosen, at)
+            for segment_part in of_tcp:
+                odd[segment_part.rows] = False
+            for datagram_part in of_udp:
+                odd[datagram_part.rows] = False
+            segments += of_tcp
+            datagrams += of_udp
     rows = np.flatnonzero(odd)
     if len(rows):
         columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.references, packets.times)
         for packet in zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True):
             decoder.packet(*packet)
         if decoder.segments:
-            parts.append(columns_of(decoder.segments))
+            segments.append(columns_of(decoder.segments))
+        if decoder.datagrams:
+            datagrams.append(udp_columns_of(decoder.datagrams))
     block = SegmentBlock(decoder.whole_data(), ordinal)
-    segments = parts[0] if len(parts) == 1 else in_order(parts) if parts else None
-    if segments is not None:
-        fill(block, segments, packets)
-    if decoder.datagrams:
-        places = [datagram.row for datagram in decoder.datagrams]
-        before = np.searchsorted(rows[:0] if segments is None else segments.rows, places)
-        block.datagrams = [
-            datagram._replace(ordinal=ordinal + count - 1)
-            for datagram, count in zip(decoder.datagrams, before.tolist(), strict=True)
-        ]
+    rows = rows[:0]
+    if segments:
+        together = in_order(segments)
+        rows = together.rows
+        fill(block, together, packets)
+    if datagrams:
+        block.datagrams = datagram_columns(in_order(datagrams), packets, rows, ordinal)
     return block
 
 
@@ -127,7 +147,7 @@ def by_layout(links: Column) -> Iterator[tuple[Layout, Column]]:
 def ip_headers(packets: PacketBlock, layout: Layout, rows: Column) -> Iterator[tuple[Family, Column, Column]]:
     """Of the packets `rows`, which are on one link layer, those with IPv4 or IPv6, and where its header begins.
 
-    What is yielded has room for the shortest headers of IP and TCP.
+    What is yielded has room for the headers of IP and UDP, and for the fields of the family within the block.
     """
     at = packets.starts[rows] + layout.header
     for _ in range(1 + MOST_TAGS):
@@ -137,7 +157,8 @@ def ip_headers(packets: PacketBlock, layout: Layout, rows: Column) -> Iterator[t
             rows, at, room = rows[fits], at[fits], room[fits]
         protocol = gather(packets.data, at - layout.back, layout.form) >> layout.shift
         for family, number in ((FAMILY4, layout.ipv4), (FAMILY6, layout.ipv6)):
-            chosen = np.flatnonzero((protocol == number) & (room >= family.header + SHORTEST_TCP))
+            fits = (room >= family.header + UDP_HEADER) & (at <= len(packets.data) - family.fields.itemsize)
+            chosen = np.flatnonzero((protocol == number) & fits)
             if len(chosen):
                 yield family, rows[chosen], at[chosen]
             if len(chosen) == len(rows):
@@ -148,15 +169,44 @@ def ip_headers(packets: PacketBlock, layout: Layout, rows: Column) -> Iterator[t
         rows, at = rows[tagged], at[tagged] + TAG
 
 
-def plain_segments(packets: PacketBlock, family: Family, rows: Column, at: Column) -> Columns:
-    """The segments of those packets `rows`, with IP headers from `at` on, that are plain."""
+def plain_packets(
+    packets: PacketBlock, family: Family, rows: Column, at: Column
+) -> tuple[list[Columns], list[UdpColumns]]:
+    """The segments and the datagrams of those packets `rows`, with IP headers from `at` on, that are plain."""
     fields = gather(packets.data, at, family.fields)
+    plain = family.plain(fields)
+    tcp, udp = plain & (fields["protocol"] == TCP), plain & (fields["protocol"] == UDP)
+    if tcp.all():
+        return [plain_segments(packets, family, rows, at, fields)], []
+    of_tcp = [plain_segments(packets, family, rows[tcp], at[tcp], fields[tcp])] if tcp.any() else []
+    of_udp = [plain_datagrams(packets, family, rows[udp], at[udp], fields[udp])] if udp.any() else []
+    return of_tcp, of_udp
+
+
+def plain_datagrams(packets: PacketBlock, family: Family, rows: Column, at: Column, fields: NDArray[Any]) -> UdpColumns:
+    """The datagrams of those packets `rows` whose UDP header does not lie, and that are no tunnel's."""
+    header = gather(packets.data, at + family.header, UDP_FIELDS)
+    starts = at + family.header + UDP_HEADER
+    ends = at + family.uncounted + fields["length"]
+    lengths = header["length"].astype(np.int64)
+    plain = (starts <= ends) & ((lengths == 0) | (lengths >= UDP_HEADER)) & ~np.isin(header["port"], TUNNELS)
+    ends = np.where(lengths == 0, ends, np.minimum(ends, starts + lengths - UDP_HEADER))
+    if not plain.all():
+        rows, at, starts, ends = rows[plain], at[plain], starts[plain], ends[plain]
+    stops = np.minimum(ends, packets.stops[rows])
+    keys, flows = distinct(gather(packets.data, at + family.key_at, family.key))
+    return UdpColumns(rows, keys, flows, starts, stops, ends - stops)
+
+
+def plain_segments(packets: PacketBlock, family: Family, rows: Column, at: Column, fields: NDArray[Any]) -> Columns:
+    """The segments of those packets `rows` whose TCP header does not lie."""
     starts = at + family.header + (fields["offset"] >> 4 << 2)
     ends = at + family.uncounted + fields["length"]
-    plain = family.plain(fields) & (fields["offset"] >= 0x50) & (starts <= ends)
+    captured = packets.stops[rows]
+    plain = (fields["offset"] >= 0x50) & (starts <= ends) & (captured - at >= family.header + SHORTEST_TCP)
     if not plain.all():
         rows, at, fields, starts, ends = rows[plain], at[plain], fields[plain], starts[plain], ends[plain]
-    captured = packets.stops[rows]
+        captured = captured[plain]
     cut = np.maximum(ends - np.maximum(starts, captured), 0)
     keys, flows = distinct(gather(packets.data, at + family.key_at, family.key))
     return Columns(
@@ -182,8 +232,21 @@ def columns_of(segments: list[Segment]) -> Columns:
     return Columns(columns[0], list(numbers), *columns[1:])
 
 
-def in_order(parts: list[Columns]) -> Columns:
-    """All segments of `parts` in the order of their packets, and their keys in the order of these."""
+def udp_columns_of(datagrams: list[Datagram]) -> UdpColumns:
+    """Datagrams that were read one by one."""
+    numbers: dict[bytes, int] = {}
+    flows = [numbers.setdefault(datagram.key, len(numbers)) for datagram in datagrams]
+    columns = [(datagram.row, datagram.start, datagram.stop, datagram.cut) for datagram in datagrams]
+    rows, starts, stops, cut = np.array(columns, np.int64).T
+    return UdpColumns(rows, list(numbers), np.array(flows), starts, stops, cut)
+
+
+def in_order(parts: list[Part]) -> Part:
+    """All segments, or all datagrams, of `parts` in the order of their packets, and their keys in the order of
+    these."""
+    if len(parts) == 1:
+        return parts[0]
+    kind = type(parts[0])
     order = np.argsort(np.concatenate([part.rows for part in parts]))
     before = np.cumsum([0, *(len(part.keys) for part in parts)])
     keys = [key for part in parts for key in part.keys]
@@ -193,8 +256,24 @@ def in_order(parts: list[Columns]) -> Columns:
     renumbered = np.empty(len(keys), np.int64)
     for flow in found[np.argsort(first)].tolist():
         renumbered[flow] = numbers.setdefault(keys[flow], len(numbers))
-    joined = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in OTHER_COLUMNS}
-    return Columns(keys=list(numbers), flows=renumbered[flows], **joined)
+    others = [name for name in kind._fields if name not in ("keys", "flows")]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in others}
+    return kind(keys=list(numbers), flows=renumbered[flows], **joined)
+
+
+def datagram_columns(found: UdpColumns, packets: PacketBlock, segments: Column, ordinal: int) -> DatagramColumns:
+    """Datagrams as a block has them, whose segments are those of the packets `segments`, the first one `ordinal`."""
+    return DatagramColumns(
+        found.keys,
+        found.flows,
+        found.starts,
+        found.stops,
+        found.cut,
+        packets.references[found.rows],
+        packets.times[found.rows],
+        found.rows,
+        ordinal - 1 + np.searchsorted(segments, found.rows),
+    )
 
 
 def fill(block: SegmentBlock, columns: Columns, packets: PacketBlock) -> None:

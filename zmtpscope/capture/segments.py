@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,32 @@ class Datagram(NamedTuple):
     cut: int
     row: int
     ordinal: int = -1
+
+
+@dataclass(slots=True)
+class DatagramColumns:
+    """The UDP datagrams of one block, an entry for each in every column but `keys`, in capture order. Columns are those
+    of `Datagram`; `keys` are the distinct flows in order of first appearance, `flows` indexes into them."""
+
+    keys: list[bytes]
+    flows: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    cut: NDArray[np.int64]
+    packets: NDArray[np.int64]
+    times: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.flows)
+
+    def __getitem__(self, index: int) -> Datagram:
+        columns = self.starts, self.stops, self.packets, self.times, self.cut, self.rows, self.ordinals
+        return Datagram(self.keys[self.flows[index]], *(int(column[index]) for column in columns))
+
+    def __iter__(self) -> Iterator[Datagram]:
+        return map(self.__getitem__, range(len(self)))
 
 
 class SegmentBlock:
@@ -78,7 +106,7 @@ class SegmentBlock:
         self.times = EMPTY
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
-        self.datagrams: list[Datagram] = []
+        self.datagrams = DatagramColumns([], *[EMPTY] * 8)
         self.latest = 0
         """The largest time of the packets of the block, those that are neither TCP nor UDP included."""
 

@@ -11,7 +11,10 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import NamedTuple
 
-from zmtpscope.capture.segments import Datagram, SegmentBlock
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
 from zmtpscope.dissect.details import put_inside
@@ -40,6 +43,10 @@ FIRST_PORT = 1024
 """No lower one is guessed at, be it that of the sender or of the receiver."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
 """Nor one of these, which others own."""
+FIRST_CHARACTER = 0x20
+"""What begins with a lower octet may be a RADIO message, by the length of its group; what does not is looked at no
+further unless the user says so."""
+NO_OCTET = 256
 GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
 """How a datagram begins that may be a RADIO message: a length, and at least so many characters of a name."""
 
@@ -92,19 +99,36 @@ class Datagrams:
 
     def take(self, block: SegmentBlock) -> None:
         """Tell what the datagrams of a block are, as far as anything of ours is among them."""
-        data = block.data
-        for datagram in block.datagrams:
+        data, datagrams = block.data, block.datagrams
+        heads = first_octets(data, datagrams)
+        forced = self._are_forced(datagrams.keys)[datagrams.flows]
+        indexes = np.flatnonzero(forced | (heads == HEADER[0]) | (heads < FIRST_CHARACTER))
+        columns = datagrams.flows[indexes], heads[indexes], forced[indexes]
+        targets: dict[int, bytes | None] = {}
+        for index, flow, head, is_forced in zip(indexes.tolist(), *(each.tolist() for each in columns), strict=True):
+            target: bytes | None = None
+            if not is_forced and head < FIRST_CHARACTER:
+                if flow not in targets:
+                    targets[flow] = radio_target(datagrams.keys[flow])
+                target = targets[flow]
+                if target is None or self.guesses.get(target) is False:
+                    continue
+            datagram = datagrams[index]
+            octets = data[datagram.start : datagram.stop]
             self.sink.decided_by = DATAGRAMS + datagram.packet
-            head = data[datagram.start : datagram.start + 4]
-            key = datagram.key
-            ports = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
-            if head.startswith(HEADER) and self._beacon(datagram, data[datagram.start : datagram.stop], ports):
+            if octets.startswith(HEADER) and self._beacon(datagram, octets, ports_of(datagram.key)):
                 continue
-            if self.forced and not self.forced.isdisjoint(ports):
-                self._radio(datagram, data[datagram.start : datagram.stop], "likely", datagram.ordinal)
-            elif head and head[0] < 0x20:
-                self._guess(datagram, data[datagram.start : datagram.stop], ports)
+            if is_forced:
+                self._radio(datagram, octets, "likely", datagram.ordinal)
+            elif target is not None:
+                self._guess(datagram, octets, target)
         self.sink.decided_by = None
+
+    def _are_forced(self, keys: list[bytes]) -> NDArray[np.bool_]:
+        """Which flows the user named by a port, of their sender or receiver."""
+        if not self.forced:
+            return np.zeros(len(keys), np.bool_)
+        return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
         """No more will come: tell what was only counted."""
@@ -125,13 +149,9 @@ class Datagrams:
             self.sink.zre_facts.append(Beaconed(arrival, flow.teller, made.fields))
         return True
 
-    def _guess(self, datagram: Datagram, octets: bytes, ports: tuple[int, int]) -> None:
+    def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:
         """A datagram of which nothing tells what it is: a RADIO message, if three to one destination look like one."""
-        size = (len(datagram.key) - 4) // 2
-        target = datagram.key[size : 2 * size] + datagram.key[-2:]
         guess = self.guesses.get(target)
-        if guess is False or min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
-            return
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
             return
@@ -237,6 +257,28 @@ class Datagrams:
             _, oldest = self.flows.popitem(last=False)
             oldest.teller.counted_findings(datagram.ordinal)
         return flow
+
+
+def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
+    """The first octet of each datagram, `NO_OCTET` where there is none."""
+    octets = np.frombuffer(data or b"\0", np.uint8)
+    heads = octets[np.minimum(datagrams.starts, len(octets) - 1)].astype(np.int16)
+    heads[datagrams.starts == datagrams.stops] = NO_OCTET
+    return heads
+
+
+def ports_of(key: bytes) -> tuple[int, int]:
+    """Source and destination port of a flow."""
+    return int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
+
+
+def radio_target(key: bytes) -> bytes | None:
+    """Where a flow goes, address and port; None where its ports are none of RADIO's."""
+    ports = ports_of(key)
+    if min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
+        return None
+    size = (len(key) - 4) // 2
+    return key[size : 2 * size] + key[-2:]
 
 
 def about_flow(ports: tuple[int, int]) -> About:
