@@ -39,7 +39,7 @@ def test_topics_of_a_file(zmtpscope: Run) -> None:
 def test_order_filter_and_number_of_rows(zmtpscope: Run) -> None:
     lines = TABLE.splitlines(keepends=True)
     assert zmtpscope("top", PUBSUB, "--sort", "name")[1] == "".join([lines[0], lines[2], lines[1], lines[3]])
-    assert zmtpscope("top", PUBSUB, "--filter", "C.TOP")[1] == lines[0] + lines[3]
+    assert zmtpscope("top", PUBSUB, "--contains", "C.TOP")[1] == lines[0] + lines[3]
     assert zmtpscope("top", PUBSUB, "--rows", "1")[1] == lines[0] + lines[1]
 
 

@@ -71,7 +71,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     help="What the rows are [topic].",
 )
 @click.option("--sort", type=click.Choice(SORTS), default="rate", metavar="COLUMN", help=f"{', '.join(SORTS)} [rate].")
-@click.option("--filter", "filter_", default="", metavar="TEXT", help="Only rows whose name contains TEXT.")
+@click.option("--contains", default="", metavar="TEXT", help="Only rows whose name contains TEXT.")
 @click.option("--rows", "most", type=click.IntRange(1), metavar="N", help="Only the first N rows.")
 @click.option(
     "--interval",
@@ -137,7 +137,7 @@ def top(**given: Any) -> int:
 def _view(given: dict[str, Any]) -> View:
     from zmtpscope.export.top.view import PLURALS, View
 
-    view = View(kind=given["kind"], sort=given["sort"], filter=given["filter_"])
+    view = View(kind=given["kind"], sort=given["sort"], filter=given["contains"])
     if view.column.name != view.sort:
         raise click.UsageError(f"{PLURALS[view.kind]} have no column {view.sort!r} to sort by")
     return view
