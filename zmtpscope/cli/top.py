@@ -199,7 +199,7 @@ class CaptureClock:
         """Nanoseconds since 1970, as late as it is for certain; `latest` is the time of the last packet."""
         if latest > self._latest:
             self._latest, self._read = latest, self._clock()
-        return latest + max(0, round((self._clock() - self._read - ON_THEIR_WAY) * SECOND))
+        return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)
 
 
 @contextmanager

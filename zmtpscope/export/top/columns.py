@@ -117,7 +117,9 @@ class UnreadMessage(NamedTuple):
         if run.flags[first] & ENCRYPTED:
             return LastMessage(time, None, None, frames, None)
         made = None if run.payloads is None else run.payloads[row]
-        summary = made.summary if made is not None and made.protocol not in ("", TEXT) else None
+        summary = None
+        if made is not None and made.protocol not in ("", TEXT):
+            summary = f"{made.protocol} {made.summary}"
         topic = run.topic(row)
         begin = first
         if last > first:

@@ -53,7 +53,7 @@ class Counters(Generic[Key]):
         """Messages in the busiest interval."""
         self.first = np.full(most + 1, NEVER)
         """Time of the first message."""
-        self.births = np.full(most + 1, NEVER)
+        self.orders = np.full(most + 1, NEVER)
         """A number that grows with the place of the first message among all: no two rows have the same."""
 
     @property
@@ -88,14 +88,14 @@ class Counters(Generic[Key]):
         """Count the half of the rows with the fewest messages as others, of those with equally many the newest."""
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
-        ranked = np.lexsort((-self.births[1:count], (messages[SENT] + messages[RECEIVED])[1:])) + 1
+        ranked = np.lexsort((-self.orders[1:count], (messages[SENT] + messages[RECEIVED])[1:])) + 1
         folded, kept = ranked[: -(self.most // 2)], np.sort(np.append(OTHERS, ranked[-(self.most // 2) :]))
         for matrix in (self.total, self.interval, self.previous):
             matrix[:, OTHERS] += matrix[:, folded].sum(axis=1)
             matrix[:, : len(kept)] = matrix[:, kept]
             matrix[:, len(kept) :] = 0
         self.first[OTHERS] = min(self.first[OTHERS], self.first[folded].min())
-        for column, nothing in ((self.busiest, 0), (self.first, NEVER), (self.births, NEVER)):
+        for column, nothing in ((self.busiest, 0), (self.first, NEVER), (self.orders, NEVER)):
             column[: len(kept)] = column[kept]
             column[len(kept) :] = nothing
         rows = kept.tolist()
@@ -104,10 +104,10 @@ class Counters(Generic[Key]):
         self.rows = {key: row for row, key in enumerate(self.keys) if key is not None}
         self.folded += len(folded)
 
-    def note(self, rows: Int64, times: Int64, births: Int64) -> None:
+    def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
         """Rows, some of them perhaps more than once, have first messages."""
         np.minimum.at(self.first, rows, times)
-        np.minimum.at(self.births, rows, births)
+        np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
         """Keep of the last messages what is shown, and nothing else."""

@@ -41,7 +41,7 @@ KINDS = ("topic", "connection", "peer")
 MOST_HELD, FRAME_COST = 32 << 20, 100
 """Octets of runs that are kept until the last messages in them are read, and what the columns of a frame take."""
 
-TAKEN = ("greeting", "command", "connection")
+RELEVANT = ("greeting", "command", "connection")
 """Records that tell of who is there, and who subscribes."""
 
 
@@ -96,7 +96,9 @@ class Rates:
     def feed(self, batch: Batch) -> Iterator[Interval]:
         """Count the messages of a batch. An interval that has ended is handed out before what follows is counted."""
         order = batch.arranged()
-        records = [(place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in TAKEN]
+        records = [
+            (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT
+        ]
         changes = [(place, record.values["ts_ns"]) for place, record in records if changes_subscribers(record)]
         columns = columns_of(order, self._messages, self._latest, changes)
         self._messages += len(columns.run_of)
@@ -113,17 +115,17 @@ class Rates:
                     if record.type == "connection":  # messages of it may come in front of this
                         ended.append(record)
                     else:
-                        self._take_record(record, place, first_places)
+                        self._feed_record(record, place, first_places)
                 self._count(columns.part(slice(low, high)))
                 self._latest = int(columns.times[high - 1])
                 for record in ended:
-                    self._take_record(record, high, first_places)
+                    self._feed_record(record, high, first_places)
             while at < len(records) and records[at][0] <= high:
                 place, record = records[at]
                 at += 1
                 if changes_subscribers(record):
                     yield from self.tick(record.values["ts_ns"])
-                self._take_record(record, place, first_places)
+                self._feed_record(record, place, first_places)
             low = high
         self._held += sum(len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
         if self._held > MOST_HELD:
@@ -188,7 +190,7 @@ class Rates:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _take_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
+    def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
         """Take in what a record at a place of the batch tells. Behind the first message of its connection it tells
         nothing of who its sender is: peers have their names by then."""
         values = record.values
@@ -312,19 +314,19 @@ class Rates:
             np.add.at(counters.interval, (np.where(is_back, RECEIVED_OCTETS, SENT_OCTETS), rows), sums[1])
             np.add.at(counters.interval[FRAMES], rows, sums[2])
             np.add.at(counters.interval[CONNECTIONS], rows, is_new)
-        births = columns.numbers[firsts]
-        self._note(self.connections, columns, sides.connection[runs], births, firsts, lasts)
+        orders = columns.numbers[firsts]
+        self._note(self.connections, columns, sides.connection[runs], orders, firsts, lasts)
         # both sides in one: a peer may be the sender in one run and the receiver in another
         peers = np.concatenate([sides.sender[runs], sides.receiver[runs]])
-        births = np.concatenate([2 * births, 2 * births + 1])
-        self._note(self.peers, columns, peers, births, np.tile(firsts, 2), np.tile(lasts, 2))
+        orders = np.concatenate([2 * orders, 2 * orders + 1])
+        self._note(self.peers, columns, peers, orders, np.tile(firsts, 2), np.tile(lasts, 2))
 
     @staticmethod
     def _note(
-        counters: Counters[Any], columns: Columns, rows: Int64, births: Int64, firsts: Int64, lasts: Int64
+        counters: Counters[Any], columns: Columns, rows: Int64, orders: Int64, firsts: Int64, lasts: Int64
     ) -> None:
         """Rows, some of them perhaps more than once, have messages at these first and last places."""
-        counters.note(rows, columns.times[firsts], births)
+        counters.note(rows, columns.times[firsts], orders)
         by_last = np.argsort(lasts, kind="stable")
         places = lasts[by_last]
         of_messages = (columns.run_of[places], columns.row_of[places], columns.times[places])
