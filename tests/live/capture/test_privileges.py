@@ -23,8 +23,9 @@ as_root = pytest.mark.skipif(
 MISSING = """
 import sys
 from zmtpscope.live.capture.privileges import missing_rights
+namespace = sys.argv[1] if sys.argv[1:] else None
 missing = missing_rights(
-    ["/opt/bin/zmtpscope", "live", "-i", "eth0"], "eth0", other_namespace="--netns" in sys.argv, filter_text="port 80"
+    ["/opt/bin/zmtpscope", "live", "-i", "eth0"], "eth0", namespace=namespace, filter_text="port 80"
 )
 print(missing and missing.sentence)
 for command, meaning in missing.ways if missing else ():
@@ -96,10 +97,12 @@ def test_who_may_not_capture_gets_the_commands_to_type() -> None:
 @as_root
 def test_another_network_namespace_needs_more() -> None:
     readable_by_nobody()
-    lines = run(MISSING, *as_nobody, *with_net_raw, arguments=("--netns",))
-    assert lines[0] == "capture needs CAP_SYS_ADMIN, which this user does not have"
-    assert "sudo setcap cap_sys_admin+eip" in lines[2]
-    assert run(MISSING, arguments=("--netns",)) == ["None"]
+    for namespace, enters in (("lab", "ip netns exec lab"), ("4711", "nsenter -n -t 4711")):
+        sentence, sudo, tcpdump = run(MISSING, *as_nobody, *with_net_raw, arguments=(namespace,))
+        assert sentence == "capture needs CAP_SYS_ADMIN, which this user does not have"
+        assert sudo.startswith("sudo /opt/bin/zmtpscope live -i eth0 | ")
+        assert tcpdump.startswith(f"sudo {enters} tcpdump -U -w - -i eth0 'port 80' | /opt/bin/zmtpscope live - | ")
+        assert run(MISSING, arguments=(namespace,)) == ["None"]
 
 
 @as_root

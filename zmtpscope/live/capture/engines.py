@@ -84,7 +84,7 @@ def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None
     missing = missing_rights(
         settings.command,
         settings.interfaces[0],
-        other_namespace=settings.netns is not None,
+        namespace=settings.netns,
         filter_text=settings.filter,
     )
     if missing is None:

@@ -46,17 +46,17 @@ class RightsKept(Exception):
 
 
 def missing_rights(
-    command: Sequence[str], interface: str, *, other_namespace: bool = False, filter_text: str = ""
+    command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
     """What this process lacks to capture; None: nothing, or the system has no packet sockets to ask about.
 
-    `command` is what was typed, with the program in front; `interface` and `filter_text` are what it asks for.
+    `command` is what was typed, with the program in front; `interface`, `namespace`, `filter_text`: what it asks for.
     """
     if not hasattr(socket, "AF_PACKET"):
         return None
-    needed = [CAP_NET_RAW, *([CAP_SYS_ADMIN] if other_namespace else [])]
+    needed = [CAP_NET_RAW, *([] if namespace is None else [CAP_SYS_ADMIN])]
     missing = [NAMES[each] for each in needed if not _capabilities("CapEff") >> each & 1]
-    if not missing and (other_namespace or _may_open_a_packet_socket()):
+    if not missing and (namespace is not None or _may_open_a_packet_socket()):
         return None
     what = " and ".join(missing)
     if not missing:
@@ -79,28 +79,25 @@ def missing_rights(
         )
     program, *arguments = command
     path, name = os.path.abspath(shutil.which(program) or program), os.path.basename(program)
-    python = os.path.realpath(sys.executable)
-    capabilities = ",".join(each.lower() for each in missing)
-    expression = [filter_text] if filter_text else []
-    return MissingRights(
-        f"capture needs {what}, which this user does not have",
-        (
-            (
-                # sudo has a PATH of its own
-                shlex.join(["sudo", path, *arguments]),
-                "root opens the sockets, then it goes on as you",
-            ),
-            (
-                f"sudo setcap {capabilities}+eip {shlex.quote(python)}",
-                "once; from then on everybody who may run this Python may capture and forge packets with any program",
-            ),
-            (
-                f"{shlex.join(['sudo', 'tcpdump', '-U', '-w', '-', '-i', interface, *expression])} | "
-                f"{shlex.quote(name if shutil.which(name) == path else path)} live -",
-                "only tcpdump is root",
-            ),
-        ),
-    )
+    # sudo has a PATH of its own, so it is told where the program is
+    ways = [(shlex.join(["sudo", path, *arguments]), "root opens the sockets, then it goes on as you")]
+    if namespace is None:
+        setcap = f"sudo setcap cap_net_raw+eip {shlex.quote(os.path.realpath(sys.executable))}"
+        ways.append(
+            (setcap, "once; from then on who may run this Python may capture and forge packets with any program")
+        )
+    tcpdump = [*_in_namespace(namespace), "tcpdump", "-U", "-w", "-", "-i", interface]
+    reader = shlex.quote(name if shutil.which(name) == path else path)
+    filter_words = [filter_text] if filter_text else []
+    ways.append((f"{shlex.join(['sudo', *tcpdump, *filter_words])} | {reader} live -", "only tcpdump is root"))
+    return MissingRights(f"capture needs {what}, which this user does not have", tuple(ways))
+
+
+def _in_namespace(namespace: str | None) -> list[str]:
+    """The words that run a command in it."""
+    if namespace is None:
+        return []
+    return ["nsenter", "-n", "-t", namespace] if namespace.isdecimal() else ["ip", "netns", "exec", namespace]
 
 
 def _may_open_a_packet_socket() -> bool:
