@@ -92,6 +92,15 @@ def test_what_another_program_cuts_off_keeps_its_length(engine: str, tmp_path: P
     assert found.count((96, 1442)) == 3
 
 
+@pytest.mark.parametrize("engine", TOOLS)
+@in_namespace(*VETH)
+def test_what_came_before_the_stop_is_there_however_slowly_a_program_hands_it_over(engine: str, tmp_path: Path) -> None:
+    packets = [ethernet(number) for number in range(5)]
+    with capturing(interfaces=("vb",), engine=engine, write_to=str(tmp_path / "f")):
+        send("va", packets)
+    assert [each for each in contents(tmp_path / "f").octets if each in packets] == packets
+
+
 @needs_dumpcap
 @in_namespace(*VETH, LOOPBACK)
 def test_dumpcap_captures_from_several_interfaces(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/Applications/Wireshar
 """Where programs are besides PATH, which of ordinary users often leaves these out."""
 SCAPY_ENGINE = "zmtpscope.live.capture.scapy_engine"
 CHUNK = 1 << 18
+MOST_AT_THE_END = 128 << 20
 OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
 KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 """What tcpdump says at its end."""
@@ -48,7 +49,7 @@ def dumpcap(settings: CaptureSettings) -> Tool:
     if settings.filter:
         options += ["-f", settings.filter]
     words = [word for name in _names(settings) for word in ("-i", name, *options)]
-    return Tool("dumpcap", [_program("dumpcap"), "-q", "-n", "-w", "-", *words], settings)
+    return Tool("dumpcap", [_program("dumpcap"), "-q", "-n", "-w", "-", *words], settings, delay=0.5)
 
 
 def tcpdump(settings: CaptureSettings) -> Tool:
@@ -62,14 +63,14 @@ def tcpdump(settings: CaptureSettings) -> Tool:
     user = invoking_user(settings.user, os.environ)
     if user is not None:  # it must end when we say so, and by then we are no longer root
         command += ["-Z", user.name]
-    return Tool("tcpdump", [*command, "--", settings.filter], settings)
+    return Tool("tcpdump", [*command, "--", settings.filter], settings, delay=1.5)  # it waits a second for more
 
 
 def scapy(settings: CaptureSettings) -> Tool:
     """Our own loop over libpcap, as scapy calls it: where nothing else is. Raises `ToolRefused`."""
     command = [sys.executable, "-P", "-m", SCAPY_ENGINE, _only_name(settings), str(settings.snap_length)]
     command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter]
-    return Tool("scapy", command, settings)
+    return Tool("scapy", command, settings, delay=0.2)
 
 
 def _names(settings: CaptureSettings) -> list[str]:
@@ -118,9 +119,8 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 class Tool:
     """A program that captures, started; its methods are those of `PacketSocket`. Raises `ToolRefused`."""
 
-    delay = 1.5  # tcpdump waits for more packets for a second
-
-    def __init__(self, name: str, command: Sequence[str], settings: CaptureSettings) -> None:
+    def __init__(self, name: str, command: Sequence[str], settings: CaptureSettings, delay: float) -> None:
+        self.delay = delay
         self._name = name
         self._stream = PacketStream(settings.interfaces[0], settings.snap_length)
         self._rest: deque[Batch | None] = deque()
@@ -190,15 +190,22 @@ class Tool:
         return self._stream.feed(octets)
 
     def stop(self) -> None:
-        """It captures no more; what it has can be read, and its counts are known."""
+        """It captures no more. What came before can be read, however late it hands that over; its counts are known."""
         self._is_stopped = True
+        self._read_until(time.monotonic() + self.delay)
         with suppress(PermissionError):  # it may be root's; then the pipe ends when we do
             self._process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + ENDING_SECONDS
-        while self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
-            self._rest.append(self._stream.feed(octets))
+        self._read_until(deadline)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, deadline - time.monotonic()))
+
+    def _read_until(self, deadline: float) -> None:
+        """Read what it hands over until it ends, at most `MOST_AT_THE_END` octets."""
+        left = MOST_AT_THE_END
+        while left > 0 and self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
+            self._rest.append(self._stream.feed(octets))
+            left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
         """Since the last call: packets, and how many of them the kernel dropped, which is known at the end. How often a
