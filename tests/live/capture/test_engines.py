@@ -291,7 +291,7 @@ for engine in ("dumpcap", None):
     os.chown(dumpcap, 0, grp.getgrnam("daemon").gr_gid)
     for mode, way in ((0o750, 'sudo usermod -a -G daemon "$USER"  (once, and log in again'), (0o700, "sudo setcap")):
         dumpcap.chmod(mode)
-        lines = run(program, *as_nobody, PATH=f"{folder}:{os.environ['PATH']}")
+        lines = run(program, *as_nobody, PATH=str(folder))
         assert lines[2] == "capture needs CAP_NET_RAW, which this user does not have"
         assert lines[0] == f"{lines[2]} (dumpcap: this user may not run {dumpcap})"
         assert lines[1].startswith(way)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -53,7 +54,7 @@ except BlockingIOError:
 
 def run(program: str, *rights: str, arguments: tuple[str, ...] = (), **environment: str) -> list[str]:
     """The lines that a Python program prints with other rights, which options of setpriv(1) name."""
-    command = ["setpriv", *rights] if rights else []
+    command = [shutil.which("setpriv") or "setpriv", *rights] if rights else []
     done = subprocess.run(
         [*command, sys.executable, "-c", program, *arguments],
         capture_output=True,
