@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureStatistics, segments
-from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, RST, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
 from zmtpscope.dissect.rows import frame_values, message_values
@@ -146,12 +146,12 @@ class Capture:
             packets = [packet for packet in taken if isinstance(packet, Packet)]
             datagrams = [packet for packet in taken if isinstance(packet, Datagram)]
             octets = b"".join(packet.payload for packet in packets)
-            block = SegmentBlock(octets + b"".join(datagram.payload for datagram in datagrams), before)
+            block = SegmentBlock(octets + b"".join(datagram.payload for datagram in datagrams), ORDINALS * before)
             at = len(octets)
             found = []
             for row, datagram in enumerate(taken):
                 if isinstance(datagram, Datagram):
-                    ordinal = before + sum(isinstance(packet, Packet) for packet in taken[:row]) - 1
+                    ordinal = ORDINALS * (before + sum(isinstance(packet, Packet) for packet in taken[:row]) - 1)
                     stop = at + len(datagram.payload)
                     where = datagram.key, at, stop, datagram.number, datagram.time, datagram.cut, row, ordinal
                     found.append(segments.Datagram(*where))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmtpscope.capture import Captures, open_captures
-from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.capture.segments import FILE_SHIFT, ORDINALS, PACKET_MASK
 
 ETHERNET = 1
 
@@ -117,7 +117,7 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
     segments: list[Segment] = []
     datagrams: list[Udp] = []
     for each in captures:
-        assert each.ordinal == len(segments)
+        assert each.ordinal == ORDINALS * len(segments)
         columns = (each.sequences, each.acknowledgments, each.flags, each.starts, each.stops, each.packets, each.times)
         assert {(column.dtype.name, len(column)) for column in columns} == {("int64", len(each))}
         assert ((each.starts >= 0) & (each.starts <= each.stops) & (each.stops <= len(each.data))).all()
@@ -142,9 +142,10 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
         for key, start, stop, reference, time, cut, _, ordinal in each.datagrams:
             assert 0 <= start <= stop <= len(each.data)
             assert cut >= 0
-            assert -1 <= ordinal < len(segments)
+            assert -ORDINALS <= ordinal < ORDINALS * len(segments)
             if all(segment.file == reference >> FILE_SHIFT for segment in segments):
-                assert ordinal == sum(segment.packet < reference & PACKET_MASK for segment in segments) - 1
+                before = sum(segment.packet < reference & PACKET_MASK for segment in segments)
+                assert ordinal == ORDINALS * (before - 1)
             payload = each.data[start:stop]
             datagrams.append(Udp(reference >> FILE_SHIFT, reference & PACKET_MASK, time, key, payload))
     statistics = captures.statistics

@@ -19,7 +19,7 @@ from zmtpscope.capture.captures import Captures
 from zmtpscope.capture.decoder import Decoder
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.packets import PacketBlock
-from zmtpscope.capture.segments import CUT, SegmentBlock
+from zmtpscope.capture.segments import CUT, ORDINALS, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
 
@@ -161,7 +161,7 @@ def test_damaged_headers_mean_the_same_together_and_one_by_one(
     assert segments_in(result) == one_by_one(block, alone)
     in_front = [sum(packet < each.packet for packet in result.packets.tolist()) for each in alone.datagrams]
     assert list(result.datagrams) == [
-        each._replace(ordinal=count - 1) for each, count in zip(alone.datagrams, in_front, strict=True)
+        each._replace(ordinal=ORDINALS * (count - 1)) for each, count in zip(alone.datagrams, in_front, strict=True)
     ]
     assert result.data == alone.whole_data()
     assert together.statistics == alone.statistics

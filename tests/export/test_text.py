@@ -11,7 +11,7 @@ import pytest
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import FORMS, Clock
-from zmtpscope.export.describe import DESCRIBE
+from zmtpscope.export.describe import DESCRIBE, describe_gap
 from zmtpscope.export.text import STYLES, End, Look, TextLines
 from zmtpscope.records import RECORDS, empty
 
@@ -269,7 +269,13 @@ def test_a_gap_says_how_it_is_known_and_what_became_of_the_rest() -> None:
     gaps = [line for line in what(text("damage/holes.pcap")) if line.startswith("gap of ")]
     assert "not captured (acknowledged by the receiver), no frame found behind it" in gaps[0]
     assert gaps[1].endswith("not captured (acknowledged by the receiver), reading goes on at offset 9497")
-    assert "(waited for until the end)" in text("damage/one-segment-lost.pcap")
+    values = {"bytes": 1, "offset": 2, "reason": "end of the connection", "resumed_at": None}
+    assert "(waited for until the end)" in describe_gap(values)
+
+
+def test_a_gap_is_shown_at_the_first_packet_behind_it() -> None:
+    gap = next(line for line in text("damage/one-segment-lost.pcap").splitlines() if "gap of 273" in line)
+    assert gap.split()[0] == "18"
 
 
 def test_long_identities_keep_the_columns() -> None:

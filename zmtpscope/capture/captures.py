@@ -11,7 +11,7 @@ from zmtpscope.capture.following import Follow, read_followed
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.packets import PacketBlock
-from zmtpscope.capture.segments import SegmentBlock
+from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
@@ -31,7 +31,7 @@ class Segmenter:
         block = read_headers(packets, self._decoder, self._ordinal)
         if len(packets):
             block.latest = int(packets.times.max())
-        self._ordinal += len(block)
+        self._ordinal += ORDINALS * len(block)
         self.statistics.add(packets)
         self.statistics.tcp_segments += len(block)
         self.statistics.udp_datagrams += len(block.datagrams)

@@ -18,7 +18,7 @@ from zmtpscope.capture.decoder import TCP, UDP, Decoder, Segment
 from zmtpscope.capture.flow_keys import distinct
 from zmtpscope.capture.link import LAYOUTS, Layout
 from zmtpscope.capture.packets import PacketBlock, gather
-from zmtpscope.capture.segments import CUT, Datagram, DatagramColumns, SegmentBlock
+from zmtpscope.capture.segments import CUT, ORDINALS, Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.capture.tunnels import ON_UDP
 
 Column = NDArray[np.int64]
@@ -272,7 +272,7 @@ def datagram_columns(found: UdpColumns, packets: PacketBlock, segments: Column, 
         packets.references[found.rows],
         packets.times[found.rows],
         found.rows,
-        ordinal - 1 + np.searchsorted(segments, found.rows),
+        ordinal + ORDINALS * (np.searchsorted(segments, found.rows) - 1),
     )
 
 

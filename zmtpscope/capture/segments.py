@@ -17,6 +17,10 @@ CUT = 0x100
 FILE_SHIFT = 40
 """A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
 
+ORDINALS = 2
+"""How far the ordinals of segments are apart: the odd one in front of each is that of what time alone has decided
+before the segment came."""
+
 PACKET_MASK = (1 << FILE_SHIFT) - 1
 
 EMPTY: NDArray[np.int64] = np.empty(0, np.int64)
@@ -25,8 +29,8 @@ EMPTY: NDArray[np.int64] = np.empty(0, np.int64)
 class Datagram(NamedTuple):
     """One UDP datagram; the payload is `data[start:stop]` of its block, `cut` more octets of it were not captured.
 
-    `key`, `packet` and `time` are as in `SegmentBlock`; `ordinal` is that of the last TCP segment in front of it (one
-    less than that of the first, where there is none), `row` its place among the packets of the block.
+    `key`, `packet` and `time` are as in `SegmentBlock`; `ordinal` is that of the last TCP segment in front of it (where
+    there is none, as if there were one), `row` its place among the packets of the block.
     """
 
     key: bytes
@@ -71,8 +75,8 @@ class SegmentBlock:
     `keys` are the distinct flows of the block in order of first appearance: source address, destination address,
     source port and destination port as they stand on the wire (12 octets for IPv4, 36 for IPv6), so that the reverse
     direction is a matter of slicing. `flows` are indexes into them. Payloads are `data[start:stop]`. `packets` are
-    packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is the run-wide number of the
-    block's first segment: `ordinal + index` orders segments over all files.
+    packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is that of the block's first
+    segment: `ordinal + ORDINALS * index` orders segments over all files.
     """
 
     __slots__ = (

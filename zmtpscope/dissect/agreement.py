@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.arrivals import Arrival, BlockView, decided_by_time
 from zmtpscope.dissect.leftovers import NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.moments import SECOND, duration
 from zmtpscope.dissect.options import DecodeAs
@@ -118,14 +118,14 @@ class Agreement:
         def take(side: int, entry: int | Hole) -> bool:
             stream = self.dialogue.streams[side]
             if isinstance(entry, Hole):
-                arrival = Arrival(entry.ordinal, entry.packet, entry.time)
+                arrival, now = Arrival(entry.ordinal, entry.packet, entry.time), entry.decided
             else:
                 arrival = view.arrival(entry)
+                now = arrival.time
             if self.first_octets is None:
                 self.first_octets = arrival
-            elif not self.waited and arrival.time - self.first_octets.time >= WAIT_LIMIT:
-                self.waited = True
-                self.settle(arrival, now=True)
+            else:
+                self.pass_time(now, decided_by_time(arrival.ordinal))
             if isinstance(entry, Hole):
                 stream.lose(entry)
             else:
@@ -134,6 +134,25 @@ class Agreement:
             return self.settled
 
         deliver(self.dialogue.connection.tcp, view, take)
+
+    @property
+    def awaits_time(self) -> bool:
+        """Whether something is decided when enough time has gone by."""
+        return not (self.settled or self.waited or self.first_octets is None)
+
+    def pass_time(self, now: int, ordinal: int) -> bool:
+        """Nothing has come until `now`: whether that is long enough for what is there to decide. `ordinal` is that of
+        what time alone decides."""
+        if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
+            return False
+        self.waited = True
+        self.settle(self.first_octets._replace(ordinal=ordinal), now=True)
+        return True
+
+    def _last_octets(self, ordinal: int) -> Arrival:
+        """The packet that brought the last octets of either side, as what the segment `ordinal` has decided."""
+        ends = [stream.arrivals.at(stream.end) for stream in self.dialogue.streams if stream.arrivals.ends]
+        return max(ends)._replace(ordinal=ordinal)
 
     def settle(self, arrival: Arrival, *, now: bool = False, over: bool = False) -> None:
         """Settle the version if the octets that are there allow it.
@@ -158,7 +177,8 @@ class Agreement:
         if decision is None or decision.version is None:
             decision = self._by_the_other_side(prefixes) or decision
         if decision is not None and (over or not self.waited or decision.version is not None):
-            self._apply(decision, arrival)
+            is_decided_by_silence = (now or over) and decision.version is not None
+            self._apply(decision, self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival)
 
     def _has_news(self) -> bool:
         """Whether a side has sent enough since the version was last weighed to weigh it again."""

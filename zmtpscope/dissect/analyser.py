@@ -38,6 +38,8 @@ class Analyser:
         self.endpoints = Endpoints()
         self.network = Network(self.sink)
         self.datagrams = Datagrams(self.sink, self.options)
+        self.undecided: dict[Connection, None] = {}
+        """Open connections whose version is settled when enough time has gone by."""
         self.latest = 0
         """The largest time of all packets."""
 
@@ -77,6 +79,28 @@ class Analyser:
         if touched or self.sink.batch.records or self.sink.zre_facts:
             yield from self._advance(touched)
 
+    def tick(self, now: int) -> Iterator[Batch]:
+        """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
+        connections none came for long enough. What is decided, and what is told of it, is what the next packet, or the
+        end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
+        if self.flows.reassembler.waiting.sides:
+            yield from self._advance(self.flows.tick(now))
+        if self.undecided:
+            ordinal = self.flows.reassembler.begin_tick()
+            due = [each for each in self.undecided if each.pass_time(now, ordinal)]
+            if due:
+                yield from self._advance(due)
+
+    def messages_so_far(self) -> tuple[int, int]:
+        """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
+        messages, connections = self.summary.messages, 0
+        for side in self.flows.sides.values():
+            dialogue = side.connection.dialogue
+            if side.number == 0 and dialogue is not None and dialogue.identified:
+                connections += 1
+                messages += sum(stream.message_count for stream in dialogue.streams)
+        return messages, connections
+
     def finish(self, drops: Mapping[str, int] = MappingProxyType({})) -> Iterator[Batch]:
         """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface."""
         still_open = self.flows.end_of_capture(self.latest)
@@ -94,8 +118,13 @@ class Analyser:
     def _advance(self, connections: list[Connection], end: Arrival | None = None) -> Iterator[Batch]:
         """Let connections read what a block brought; `end`: the end of the capture, if that was the last one."""
         view = BlockView(self.flows.reassembler)
+        undecided = self.undecided
         for connection in connections:
             connection.advance(view)
+            if connection.awaits_time:
+                undecided[connection] = None
+            elif undecided:
+                undecided.pop(connection, None)
         for connection in self.flows.gave_way:
             if connection.has_ended:
                 continue

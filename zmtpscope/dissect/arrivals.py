@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.batch import Int64, Pieces
 from zmtpscope.dissect.reassembly import Reassembler
 
@@ -17,6 +18,16 @@ class Arrival(NamedTuple):
     ordinal: int
     packet: int
     time: int
+
+
+def decided_by_time(ordinal: int) -> int:
+    """The ordinal of what time alone decided in front of the segment `ordinal`."""
+    return (ordinal - 1) | 1
+
+
+def is_decided_by_time(ordinal: int) -> bool:
+    """Whether this is no segment's."""
+    return bool(ordinal % ORDINALS)
 
 
 class BlockView:

@@ -89,7 +89,7 @@ def attempt_of(connection: Connection) -> Attempt | None:
 
 def _waited(connection: Connection) -> int:
     """Nanoseconds from the SYN to when nothing more could come."""
-    return connection.end.time + (connection.idle or 0) - connection.start.time
+    return connection.ceased - connection.start.time
 
 
 @dataclass(slots=True, eq=False)

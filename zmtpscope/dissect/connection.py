@@ -80,6 +80,11 @@ class Connection:
         """One and the same socket at both ends; all packets are those of one side then."""
         return self.tcp[0].key == self.tcp[1].key
 
+    @property
+    def ceased(self) -> int:
+        """When nothing more could come: its end, or where that was not captured the end of the capture."""
+        return self.end.time + (self.idle or 0)
+
     def close(self, how: str, arrival: Arrival, last: Arrival, reset_by: TcpSide | None) -> None:
         """Nothing more will come, as the segment `arrival` tells: "fin", "rst", "open" (the capture ends), "reused" (a
         SYN began another connection on the same ports) or "evicted". `last` is the last packet of this one.
@@ -118,6 +123,16 @@ class Connection:
         if self.closed:
             self.dialogue.finish()
             self._release()
+
+    @property
+    def awaits_time(self) -> bool:
+        """Whether something is decided on it when enough time has gone by."""
+        return self.dialogue is not None and self.dialogue.agreement.awaits_time
+
+    def pass_time(self, now: int, ordinal: int) -> bool:
+        """Nothing has come for it until `now`: whether that is enough to go on. `ordinal` is that of what time alone
+        decides."""
+        return self.dialogue is not None and self.dialogue.agreement.pass_time(now, ordinal)
 
     def forced(self) -> DecodeAs | None:
         """What the user said of this connection, if anything."""

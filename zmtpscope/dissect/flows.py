@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, RST, SYN, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.directions import Directions
 from zmtpscope.dissect.incarnations import Incarnations
@@ -178,6 +178,10 @@ class Flows:
     def odd(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """The side path of one segment: whatever is not the next octets of a known flow."""
         side = self.sides.get(key)
+        if side is not None and (side.waits or side.peer.waits):
+            at = self._arrival(index)
+            self._pass_time(side.connection, at.time, decided_by_time(at.ordinal))
+            side = self.sides.get(key)
         if side is None and key in self.closed and not flags & SYN:
             self.late += length
             return
@@ -226,6 +230,29 @@ class Flows:
             side.resume_plain()
             peer.resume_plain()
 
+    def _pass_time(self, connection: Connection, now: int, ordinal: int) -> None:
+        """No packet of the connection, where segments wait behind a hole, has come until `now`."""
+        for side in connection.tcp:
+            self._leave_plain(side)
+            self.reassembler.pass_time(side, now, ordinal)
+            self._end(side)
+        one, other = connection.tcp
+        if one.ended and other.ended:
+            self._close_at(connection, connection.last._replace(ordinal=ordinal), "fin")
+        elif not (one.waits or other.waits):
+            one.resume_plain()
+            other.resume_plain()
+
+    def tick(self, now: int) -> list[Connection]:
+        """All packets until `now` have come: give up the holes that are not waited for any longer. The connections that
+        this touched."""
+        reassembler = self.reassembler
+        ordinal = reassembler.begin_tick()
+        self.gave_way = []
+        for connection in dict.fromkeys(side.connection for side in reassembler.waiting.sides):
+            self._pass_time(connection, now, ordinal)
+        return list(reassembler.touched)
+
     def _leave_plain(self, side: TcpSide) -> None:
         """Take over into `side` what came on the plain way."""
         if side.plain < 0:
@@ -262,7 +289,7 @@ class Flows:
 
     def _arrival(self, index: int) -> Arrival:
         rows = self.reassembler
-        return Arrival(rows.first_ordinal + index, rows.packets[index], rows.times[index])
+        return Arrival(rows.first_ordinal + ORDINALS * index, rows.packets[index], rows.times[index])
 
     def _end(self, side: TcpSide) -> None:
         """Note that the stream of a side is there up to its FIN."""
@@ -281,7 +308,12 @@ class Flows:
 
     def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
         """No more will come for `connection`, as row `index` tells: `how` is that of `Connection.close`."""
-        connection.close(how, self._arrival(index), self._last_packet(connection, index), reset_by)
+        connection.last = self._last_packet(connection, index)
+        self._close_at(connection, self._arrival(index), how, reset_by)
+
+    def _close_at(self, connection: Connection, at: Arrival, how: str, reset_by: TcpSide | None = None) -> None:
+        """The same, as the segment `at` tells."""
+        connection.close(how, at, connection.last, reset_by)
         for side in connection.tcp:
             self._leave_plain(side)
             self.reassembler.give_up(side, connection.end)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zmtpscope.capture.segments import SegmentBlock
+from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.arrivals import Arrival
@@ -32,6 +32,7 @@ REMEMBERED_HOLES = 64
 """How many declared holes a side remembers to tell late octets from repeated ones."""
 
 SNAP_LENGTH = "snap length"
+ACKNOWLEDGED = "acknowledged by the receiver"
 
 MODULUS = 1 << 32
 HALF = 1 << 31
@@ -89,6 +90,8 @@ class Hole:
     packet: int
     time: int
     ordinal: int
+    decided: int
+    """When it was given up, by the clock of the connection."""
 
 
 class Behind:
@@ -226,9 +229,17 @@ class Reassembler:
     def begin_end(self, time: int) -> None:
         """Start on what comes behind the last block: one row without octets, at the time at which the capture ends."""
         self._begin(b"", {})
-        self.first_ordinal += self.plain_rows
+        self.first_ordinal += ORDINALS * self.plain_rows
         self.plain_rows = 1
         self.starts, self.stops, self.packets, self.times = [0], [0], [0], [time]
+
+    def begin_tick(self) -> int:
+        """Start on what time alone decides behind the last block: no rows. The ordinal of all of that."""
+        self._begin(b"", {})
+        self.first_ordinal += ORDINALS * self.plain_rows
+        self.plain_rows = 0
+        self.starts, self.stops, self.packets, self.times = [], [], [], []
+        return self.first_ordinal - 1
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
         self.captured, self.cut = captured, cut
@@ -236,7 +247,8 @@ class Reassembler:
 
     def ordinals(self) -> list[int]:
         """For each row, the ordinal of the segment that made it part of its stream."""
-        return [*range(self.first_ordinal, self.first_ordinal + self.plain_rows), *self.origins]
+        first = self.first_ordinal
+        return [*range(first, first + ORDINALS * self.plain_rows, ORDINALS), *self.origins]
 
     def data(self) -> bytes:
         """The octets that the rows of the block refer to, the side path's own behind the captured ones."""
@@ -262,7 +274,7 @@ class Reassembler:
             if start < stop:
                 self._deliver(side, index, stop - start)
             if missing:
-                self._hole(side, missing, SNAP_LENGTH, at)
+                self._hole(side, missing, SNAP_LENGTH, Piece(0, at.packet, at.time), at.time, at.ordinal)
             return
         position = side.delivered + ahead
         octets = self.captured[start:stop]
@@ -274,7 +286,7 @@ class Reassembler:
             if not octets:
                 position = side.delivered
         self._wait(side, position, octets, missing, at)
-        self._drain(side, at)
+        self._drain(side, at.time, at.ordinal)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
         """Count octets that lie in front of `next`: late where they belong to a declared hole, else repeated."""
@@ -292,8 +304,8 @@ class Reassembler:
         side.next = (side.next + length) % MODULUS
         side.delivered += length
 
-    def _hole(self, side: TcpSide, octets: int, reason: str, at: Arrival) -> None:
-        side.holes.append(Hole(len(side.pieces), octets, reason, at.packet, at.time, at.ordinal))
+    def _hole(self, side: TcpSide, octets: int, reason: str, shown: Piece, decided: int, ordinal: int) -> None:
+        side.holes.append(Hole(len(side.pieces), octets, reason, shown.packet, shown.time, ordinal, decided))
         side.behind = side.behind or Behind()
         side.behind.declared.append((side.delivered, side.delivered + octets))
         del side.behind.declared[:-REMEMBERED_HOLES]
@@ -351,8 +363,8 @@ class Reassembler:
             behind.segments += sum(len(each.pieces) for each in fresh) - sum(len(each.pieces) for each in old)
             behind.waiting[first:last] = fresh
 
-    def _drain(self, side: TcpSide, at: Arrival) -> None:
-        """Deliver what waited and is next now."""
+    def _drain(self, side: TcpSide, decided: int, ordinal: int) -> None:
+        """Deliver what waited and is next now, as the segment `ordinal` tells, at the time `decided`."""
         behind = side.behind
         if behind is None:
             return
@@ -369,11 +381,11 @@ class Reassembler:
             for length, packet, time in segment.pieces:
                 start, stop = stop, stop + length
                 if length:
-                    self._deliver(side, self._row(start, stop, packet, time, at.ordinal), length)
+                    self._deliver(side, self._row(start, stop, packet, time, ordinal), length)
             after = waiting[count].position if count < len(waiting) else None
             missing = segment.missing if after is None else min(segment.missing, after - side.delivered)
             if missing > 0:
-                self._hole(side, missing, SNAP_LENGTH, at)
+                self._hole(side, missing, SNAP_LENGTH, segment.pieces[-1], decided, ordinal)
         del waiting[:count]
         if not waiting:
             self.waiting.sides.pop(side, None)
@@ -389,11 +401,22 @@ class Reassembler:
         self._replace(side.behind, place, place, [end])
         self.waiting.sides.setdefault(side)
 
-    def declare(self, side: TcpSide, reason: str, at: Arrival) -> None:
-        """Give up the octets in front of the first waiting segment of `side`, as the segment `at` tells."""
+    def declare(self, side: TcpSide, reason: str, decided: int, ordinal: int) -> None:
+        """Give up the octets in front of the first waiting segment of `side`, at the time `decided`, as the segment
+        `ordinal` tells. The packet that shows the hole is the first one behind it, whatever told that it stays."""
         assert side.behind is not None
-        self._hole(side, side.behind.waiting[0].position - side.delivered, reason, at)
-        self._drain(side, at)
+        first = side.behind.waiting[0]
+        self._hole(side, first.position - side.delivered, reason, first.pieces[0], decided, ordinal)
+        self._drain(side, decided, ordinal)
+
+    def pass_time(self, side: TcpSide, now: int, ordinal: int) -> None:
+        """Nothing of the connection has come until `now`: give up what has been missing for long enough."""
+        behind = side.behind
+        while behind is not None and behind.waiting and behind.marks and now - behind.marks[0].time >= HOLE_TIME:
+            mark = behind.marks.pop(0)
+            behind.acknowledged_long = max(behind.acknowledged_long, mark.position)
+            while behind.waiting and behind.acknowledged_long > side.delivered:
+                self.declare(side, ACKNOWLEDGED, mark.time + HOLE_TIME, ordinal)
 
     def weigh(self, side: TcpSide, at: Arrival) -> None:
         """Apply the waiting limits to `side` after the packet `at` of its connection."""
@@ -414,19 +437,21 @@ class Reassembler:
             if not marks:
                 break
         if behind.octets > SIDE_OCTETS or behind.segments > SIDE_SEGMENTS:
-            self.declare(side, "limit of waiting octets", at)
+            self.declare(side, "limit of waiting octets", at.time, at.ordinal)
         while behind.waiting and behind.acknowledged_long > side.delivered:
-            self.declare(side, "acknowledged by the receiver", at)
+            self.declare(side, ACKNOWLEDGED, at.time, at.ordinal)
 
     def weigh_all(self, at: Arrival) -> None:
         """Apply the limit on all waiting octets of the run."""
         while self.waiting.total > ALL_OCTETS:
-            self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at)
+            self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
     def give_up(self, side: TcpSide, at: Arrival) -> None:
         """The side ended: what waits is delivered behind its holes."""
         while side.waits:
-            self.declare(side, "end of the connection", at)
+            peer = side.peer
+            is_acknowledged = peer.acknowledged >= 0 and distance(peer.acknowledged, side.next) > 0
+            self.declare(side, ACKNOWLEDGED if is_acknowledged else "end of the connection", at.time, at.ordinal)
 
 
 def differing(one: bytes, other: bytes) -> int:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import closing
-from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.arrivals import Arrival, BlockView, is_decided_by_time
 from zmtpscope.dissect.heartbeats import Heartbeats
 from zmtpscope.dissect.moments import SECOND, Moment, order
 from zmtpscope.dissect.refusals import NOT_JUDGED, REFUSING, explain
@@ -259,8 +260,9 @@ class Relations:
             hush = side.hush
             if hush is None or side.hush_told:
                 continue
-            if hush.ordinal >= view.ordinals[0]:  # it is of this block, and its last octet may have come late
-                hush = side.hush = hush._replace(time=view.times[hush.ordinal - view.ordinals[0]])
+            is_new = bool(view.times) and hush.ordinal >= view.ordinals[0]
+            if is_new and not is_decided_by_time(hush.ordinal):  # the last octet of it may have come late
+                hush = side.hush = hush._replace(time=view.times[(hush.ordinal - view.ordinals[0]) // ORDINALS])
             for row in rows[number]:
                 if view.ordinals[row] > hush.ordinal and view.times[row] - hush.time > SECOND:
                     side.hush_told = True
