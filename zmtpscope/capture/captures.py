@@ -28,9 +28,10 @@ class Segmenter:
 
     def take(self, packets: PacketBlock) -> SegmentBlock:
         """The segments and datagrams of the next packets; there may be none, and then only `latest` tells of them."""
+        if not len(packets):
+            return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
-        if len(packets):
-            block.latest = int(packets.times.max())
+        block.latest = int(packets.times.max())
         self._ordinal += ORDINALS * len(block)
         self.statistics.add(packets)
         self.statistics.tcp_segments += len(block)

@@ -29,8 +29,10 @@ LONGEST_PAUSE = 0.25
 PAUSE_PER_COST = 2
 """The time from one look to the next is so many times what working on the last block took, so that the reader leaves
 half of a core to those who talk."""
-IDLE_PAUSE = 0.05
+IDLE_PAUSE = 0.1
 """Seconds until a look where the last one brought nothing, unless the writer says before that there is something."""
+POLL_INTERVAL = 0.05
+"""Seconds until a look at a file of whose writer nothing is known."""
 
 
 class FollowedFile(NamedTuple):
@@ -57,23 +59,37 @@ class Follow(Protocol):
 
 
 class Polling:
-    """Follows one file, or standard input ("-"), of whose writer nothing is known: until `stop`, it may go on."""
+    """Follows one file, or standard input ("-"), of whose writer nothing is known: until `stop`, it may go on.
 
-    def __init__(self, path: str) -> None:
+    `grace`: so many seconds it may go on behind the stop, since the writer was stopped, too, and has something left.
+    """
+
+    def __init__(self, path: str, *, grace: float = 0.0) -> None:
         self.files = [FollowedFile(path, None if path == "-" else path, False)]
-        self._stopped = False
+        self._grace = grace
+        self._end: float | None = None
+        self._consumed = 0
 
     def wait(self, seconds: float) -> bool:
-        if not self._stopped:
-            time.sleep(seconds)
-        return not self._stopped
+        if self._end is None:
+            time.sleep(min(seconds, POLL_INTERVAL))
+        return self._end is None or time.monotonic() < self._end
 
     def stop(self) -> None:
         """What was written until now is the end. May be called by a signal handler."""
-        self._stopped = True
+        self._end = time.monotonic() + self._grace
 
     def consumed(self, file: int, octets: int) -> None:
-        pass
+        self._consumed = octets
+
+    @property
+    def unread(self) -> int:
+        """Octets of the file that were not consumed yet; of a pipe nobody knows them."""
+        try:
+            status = os.stat(self.files[0].path)
+        except OSError:
+            return 0
+        return max(0, status.st_size - self._consumed) if stat.S_ISREG(status.st_mode) else 0
 
 
 class Pace:

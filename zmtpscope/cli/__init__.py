@@ -19,6 +19,7 @@ from zmtpscope.cli.cat import cat
 from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
 from zmtpscope.cli.keys import keys
+from zmtpscope.cli.live import live
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.probe import probe
 from zmtpscope.cli.read import read
@@ -52,6 +53,7 @@ def zmtpscope() -> None:
 
 
 zmtpscope.add_command(read)
+zmtpscope.add_command(live)
 zmtpscope.add_command(cat)
 zmtpscope.add_command(export)
 zmtpscope.add_command(fields)

@@ -137,7 +137,7 @@ class CaptureSession:
 
     def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # it has ended, which `wait` finds
+            with contextlib.suppress(OSError, ValueError):  # it has ended, which `wait` finds or has found
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def _read_on(self) -> None:

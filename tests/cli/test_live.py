@@ -1,0 +1,246 @@
+"""`zmtpscope live` with real peers: it says what `read` says of the file, as it happens, and what was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
+from tests.cli.running import Run
+from tests.live.capture.capturing import contents
+from tests.live.capture.namespaces import in_namespace
+from tests.waiting import PATIENCE
+from zmtpscope.cli.status_line import State, status_text
+
+CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+LOOPBACK = "ip link set lo up"
+
+
+@in_namespace(LOOPBACK)
+def test_live_says_what_applications_said_and_what_read_says_of_the_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcapng"
+    with Live("-i", "lo", "--json", "-w", path) as live:
+        sent = push(500) if live.begun() else []
+        lines = live.lines_until(is_end_of_connection)
+        assert bodies(lines) == sent
+        live.interrupt()
+        code, rest, err = live.end()
+    assert (code, err) == (0, f"zmtpscope: {len(contents(path).packets)} packets captured on lo, 0 dropped\n")
+    assert read("--json", path) == (0, "".join(lines) + rest)
+
+
+@in_namespace(LOOPBACK)
+def test_without_a_file_nothing_is_left(tmp_path: pathlib.Path) -> None:
+    os.environ["TMPDIR"] = str(tmp_path)
+    with Live("-i", "any", "--json") as live:
+        sent = push(50) if live.begun() else []
+        lines = live.lines_until(is_end_of_connection)
+        assert bodies(lines) == sent
+        assert {json.loads(line)["file"] for line in lines} == {None}
+        live.interrupt()
+        assert live.end()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@in_namespace(LOOPBACK)
+def test_a_ring_of_files_is_shown_whole(tmp_path: pathlib.Path) -> None:
+    with Live("-i", "lo", "--json", "-w", tmp_path / "a.pcapng", "-b", "packets:10") as live:
+        sent = [each for _ in range(4) for each in push(5)] if live.begun() else []
+        lines = [line for _ in range(4) for line in live.lines_until(is_end_of_connection)]
+        live.interrupt()
+        code, rest, _ = live.end()
+    files = sorted(tmp_path.iterdir())
+    assert code == 0
+    assert len(files) > 4
+    assert bodies(lines) == sent
+    assert read("--json", *files) == (0, "".join(lines) + rest)
+
+
+@in_namespace(LOOPBACK)
+def test_what_the_kernel_dropped_is_counted_and_the_end_is_3(tmp_path: pathlib.Path) -> None:
+    """The capture process sleeps, and its buffer is too small for what comes meanwhile."""
+    path, count = tmp_path / "a.pcapng", 20_000
+    with Live("-i", "lo", "-f", "udp", "-B", "1", "--json", "-w", path) as live:
+        live.begun()
+        capture_process = live.capture_process()
+        os.kill(capture_process, signal.SIGSTOP)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(count):
+                sender.sendto(bytes(500), ("127.0.0.1", 9))
+        os.kill(capture_process, signal.SIGCONT)
+        live.interrupt()
+        code, out, err = live.end()
+    captured = contents(path)
+    dropped = count - len(captured.packets)
+    assert dropped > 0
+    assert code == 3, (code, out, err)
+    finding = json.loads(out)
+    assert (finding["id"], finding["count"], finding["conn"]) == ("CAPTURE-01", dropped, None)
+    assert f"{len(captured.packets)} packets captured on lo, {dropped} dropped; the kernel's buffer was full" in err
+    assert f"{dropped} packets were dropped while they were captured: {dropped} on lo" in err
+    assert read("--json", path) == (3, out)
+
+
+@in_namespace(LOOPBACK)
+def test_a_second_interrupt_ends_at_once(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcapng"
+    with Live("-i", "lo", "--json", "-w", path) as live:
+        live.begun()
+        push(5)
+        live.lines_until(is_end_of_connection)
+        os.kill(live.capture_process(), signal.SIGSTOP)  # it does not hear that it is to stop
+        live.interrupt()
+        with pytest.raises(subprocess.TimeoutExpired):
+            live.process.wait(0.5)
+        live.interrupt()
+        assert live.end()[0] == 130
+    assert read(path)[0] == 0
+
+
+@in_namespace(LOOPBACK)
+def test_a_capture_that_is_killed_leaves_what_can_be_read(tmp_path: pathlib.Path) -> None:
+    for victim, codes in (("capture", {1}), ("live", {-signal.SIGKILL})):
+        path = tmp_path / f"{victim}.pcapng"
+        with Live("-i", "lo", "--json", "-w", path) as live:
+            live.begun()
+            push(5)
+            lines = live.lines_until(is_end_of_connection)
+            capture_process = live.capture_process()
+            os.kill(capture_process if victim == "capture" else live.process.pid, signal.SIGKILL)
+            code, _, err = live.end()
+        assert code in codes
+        assert victim == "live" or "the capture process was ended by SIGKILL" in err, err
+        end = time.monotonic() + PATIENCE
+        while os.path.exists(f"/proc/{capture_process}") and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not os.path.exists(f"/proc/{capture_process}")
+        code, out = read("--json", path)
+        assert code in (0, 3)
+        assert out.splitlines(keepends=True)[: len(lines)] == lines
+
+
+@in_namespace(LOOPBACK)
+def test_it_stops_by_itself_where_that_was_asked_for(tmp_path: pathlib.Path) -> None:
+    for limit in (("-c", "3"), ("-a", "packets:3"), ("-a", "duration:0.2")):
+        path = tmp_path / "a.pcapng"
+        with Live("-i", "lo", "-q", "-w", path, *limit) as live:
+            live.begun()
+            if "duration:0.2" not in limit:
+                push(5)
+            code, out, _ = live.end()
+        assert code == 0
+        assert out.startswith(f"packets          {len(contents(path).packets)} (")
+        assert len(contents(path).packets) == (0 if "duration:0.2" in limit else 3)
+
+
+@in_namespace(LOOPBACK)
+def test_another_tool_captures_and_we_follow_its_pipe() -> None:
+    if subprocess.run(["tcpdump", "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("tcpdump is not installed")
+    command = ["tcpdump", "-i", "lo", "-U", "-Z", "root", "--immediate-mode", "-w", "-"]
+    tcpdump = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert tcpdump.stdout is not None
+    assert tcpdump.stderr is not None
+    tcpdump.stderr.readline()
+    with Live("-", "--json", stdin=tcpdump.stdout.fileno()) as live:
+        tcpdump.stdout.close()
+        sent = push(100)
+        lines = live.lines_until(is_end_of_connection)
+        assert bodies(lines) == sent
+        tcpdump.send_signal(signal.SIGINT)
+        assert live.end()[0] == 0
+    tcpdump.communicate()
+
+
+@pytest.mark.parametrize("step", [1, 1000])
+def test_a_file_is_followed_while_another_process_writes_it(tmp_path: pathlib.Path, step: int) -> None:
+    octets, path = PUBSUB.read_bytes(), tmp_path / "a.pcap"
+    with Live(path, "--json") as live:
+        assert live.process.stderr is not None
+        assert b"is not there yet; waiting for it" in live.process.stderr.readline()
+        with path.open("wb", buffering=0) as file:
+            for at in range(0, len(octets), step):
+                file.write(octets[at : at + step])
+            lines = live.lines_until(is_end_of_connection)
+            live.interrupt()
+        code, rest, err = live.end()
+    assert (code, err) == (0, "")
+    assert read("--json", path) == (0, "".join(lines) + rest)
+
+
+def test_a_packet_that_is_being_written_at_the_stop_is_no_damage(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PUBSUB.read_bytes()[:-1])
+    with Live(path, "--json") as live:
+        live.lines_until(is_end_of_connection)
+        live.interrupt()
+        assert live.end()[::2] == (0, "")
+    assert read(path)[0] == 3
+
+
+def test_a_file_that_was_removed_ends_with_a_sentence(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PUBSUB.read_bytes())
+    with Live(path, "--json") as live:
+        live.lines_until(is_end_of_connection)
+        path.unlink()
+        code, _, err = live.end()
+    assert code == 3
+    assert err.startswith(f"zmtpscope: {path}: it was removed while it was followed (after packet ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "say where: -i lo captures on an interface"),
+        (["-i", "lo", "x.pcap"], "x.pcap is a file to follow: give one of them"),
+        (["x.pcap", "-f", "tcp"], "-f is for a capture with -i"),
+        (["x.pcap", "-w", "y"], "-w is for a capture with -i"),
+        (["-i", "lo", "-b", "files:2"], "name them with -w"),
+        (["-i", "lo", "-w", "-"], "write the packets to a file"),
+        (["-i", "lo", "-a", "files:2"], "is none of duration:N, filesize:N, packets:N"),
+        (["-i", "lo", "-a", "duration:0"], "give more than 0"),
+        (["-i", "lo", "-a", "packets:1", "-a", "packets:2"], "packets is given twice"),
+        (["-i", "lo", "-q", "--json"], "-q prints no records"),
+        (["-", "--keys", "-"], "standard input cannot be both"),
+        ([str(CAPTURES)], "is a directory; name the file in it that is written"),
+    ],
+)
+def test_what_cannot_be_done_is_2_and_one_line(zmtpscope: Run, arguments: list[str], said: str) -> None:
+    code, out, err = zmtpscope("live", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_interfaces_are_listed(zmtpscope: Run) -> None:
+    code, out, _ = zmtpscope("live", "-D", "--json")
+    assert code == 0
+    names = [json.loads(line)["name"] for line in out.splitlines()]
+    assert "lo" in names
+    text = zmtpscope("live", "-D")[1]
+    assert [line.split()[0] for line in text.splitlines()] == names
+
+
+@in_namespace(LOOPBACK)
+def test_a_filter_that_makes_no_sense_has_a_caret_under_it() -> None:
+    with Live("-i", "lo", "-f", "tcp prot 5") as live:
+        code, out, err = live.end()
+    assert (code, out) == (2, "")
+    words, text, caret = err.splitlines()
+    assert words.startswith("zmtpscope live: ")
+    assert text[caret.index("^") :].startswith("prot")
+
+
+def test_the_status_line_says_how_it_goes_on() -> None:
+    state = State(packets=1204, messages=310, connections=1, dropped=0, lag=0.2)
+    assert status_text(state, 25.4) == "1,204 packets  310 messages (25/s)  1 connection  0 dropped"
+    assert status_text(state._replace(lag=2.04, connections=2), 0).endswith("2 connections  0 dropped  lag 2.0 s")

@@ -1,0 +1,348 @@
+"""What commands follow that run until they are stopped: a capture of their own, or a file that another tool writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from zmtpscope.cli.captures import NoCapture
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.parameters import SCALE, parse_count
+from zmtpscope.export.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.live.capture.settings import CaptureSettings, Program
+
+USAGE = 2
+"""The exit code where a capture does not begin."""
+
+GRACE = 1.0
+"""Seconds that a pipe has to end after the first Ctrl-C, which whoever writes to it gets as well."""
+
+KILOBYTE, MEBIBYTE = 1000, 1 << 20
+CAPTURE_ONLY = {
+    "filter_": "-f",
+    "no_promiscuous": "-p",
+    "snap_length": "-s",
+    "buffer": "-B",
+    "stop_after": "-a",
+    "ring": "-b",
+    "write_to": "-w",
+    "netns": "--netns",
+    "user": "--user",
+    "engine": "--engine",
+}
+"""Options that only a capture of our own has, by parameter."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def parse_limits(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """`duration:SECONDS`, `filesize:KB`, `packets:N` and, for a ring, `files:N`, each at most once."""
+    limits: dict[str, float] = {}
+    names = ("duration", "filesize", "packets", *(("files",) if parameter.name == "ring" else ()))
+    for value in values:
+        name, colon, number = value.partition(":")
+        match = re.fullmatch(r"([0-9]{1,12})(\.[0-9]{1,9})?([kKMG]?)", number)
+        if name not in names or not colon or match is None or (name != "duration" and match[2]):
+            raise click.BadParameter(f"{value!r} is none of {', '.join(f'{each}:N' for each in names)}")
+        if match[3] and name != "filesize":
+            raise click.BadParameter(f"{value!r}: only sizes end in k, M or G")
+        size = float(number) if name == "duration" else int(match[1]) * (SCALE[match[3]] if match[3] else 1)
+        if name == "filesize" and not match[3]:
+            size *= KILOBYTE
+        if size <= 0:
+            raise click.BadParameter(f"{value!r}: give more than 0")
+        if name in limits:
+            raise click.BadParameter(f"{name} is given twice")
+        limits[name] = size
+    return limits
+
+
+def capture_options(command: Command) -> Command:
+    """The options of commands that capture, and the file that they follow instead."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.argument("file", required=False, metavar="[FILE]"),
+    click.option(
+        "-i", "interfaces", multiple=True, metavar="IFACE", help="Capture on this interface, or on any; repeatable."
+    ),
+    click.option("-D", "list_interfaces", is_flag=True, help="List the interfaces, with addresses and state."),
+    click.option("-f", "filter_", default="", metavar="FILTER", help="Only packets that match (pcap-filter(7))."),
+    click.option("-p", "no_promiscuous", is_flag=True, help="Do not put the interface into promiscuous mode."),
+    click.option(
+        "-s",
+        "snap_length",
+        type=click.IntRange(0, 262_144),
+        metavar="OCTETS",
+        help="Capture so much of a packet [262144].",
+    ),
+    click.option(
+        "-B", "buffer", type=click.IntRange(1, 4096), metavar="MIB", help="Buffer of the kernel, in MiB [32]."
+    ),
+    click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets."),
+    click.option(
+        "-a",
+        "stop_after",
+        multiple=True,
+        callback=parse_limits,
+        metavar="duration:S|filesize:KB|packets:N",
+        help="Stop after so many seconds, so much of file, so many packets.",
+    ),
+    click.option(
+        "-b",
+        "ring",
+        multiple=True,
+        callback=parse_limits,
+        metavar="duration:S|filesize:KB|packets:N|files:N",
+        help="With -w: begin a new file after so much; of more than N files the oldest goes, once it was shown.",
+    ),
+    click.option("-w", "write_to", metavar="FILE", help="Also keep the packets, as pcapng."),
+    click.option("--netns", metavar="NAME|PID", help="Capture in this network namespace, or in that of this process."),
+    click.option("--user", metavar="NAME", help="Who to become once packets can be captured [who called sudo]."),
+    click.option("--engine", metavar="ENGINE", help="How to capture; without it the first that works."),
+)
+
+
+class Followed(Protocol):
+    """What is followed. `captures` are to be iterated; `close` in any case."""
+
+    captures: Captures
+
+    def say_begin(self) -> None:
+        """Say what is followed, where that is of any use."""
+
+    def stop(self) -> None:
+        """Read what was written until now, and end. May be called by a signal handler."""
+
+    def known_until(self, latest: int, *, is_idle: bool) -> int:
+        """Up to which time all packets have been read, in nanoseconds since the epoch: `latest` is that of the newest,
+        `is_idle` tells that the last look brought nothing."""
+
+    @property
+    def unread(self) -> int:
+        """Octets that were written and not read yet."""
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost so far, as far as that is known."""
+
+    def say_end(self) -> int:
+        """Say what is to be said about the end; an exit code, 0 where nothing went wrong."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class WrittenByOthers:
+    """A file, or standard input, that another tool writes."""
+
+    def __init__(self, path: str, packets: int | None) -> None:
+        from zmtpscope.capture import Polling, follow_captures
+
+        self._path = path
+        self._polling = Polling(path, grace=GRACE if path == "-" else 0)
+        self.captures = follow_captures(self._polling, packet_limit=packets)
+
+    def say_begin(self) -> None:
+        if self._path != "-" and not os.path.exists(self._path):
+            say(f"zmtpscope: {self._path} is not there yet; waiting for it, Ctrl-C stops")
+
+    def stop(self) -> None:
+        self._polling.stop()
+
+    def known_until(self, latest: int, *, is_idle: bool) -> int:
+        """Whoever writes may keep packets back for long: no later than the newest is certain."""
+        return latest
+
+    @property
+    def unread(self) -> int:
+        return self._polling.unread
+
+    @property
+    def dropped(self) -> int:
+        return sum(self.captures.statistics.dropped().values())
+
+    def say_end(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+class CapturedByUs:
+    """A capture of our own. Raises `click.ClickException` where it does not begin."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        from zmtpscope.capture import follow_captures
+        from zmtpscope.live.capture.following import SessionFollow
+        from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
+        from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
+
+        self._name = ", ".join(settings.interfaces)
+        self._session = CaptureSession(settings)
+        try:
+            self._session.start()
+            become(invoking_user(settings.user, os.environ))
+        except CaptureRefused as error:
+            raise refused(error.sentence, *(f"  {way}" for way in (error.hint or "").splitlines())) from None
+        except (UnknownUser, RightsKept) as error:
+            self._session.close()
+            raise NoCapture(str(error)) from None
+        self._follow = SessionFollow(self._session, settings)
+        self.captures = follow_captures(self._follow)
+
+    def say_begin(self) -> None:
+        engine, others = self._session.status.engine, self._session.status.passed_over
+        how = f" with {engine} ({'; '.join(others)})" if others else ""
+        say(f"zmtpscope: capturing on {self._name}{how}; Ctrl-C stops")
+
+    def stop(self) -> None:
+        self._session.stop()
+
+    def known_until(self, latest: int, *, is_idle: bool) -> int:
+        return max(latest, self._session.status.known_until) if is_idle else latest
+
+    @property
+    def unread(self) -> int:
+        return self._follow.unread
+
+    @property
+    def dropped(self) -> int:
+        status = self._session.status
+        return status.kernel_drops + status.unread_drops
+
+    def say_end(self) -> int:
+        status = self._session.status
+        freezes = f"; the kernel's buffer was full {status.freezes} times" if status.freezes else ""
+        say(f"zmtpscope: {status.packets} packets captured on {self._name}, {self.dropped} dropped{freezes}")
+        if status.failure is not None:
+            say(f"zmtpscope: {status.failure}")
+            return 1
+        return 0
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def open_followed(given: dict[str, Any]) -> Followed:
+    """What the options and the argument of a command ask to follow. Raises `click.ClickException`."""
+    if given["file"] is None:
+        if not given["interfaces"]:
+            raise click.UsageError(
+                "say where: -i lo captures on an interface (-D lists them), FILE follows a file that another tool "
+                "writes, - standard input"
+            )
+        return CapturedByUs(_settings(given))
+    if given["interfaces"]:
+        raise click.UsageError(f"-i captures, and {given['file']} is a file to follow: give one of them")
+    for parameter, option in CAPTURE_ONLY.items():
+        if given[parameter]:
+            raise click.UsageError(f"{option} is for a capture with -i; {given['file']} is written by another tool")
+    path: str = given["file"]
+    if os.path.isdir(path):
+        raise NoCapture(f"{path}: is a directory; name the file in it that is written")
+    return WrittenByOthers(path, given["packets"])
+
+
+def list_interfaces(*, as_json: bool) -> int:
+    """Print the interfaces there are; an exit code."""
+    from zmtpscope.live.capture.interfaces import interfaces
+
+    for interface in interfaces():
+        state = "up" if interface.is_running else "no carrier" if interface.is_up else "down"
+        if as_json:
+            line = {
+                "name": interface.name,
+                "state": state,
+                "loopback": interface.is_loopback,
+                "addresses": interface.addresses,
+                "description": interface.description,
+            }
+            click.echo(json.dumps(line))
+        else:
+            about = f"  ({safe_text(interface.description)})" if interface.description else ""
+            click.echo(f"{safe_text(interface.name):<15} {state:<10} {', '.join(interface.addresses)}{about}".rstrip())
+    return 0
+
+
+def _settings(given: dict[str, Any]) -> CaptureSettings:
+    from zmtpscope.live.capture.settings import BUFFER_OCTETS, SNAP_LENGTH, CaptureSettings, Limits, RingLimits
+
+    if given["ring"] and given["write_to"] is None:
+        raise click.UsageError("-b is a ring of files to keep: name them with -w")
+    if given["write_to"] == "-":
+        raise click.UsageError("standard output has the records: write the packets to a file")
+    stop_after = dict(given["stop_after"])
+    if given["packets"] is not None:
+        stop_after["packets"] = min(given["packets"], stop_after.get("packets", given["packets"]))
+    snap_length = given["snap_length"] or SNAP_LENGTH
+    return CaptureSettings(
+        interfaces=given["interfaces"],
+        filter=given["filter_"],
+        promiscuous=not given["no_promiscuous"],
+        snap_length=snap_length,
+        programs=_programs(given["filter_"], snap_length),
+        buffer_octets=given["buffer"] * MEBIBYTE if given["buffer"] else BUFFER_OCTETS,
+        command=tuple(sys.argv),
+        netns=given["netns"],
+        user=given["user"],
+        engine=given["engine"],
+        write_to=given["write_to"],
+        ring=RingLimits(**given["ring"]) if given["ring"] else None,
+        stop_after=Limits(**stop_after),
+    )
+
+
+def _programs(text: str, snap_length: int) -> dict[int, Program]:
+    """What a filter is compiled to, by link type."""
+    if not text.strip():
+        return {}
+    from zmtpscope.live.capture.filters import FilterError, compile_filters
+    from zmtpscope.live.capture.interfaces import ETHERNET, RAW_IP
+
+    try:
+        return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length))
+    except FilterError as error:
+        raise refused(*error.lines()) from None
+
+
+def refused(*lines: str) -> click.exceptions.Exit:
+    """Say why a capture does not begin, in lines that stand below each other."""
+    for number, line in enumerate(lines):
+        say(line if number else f"zmtpscope live: {line}")
+    return click.exceptions.Exit(USAGE)
+
+
+@contextmanager
+def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, or SIGTERM, calls `stop`; the second one raises `KeyboardInterrupt`."""
+    seen = 0
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 1:
+            raise KeyboardInterrupt
+        stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

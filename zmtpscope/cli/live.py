@@ -1,0 +1,116 @@
+"""`zmtpscope live`: what happens, as it happens."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code
+from zmtpscope.cli.following import Followed, capture_options, list_interfaces, open_followed, stopped_by_interrupt
+from zmtpscope.cli.key_files import given_keys, say_problems
+from zmtpscope.cli.messages import is_seen
+from zmtpscope.cli.output import (
+    COLOR,
+    HEX,
+    JSON,
+    NUMERIC,
+    QUIET,
+    STATS,
+    TIME_FORM,
+    TREE,
+    VERBOSE,
+    check_output,
+    record_writer,
+    write_end,
+)
+from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.status_line import State, StatusLine
+from zmtpscope.records import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zmtpscope.dissect import Analyser, Batch
+
+
+@click.command(short_help="Say what happens, as it happens: on an interface, or in a file that is written.")
+@capture_options
+@JSON
+@FRAMES
+@BODY
+@QUIET
+@TREE
+@HEX
+@TIME_FORM
+@NUMERIC
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@STATS
+@COLOR
+@SHOW_SECRETS
+@VERBOSE
+def live(**given: Any) -> int:
+    """Capture on network interfaces (-i), or follow a capture FILE that another tool writes (- is standard input), and
+    say what happens on every ZMTP connection, a line each, as `zmtpscope read` says it of the file.
+
+    Ctrl-C stops: what was captured until then is shown to its end. A second one ends at once."""
+    if given["list_interfaces"]:
+        return list_interfaces(as_json=given["as_json"])
+    check_output(given)
+    followed = open_followed(given)
+    try:
+        with stopped_by_interrupt(followed.stop):
+            followed.say_begin()
+            return _live(followed, given)
+    finally:
+        followed.close()
+
+
+def _live(followed: Followed, given: dict[str, Any]) -> int:
+    # imported here, so that help, usage errors and the other commands stay quick
+    from zmtpscope.capture import CaptureError
+    from zmtpscope.dissect import Analyser
+
+    keys = given_keys({**given, "files": [given["file"]], "more_files": []})
+    said = say_problems(keys)
+    options = analyser_options(
+        given, keys=keys, records=not given["quiet"], frames=given["frames"], details=given["tree"] or given["hex_dump"]
+    )
+    analyser = Analyser(options)
+    captures = followed.captures
+    write = record_writer(given, options, lambda: captures.statistics.first_time)
+    shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
+    try:
+        with StatusLine(shown) as status:
+            for batch in batches(analyser, followed, status):
+                write(batch)
+        write_end(analyser, captures, given)
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+    say_problems(keys, said)
+    ended = followed.say_end()
+    return exit_code(captures) or ended
+
+
+def batches(analyser: Analyser, followed: Followed, status: StatusLine) -> Iterator[Batch]:
+    """What becomes known as packets come, and as time goes by without any; then what is left at the end."""
+    captures = followed.captures
+    analyser.begin(captures.files)
+    for block in captures:
+        yield from analyser.take(block)
+        yield from analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest))
+        if status.is_due:
+            status.show(_state(analyser, followed))
+    status.clear()
+    yield from analyser.finish(captures.statistics.dropped())
+
+
+def _state(analyser: Analyser, followed: Followed) -> State:
+    lag = max(0.0, time.time() - analyser.latest / SECOND) if followed.unread and analyser.latest else 0.0
+    messages, connections = analyser.messages_so_far()
+    return State(followed.captures.statistics.packets, messages, connections, followed.dropped, lag)

@@ -1,0 +1,121 @@
+"""What commands share that print records as they come: the options, and lines of text or JSON on standard output."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from zmtpscope.cli.captures import say_if_nothing_was_found, say_what_cannot_be_used, say_what_stayed_closed
+from zmtpscope.export.clock import FORMS
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Analyser, Batch, Options
+
+LINES_AT_ONCE = 100
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+JSON = click.option("--json", "as_json", is_flag=True, help="JSON lines, one object a record.")
+QUIET = click.option("-q", "quiet", is_flag=True, help="No records, only a summary.")
+TREE = click.option("-V", "tree", is_flag=True, help="Every field of every greeting, command and frame.")
+HEX = click.option("-x", "hex_dump", is_flag=True, help="Their octets in hex.")
+TIME_FORM = click.option(
+    "-t",
+    "time_form",
+    type=click.Choice(list(FORMS)),
+    default="r",
+    help="Form of the time: r from the first packet, "
+    "a time of day, ad with date, u and ud in UTC, e seconds since 1970, d from the line above.",
+    metavar="FORM",
+)
+NUMERIC = click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
+STATS = click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
+COLOR = click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
+VERBOSE = click.option(
+    "--verbose", is_flag=True, help="Also findings that are normal events (severity chat), or what libzmq always does."
+)
+
+
+def check_output(given: dict[str, Any]) -> None:
+    """Raises `click.UsageError` where options for the output contradict each other."""
+    if given["quiet"] and (given["as_json"] or given["tree"] or given["hex_dump"] or given["frames"]):
+        raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
+    if given["as_json"] and (given["tree"] or given["hex_dump"]):
+        raise click.UsageError("-V and -x are for people: leave out --json")
+
+
+def record_writer(
+    given: dict[str, Any], options: Options, first_time: Callable[[], int | None]
+) -> Callable[[Batch], None]:
+    """Writes the records of a batch to standard output, and flushes it. `first_time`: that of the first packet."""
+    return _json_writer(options) if given["as_json"] else _text_writer(given, options, first_time)
+
+
+def _json_writer(options: Options) -> Callable[[Batch], None]:
+    from zmtpscope.export.json_lines import text_of
+
+    output, ascii_only = sys.stdout.buffer, sys.stdout.isatty()
+
+    def write(batch: Batch) -> None:
+        for text in text_of(batch, options, ascii_only=ascii_only):
+            output.write(text)
+        output.flush()
+
+    return write
+
+
+def _text_writer(
+    given: dict[str, Any], options: Options, first_time: Callable[[], int | None]
+) -> Callable[[Batch], None]:
+    from zmtpscope.export.clock import Clock
+    from zmtpscope.export.text import Look, TextLines
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    look = Look(
+        Clock(given["time_form"], first_time),
+        _paint(given),
+        width,
+        chat=given["verbose"],
+        tree=given["tree"],
+        hex=given["hex_dump"],
+    )
+    text = TextLines(look, options)
+
+    def write(batch: Batch) -> None:
+        lines = text.lines(batch)
+        while chunk := "".join(islice(lines, LINES_AT_ONCE)):
+            sys.stdout.write(chunk)
+        sys.stdout.flush()
+
+    return write
+
+
+def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> None:
+    """The summary and the sums, where they are asked for; they are no JSON lines, so beside those they go to stderr."""
+    from zmtpscope.export.summary import statistics_lines, summary_lines
+
+    summary, statistics = analyser.summary, captures.statistics
+    if given["quiet"]:
+        for line in summary_lines(summary, statistics, captures.problems, _paint(given), chat=given["verbose"]):
+            click.echo(line)
+    else:
+        say_if_nothing_was_found(summary, captures)
+    if given["stats"]:
+        for line in statistics_lines(summary, statistics):
+            click.echo(line, err=given["as_json"])
+    say_what_cannot_be_used(analyser.options)
+    say_what_stayed_closed(summary, analyser.options.keys)
+    sys.stdout.flush()
+
+
+def _paint(given: dict[str, Any]) -> Callable[[str, str], str]:
+    from zmtpscope.cli.colour import painter, wants_colour
+    from zmtpscope.export.text import STYLES, plain
+
+    return painter(STYLES) if wants_colour(given["color"]) else plain

@@ -1,0 +1,49 @@
+"""A capture session as readers of captures follow it: its files one after the other, until it has ended."""
+
+from __future__ import annotations
+
+from zmtpscope.capture import FollowedFile
+from zmtpscope.live.capture.session import CaptureSession
+from zmtpscope.live.capture.settings import CaptureSettings
+
+
+class SessionFollow:
+    """The files of `session`. Records name them as the user did in `settings`; those of a private capture have no name,
+    and their packets are counted through all of them."""
+
+    def __init__(self, session: CaptureSession, settings: CaptureSettings) -> None:
+        self._session = session
+        self._settings = settings
+        self._consumed = 0
+        """Octets of all files."""
+        self._consumed_of: dict[int, int] = {}
+        self.files: list[FollowedFile] = []
+        self._update()
+
+    def wait(self, seconds: float) -> bool:
+        goes_on = self._session.wait(seconds)
+        self._update()
+        return goes_on
+
+    def consumed(self, file: int, octets: int) -> None:
+        self._consumed += octets - self._consumed_of.get(file, 0)
+        self._consumed_of[file] = octets
+        self._session.consumed(file, octets)
+
+    @property
+    def unread(self) -> int:
+        """Octets that were written and not read yet."""
+        return sum(file.octets for file in self._session.status.files) - self._consumed
+
+    def _update(self) -> None:
+        files = self._session.status.files
+        first = next((number for number, file in enumerate(self.files) if not file.is_complete), len(self.files))
+        self.files[first:] = [
+            FollowedFile(file.path, self._name(file.path), file.is_complete) for file in files[first:]
+        ]
+
+    def _name(self, path: str) -> str | None:
+        settings = self._settings
+        if settings.write_to is None:
+            return None
+        return settings.write_to if settings.ring is None else path
