@@ -19,10 +19,12 @@ Record = dict[str, Any]
 
 
 class Live:
-    """`zmtpscope live`; it is killed behind the block, if it still runs."""
+    """`zmtpscope live`, or another command; it is killed behind the block, if it still runs."""
+
+    name = "live"
 
     def __init__(self, *arguments: object, stdin: int | None = None) -> None:
-        command = [*COMMAND, "live", *map(str, arguments)]
+        command = [*COMMAND, self.name, *map(str, arguments)]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
         self.process = subprocess.Popen(
             command,

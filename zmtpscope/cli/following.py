@@ -16,7 +16,7 @@ import click
 
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import SCALE, parse_count
+from zmtpscope.cli.parameters import PACKETS, SCALE
 from zmtpscope.export.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
 
 
 def capture_options(command: Command) -> Command:
-    """The options of commands that capture, and the file that they follow instead."""
+    """The options of commands that capture."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
+FOLLOWED_FILE = click.argument("file", required=False, metavar="[FILE]")
 _OPTIONS = (
-    click.argument("file", required=False, metavar="[FILE]"),
     click.option(
         "-i", "interfaces", multiple=True, metavar="IFACE", help="Capture on this interface, or on any; repeatable."
     ),
@@ -94,7 +94,7 @@ _OPTIONS = (
     click.option(
         "-B", "buffer", type=click.IntRange(1, 4096), metavar="MIB", help="Buffer of the kernel, in MiB [32]."
     ),
-    click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets."),
+    PACKETS,
     click.option(
         "-a",
         "stop_after",
@@ -250,13 +250,18 @@ def open_followed(given: dict[str, Any]) -> Followed:
         return CapturedByUs(_settings(given))
     if given["interfaces"]:
         raise click.UsageError(f"-i captures, and {given['file']} is a file to follow: give one of them")
-    for parameter, option in CAPTURE_ONLY.items():
-        if given[parameter]:
-            raise click.UsageError(f"{option} is for a capture with -i; {given['file']} is written by another tool")
+    check_no_capture_options(given, "is written by another tool")
     path: str = given["file"]
     if os.path.isdir(path):
         raise NoCapture(f"{path}: is a directory; name the file in it that is written")
     return WrittenByOthers(path, given["packets"])
+
+
+def check_no_capture_options(given: dict[str, Any], why: str) -> None:
+    """Refuse options that only a capture has: what is read is a file."""
+    for parameter, option in CAPTURE_ONLY.items():
+        if given[parameter]:
+            raise click.UsageError(f"{option} is for a capture with -i; {given['file']} {why}")
 
 
 def list_interfaces(*, as_json: bool) -> int:
@@ -324,7 +329,7 @@ def _programs(text: str, snap_length: int) -> dict[int, Program]:
 def refused(*lines: str) -> click.exceptions.Exit:
     """Say why a capture does not begin, in lines that stand below each other."""
     for number, line in enumerate(lines):
-        say(line if number else f"zmtpscope live: {line}")
+        say(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)
 
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code
-from zmtpscope.cli.following import Followed, capture_options, list_interfaces, open_followed, stopped_by_interrupt
+from zmtpscope.cli.following import (
+    FOLLOWED_FILE,
+    Followed,
+    capture_options,
+    list_interfaces,
+    open_followed,
+    stopped_by_interrupt,
+)
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 from zmtpscope.cli.output import (
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Say what happens, as it happens: on an interface, or in a file that is written.")
+@FOLLOWED_FILE
 @capture_options
 @JSON
 @FRAMES

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,10 +13,17 @@ from zmtpscope.cli.captures import (
     NoCapture,
     analyser_options,
     exit_code,
-    named_captures,
     say_if_nothing_was_found,
     say_what_cannot_be_used,
     say_what_stayed_closed,
+)
+from zmtpscope.cli.following import (
+    Followed,
+    capture_options,
+    check_no_capture_options,
+    list_interfaces,
+    open_followed,
+    stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen, say
@@ -28,7 +32,6 @@ from zmtpscope.cli.parameters import (
     FORCED,
     KEYS,
     MORE_FILES,
-    PACKETS,
     PAYLOAD,
     PAYLOAD_FILES,
     SHOW_SECRETS,
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
 
 LONGEST_INTERVAL = 86_400.0
 LEAST_INTERVAL = 0.001
+LAG = 1.0
+"""Seconds that the newest packet may be old before the screen says so."""
+
 ON_THEIR_WAY = 0.3
 """Seconds that packets take, at most, from the network to us, if all goes well."""
 
@@ -85,44 +91,84 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
 @click.option(
     "--follow", is_flag=True, help="FILE is still written, or comes through a pipe: show what there is as it comes."
 )
-@PACKETS
+@capture_options
 @FORCED
 @PAYLOAD
 @PAYLOAD_FILES
 @KEYS
 @SHOW_SECRETS
 def top(**given: Any) -> int:
-    """Count the messages of capture FILEs (as for `zmtpscope read`) by topic, connection or peer: how many, how large,
-    how often, who subscribes, and what came last. On a terminal the table can be sorted and filtered; press h there.
-    """
-    paths = named_captures(given)
+    """Count messages by topic, connection or peer: how many, how large, how often, who subscribes, and what came last.
+    Of capture FILEs (as for `zmtpscope read`), of one that is still written (--follow), or of what is captured on
+    network interfaces (-i). On a terminal the table can be sorted and filtered; press h there.
+
+    Ctrl-C stops a capture: what came until then is counted. A second one ends at once."""
+    if given["list_interfaces"]:
+        return list_interfaces(as_json=given["as_json"])
+    paths = [*given["files"], *given["more_files"]]
+    is_live = bool(given["follow"] or given["interfaces"])
+    if not paths and not given["interfaces"]:
+        raise click.UsageError("name a capture to read, - for standard input, or an interface: -i lo")
     if given["follow"] and len(paths) > 1:
         raise click.UsageError("--follow is for one file, or - for standard input")
-    if given["follow"] and given["interval"] is None:
-        raise click.UsageError("--interval 0 is for captures that end: leave out --follow")
+    if is_live and given["interval"] is None:
+        raise click.UsageError("--interval 0 is for captures that end: leave out -i and --follow")
+    view = _view(given)
+    if not is_live:
+        check_no_capture_options({**given, "file": paths[0]}, "is there already")
+        captures = _opened(paths, given["packets"])
+        return _run(captures, ", ".join(map(_name, paths)), view, given)
+    followed = open_followed({**given, "file": paths[0] if paths else None})
+    try:
+        with stopped_by_interrupt(followed.stop):
+            followed.say_begin()
+            title = ", ".join(given["interfaces"] or map(_name, paths))
+            code = _run(followed.captures, title, view, given, followed)
+            ended = followed.say_end()
+            return code or ended
+    finally:
+        followed.close()
+
+
+def _opened(paths: list[str], packets: int | None) -> Captures:
     # imported here, so that help, usage errors and the other commands stay quick
-    from zmtpscope.capture import CaptureError, Polling, follow_captures, open_captures
+    from zmtpscope.capture import CaptureError, open_captures
+
+    try:
+        return open_captures(paths, packet_limit=packets)
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+
+
+def _name(path: str) -> str:
+    """A file as the title of the screen names it."""
+    return "standard input" if path == "-" else path.rpartition("/")[2]
+
+
+def _run(captures: Captures, title: str, view: View, given: dict[str, Any], followed: Followed | None = None) -> int:
+    """Count the messages of captures, of those that are `followed` as they come; an exit code."""
+    from zmtpscope.capture import CaptureError
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
     from zmtpscope.export.top.rates import Rates
 
-    view = _view(given)
+    paths = [*given["files"], *given["more_files"]]
     keys = given_keys(given)
     said = say_problems(keys)
     options = analyser_options({**given, "body": Body("none", None)}, keys=keys)
     analyser, rates = Analyser(options), Rates(given["interval"])
+    numbers = Numbers(rates, captures.statistics, is_live=followed is not None)
+    output = _output(given, view, numbers, lambda: f"{title}{_lost(analyser, followed)}")
+    bar = Progress(captures.statistics, paths, followed is None and is_seen() and not isinstance(output, Screen))
     try:
-        if given["follow"]:
-            follow = Polling(paths[0])
-            captures = follow_captures(follow, packet_limit=given["packets"])
-            output = _output(given, view, rates, captures, paths)
-            with stopped_by_interrupt(follow.stop) as is_stopped:
-                _count(analyser, captures, rates, output, is_stopped)
-        else:
-            captures = open_captures(paths, packet_limit=given["packets"])
-            output = _output(given, view, rates, captures, paths)
-            with Progress(captures.statistics, paths, is_seen() and not isinstance(output, Screen)):
-                _count(analyser, captures, rates, output)
+        with bar, output:
+            is_wanted = all(output.update(interval) for interval in _steps(analyser, captures, rates, followed))
+            for batch in analyser.finish(captures.statistics.dropped()):
+                for interval in rates.feed(batch):
+                    output.update(interval)
+            for interval in rates.finish():
+                output.update(interval)
+            output.finish(is_wanted=is_wanted and followed is None)
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     sys.stdout.flush()
@@ -143,45 +189,35 @@ def _view(given: dict[str, Any]) -> View:
     return view
 
 
-def _output(given: dict[str, Any], view: View, rates: Rates, captures: Captures, paths: list[str]) -> Output:
+def _lost(analyser: Analyser, followed: Followed | None) -> str:
+    """What the title of the screen says of packets that were dropped, or wait to be read."""
+    words = ""
+    if followed is not None and followed.dropped:
+        words += f"  {followed.dropped} packets dropped"
+    if followed is not None and followed.unread and analyser.latest:
+        lag = time.time() - analyser.latest / SECOND
+        words += f"  {lag:.1f} s behind" if lag > LAG else ""
+    return words
+
+
+def _output(given: dict[str, Any], view: View, numbers: Numbers, title: Callable[[], str]) -> Output:
     if given["as_json"]:
-        return JsonLines(rates, view, given["most"])
-    numbers = Numbers(rates, captures.statistics, is_live=given["follow"])
-    if has_screen():
-        title = ", ".join("standard input" if path == "-" else path.rpartition("/")[2] for path in paths)
-        return Screen(numbers, view, given["most"], title)
-    return Tables(numbers, view, given["most"])
-
-
-def _count(
-    analyser: Analyser,
-    captures: Captures,
-    rates: Rates,
-    output: Output,
-    is_stopped: Callable[[], bool] | None = None,
-) -> None:
-    """Count the messages of captures and tell `output`, until they end or nothing more is wanted. `is_stopped` is for
-    packets that are just captured: whether that was stopped."""
-    with output:
-        steps = _steps(analyser, captures, rates, None if is_stopped is None else CaptureClock())
-        is_wanted = all(output.take(interval) for interval in steps)
-        for batch in analyser.finish(captures.statistics.dropped()):
-            for interval in rates.feed(batch):
-                output.take(interval)
-        for interval in rates.finish():
-            output.take(interval)
-        output.finish(is_wanted=is_wanted and not (is_stopped and is_stopped()))
+        return JsonLines(numbers.rates, view, given["most"])
+    return Screen(numbers, view, given["most"], title) if has_screen() else Tables(numbers, view, given["most"])
 
 
 def _steps(
-    analyser: Analyser, captures: Captures, rates: Rates, clock: CaptureClock | None
+    analyser: Analyser, captures: Captures, rates: Rates, followed: Followed | None
 ) -> Iterator[Interval | None]:
-    """The intervals that end, and None behind every block. With a clock an interval ends by that, too."""
+    """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too."""
+    clock = CaptureClock()
     analyser.begin(captures.files)
     for block in captures:
         for batch in analyser.take(block):
             yield from rates.feed(batch)
-        if clock is not None and analyser.latest:
+        if followed is not None and analyser.latest:
+            for batch in analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest)):
+                yield from rates.feed(batch)
             yield from rates.tick(clock.now(analyser.latest))
         yield None
 
@@ -200,24 +236,6 @@ class CaptureClock:
         if latest > self._latest:
             self._latest, self._read = latest, self._clock()
         return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)
-
-
-@contextmanager
-def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """ctrl-C calls `stop` the first time and ends the program the second time; hands out whether it was pressed."""
-    stopped = False
-
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        stopped = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop()
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield lambda: stopped
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _say_limits(rates: Rates) -> None:

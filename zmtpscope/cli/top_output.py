@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -28,7 +28,7 @@ REFRESH = 0.25
 
 
 class Output:
-    """Writes what is told, step by step."""
+    """Writes what was counted, interval by interval."""
 
     def __enter__(self) -> Self:
         return self
@@ -38,12 +38,12 @@ class Output:
     ) -> None:
         pass
 
-    def take(self, interval: Interval | None) -> bool:
+    def update(self, interval: Interval | None) -> bool:
         """An interval has ended, or (None) nothing more comes at once. False: no more is wanted."""
         return True
 
     def finish(self, *, is_wanted: bool) -> None:
-        """Nothing more comes at all; `is_wanted`: nobody has said that this is the end."""
+        """All was read that is wanted; `is_wanted` is false if a key has asked for the end."""
 
 
 class JsonLines(Output):
@@ -54,7 +54,7 @@ class JsonLines(Output):
         self._view = view
         self._most = most
 
-    def take(self, interval: Interval | None) -> bool:
+    def update(self, interval: Interval | None) -> bool:
         if interval is not None:
             from zmtpscope.export.json_lines import escaped
             from zmtpscope.export.top.rows import interval_rows, lines
@@ -105,7 +105,7 @@ class Tables(Output):
         self._view = view
         self._most = most
 
-    def take(self, interval: Interval | None) -> bool:
+    def update(self, interval: Interval | None) -> bool:
         if interval is not None and self._numbers.is_live:
             from zmtpscope.export.clock import rfc_3339
 
@@ -125,7 +125,7 @@ class Tables(Output):
 class Screen(Output):
     """The table as large as the terminal; what there was in all stays there at the end."""
 
-    def __init__(self, numbers: Numbers, view: View, most: int | None, title: str) -> None:
+    def __init__(self, numbers: Numbers, view: View, most: int | None, title: Callable[[], str]) -> None:
         from zmtpscope.cli.top_screen import TopScreen
 
         self._numbers = numbers
@@ -146,7 +146,7 @@ class Screen(Output):
         if screen is not None:
             screen.__exit__(kind, error, trace)
 
-    def take(self, interval: Interval | None) -> bool:
+    def update(self, interval: Interval | None) -> bool:
         if self._screen is None:
             return True
         if interval is not None or not self._numbers.is_live:
@@ -170,7 +170,7 @@ class Screen(Output):
         if self._numbers.is_live and rates.interval_ns is not None:
             messages = rates.messages_before / (rates.interval_ns / SECOND)
             seconds = f"{self._numbers.seconds:.0f} s  {scaled(messages)} messages/s"
-        return f"{safe_text(self._title)}  {seconds}"
+        return f"{safe_text(self._title())}  {seconds}"
 
 
 def has_screen() -> bool:
