@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
 from tests.cli.running import Run
+from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents
 from tests.live.capture.namespaces import in_namespace
 from tests.waiting import PATIENCE
@@ -35,6 +36,23 @@ def test_live_says_what_applications_said_and_what_read_says_of_the_file(tmp_pat
         code, rest, err = live.end()
     assert (code, err) == (0, f"zmtpscope: {len(contents(path).packets)} packets captured on lo, 0 dropped\n")
     assert read("--json", path) == (0, "".join(lines) + rest)
+
+
+@in_namespace(LOOPBACK)
+def test_what_waits_on_a_silent_connection_is_told_by_the_clock(tmp_path: pathlib.Path) -> None:
+    """A peer greets a server that says nothing: no packet comes behind that, and a greeting is told all the same."""
+    path = tmp_path / "a.pcapng"
+    with Live("-i", "lo", "--json", "-w", path) as live, socket.create_server(("127.0.0.1", 0)) as server:
+        live.begun()
+        with socket.create_connection(server.getsockname()) as client:
+            client.sendall(hello("PUSH"))
+            lines = live.lines_until(lambda line: '"record":"command"' in line)
+            live.interrupt()
+            code, rest, _ = live.end()
+    assert code == 0
+    assert [json.loads(line)["record"] for line in lines if '"finding"' not in line] == ["greeting", "command"]
+    told = [*lines, *rest.splitlines(keepends=True)]
+    assert sorted(read("--json", path)[1].splitlines(keepends=True)) == sorted(told)
 
 
 @in_namespace(LOOPBACK)
