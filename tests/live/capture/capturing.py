@@ -9,9 +9,10 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,17 @@ def options_of(octets: bytes) -> dict[int, bytes]:
     return found
 
 
-def contents(*paths: str | Path) -> Contents:
-    """What stands in the files, which hold whole blocks and nothing else."""
+def contents_so_far(session: CaptureSession) -> Contents:
+    """What stands in the files that are there, as far as is said to be written: more may be under way."""
+    files = [file for file in session.status.files if Path(file.path).exists()]
+    return contents(*[file.path for file in files], sizes=[file.octets for file in files])
+
+
+def contents(*paths: str | Path, sizes: Sequence[int | None] = ()) -> Contents:
+    """What stands in the files, or in so much of them: whole blocks and nothing else."""
     found = Contents()
-    for path in paths:
-        octets, at = Path(path).read_bytes(), 0
+    for path, size in zip_longest(paths, sizes):
+        octets, at = Path(path).read_bytes()[:size], 0
         found.interfaces = []
         while at < len(octets):
             kind, length = struct.unpack_from("<II", octets, at)

@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.capture.capturing import capturing, contents, ethernet, has_written, send, started, wait_for
+from tests.live.capture.capturing import (
+    capturing,
+    contents,
+    contents_so_far,
+    ethernet,
+    has_written,
+    send,
+    started,
+    wait_for,
+)
 from tests.live.capture.namespaces import VETH, in_namespace
 from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
 from zmtpscope.live.capture.settings import Limits, RingLimits
@@ -41,7 +50,7 @@ def test_a_private_capture_is_there_for_its_user_alone_and_goes_in_the_end(tmp_p
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert path.parent.parent == tmp_path
-        assert ethernet(1) in contents(path).octets
+        assert ethernet(1) in contents_so_far(session).octets
     assert list(tmp_path.iterdir()) == []
 
 
@@ -107,7 +116,7 @@ def test_what_was_not_read_stays_and_what_has_no_place_is_counted(engine: str, t
         wait_for(session, lambda status: status.unread_drops == 25)
         assert session.status.packets == 20
         assert [file.is_complete for file in session.status.files] == [True, False]
-        assert contents(*sorted(tmp_path.iterdir())).octets == [ethernet(number) for number in range(20)]
+        assert contents_so_far(session).octets == [ethernet(number) for number in range(20)]
         session.consumed(0, session.status.files[0].octets)
         send("va", map(ethernet, range(100, 112)))
         wait_for(session, lambda status: status.packets == 30 and status.unread_drops == 27)
@@ -139,9 +148,9 @@ def test_what_is_lost_stands_in_the_file_meanwhile(tmp_path: Path) -> None:
         send("va", (ethernet(number, 1000) for number in range(5000)))
         os.kill(process_of(session), signal.SIGCONT)
         wait_for(
-            session, lambda _: contents(tmp_path / "f").statistics.get(0, {}).get(4) == (5000).to_bytes(8, "little")
+            session, lambda _: contents_so_far(session).statistics.get(0, {}).get(4) == (5000).to_bytes(8, "little")
         )
-        assert contents(tmp_path / "f").counted()[1] == session.status.kernel_drops > 0
+        assert contents_so_far(session).counted()[1] == session.status.kernel_drops > 0
 
 
 @in_namespace(*VETH)
@@ -314,6 +323,23 @@ def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Pat
             session.wait(0)
             said.append((session.status.packets, session.status.known_until))
         wait_for(session, has_written(200))
-        times = [time for _, time, _, _ in contents(tmp_path / "f").packets]
+        times = [time for _, time, _, _ in contents_so_far(session).packets]
         assert all(known_until < times[packets] for packets, known_until in said if packets < 200)
         wait_for(session, lambda status: status.known_until > times[-1])
+
+
+@engines
+@in_namespace(*VETH, LOOPBACK)
+def test_what_was_dropped_of_several_interfaces_is_said_of_none_of_them(engine: str, tmp_path: Path) -> None:
+    """The kernel does not say where it came from."""
+    settings = {**ANNOUNCED, "interfaces": ("lo", "vb"), "engine": engine, "buffer_octets": 1 << 20}
+    with capturing(**settings, write_to=f"{tmp_path}/f") as session:
+        os.kill(process_of(session), signal.SIGSTOP)
+        send("va", (ethernet(number, 1000) for number in range(5000)))
+        os.kill(process_of(session), signal.SIGCONT)
+        wait_for(session, lambda status: status.packets + status.kernel_drops == 5000)
+    found = contents(tmp_path / "f")
+    assert [name for _, name, _ in found.interfaces] == ["lo, vb", "lo", "vb"]
+    dropped, written = session.status.kernel_drops, session.status.packets
+    assert dropped > 0
+    assert [found.counted(number) for number in range(3)] == [(dropped, dropped, 0), (0, 0, 0), (written, 0, written)]

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.live.capture.interfaces import ANY, LINK_TYPES, RAW_IP, Interface, find_interface, interfaces
+from zmtpscope.live.capture.interfaces import ANY, ETHERNET, LINK_TYPES, RAW_IP, Interface, find_interface, interfaces
 from zmtpscope.live.capture.settings import CaptureSettings, Instruction, Program
 
 SOL_PACKET, SO_ATTACH_FILTER = 263, 26
@@ -93,7 +93,8 @@ class PacketSocket(ABC):
     """An open socket that gets packets of the interfaces of `settings`. Raises `CannotCapture`, or `PermissionError`.
 
     `interfaces` are those that packets came from, or that were asked for by name, in the order of their numbers in the
-    file. `counts` says how many packets of each were read.
+    file. `counts` says how many packets of each were read. Of several interfaces the first one stands for all of them
+    and has no packets: the kernel counts together what it drops.
     """
 
     delay = 0.0
@@ -114,6 +115,9 @@ class PacketSocket(ABC):
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         loopback = next((each.index for each in known if each.is_loopback), 0)
         self._set_filter(self._filter(loopback))
+        if self._is_any or len(self._asked) > 1:
+            name = ANY if self._is_any else ", ".join(each.name for each in self._asked)
+            self._add(CapturedInterface(name, LINK_TYPES.get(self._asked[0].hardware_type, ETHERNET)))
         if not self._is_any:
             for each in self._asked:
                 self._number(each.index, each.hardware_type, each.name)
@@ -177,13 +181,16 @@ class PacketSocket(ABC):
                     name = socket.if_indextoname(index)
                 except OSError:  # it is gone, and its packets are still here
                     name = f"interface {index}"
-            self.interfaces.append(CapturedInterface(name, LINK_TYPES.get(hardware_type, RAW_IP)))
-            self.counts.append(0)
+            self._add(CapturedInterface(name, LINK_TYPES.get(hardware_type, RAW_IP)))
         return number
 
     @abstractmethod
     def read(self) -> Batch | None:
         """The next packets, some of those that are there; None if there are none."""
+
+    def _add(self, interface: CapturedInterface) -> None:
+        self.interfaces.append(interface)
+        self.counts.append(0)
 
     def fileno(self) -> int:
         """To wait for packets with poll(2)."""

@@ -224,9 +224,9 @@ class Capture:
             self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
 
     def write_statistics(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Interface statistics blocks, if anything has changed. Raises `CannotCapture`.
+        """Interface statistics blocks, if anything has changed; what the kernel dropped is the first one's.
 
-        The kernel counts drops of all interfaces together: of several they stand with the first one.
+        Raises `CannotCapture`.
         """
         self.count()
         waiting = Counter(_interfaces_of(unwritten))
@@ -238,14 +238,10 @@ class Capture:
         self.last_statistics = now
         self.describe()
         end = time.time_ns()
-        comment = f"The kernel's buffer was full {self.freezes} times. " if self.freezes else ""
-        if lost and len(read) > 1:
-            comment += "Packets that the kernel dropped may be of any interface."
+        comment = f"The kernel's buffer was full {self.freezes} times." if self.freezes else ""
         for number, count in enumerate(read):
             refused = self.refused[number]
-            statistics = InterfaceStatistics(
-                self.started, end, count + lost, lost + refused, count - refused, comment.strip()
-            )
+            statistics = InterfaceStatistics(self.started, end, count + lost, lost + refused, count - refused, comment)
             self.files.write(interface_statistics(number, statistics))
             lost, comment = 0, ""
 
