@@ -346,7 +346,7 @@ def test_what_messages_of_a_side_become_stays_in_proportion_to_them(packer: Pack
         assert sum(sizes) < UNPACKED_AT_FIRST + UNPACKED_PER_OCTET * 200 * len(packed) + (1 << 20)
         said = {each.summary for each in made if "size" not in (each.fields or {})}
         (summary,) = said
-        assert "not unpacked: such messages of this side become more than 300 times as many octets" in summary
+        assert "not unpacked: such messages of this side become more than 100 times as many octets" in summary
     else:
         assert sizes == [1 << 20] * 200
 

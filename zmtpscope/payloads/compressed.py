@@ -108,8 +108,8 @@ class Zlib(Compressed):
     """Without a dictionary, of each level; the header is a multiple of 31."""
     begins = HEADERS
     LOOKED_AT = 1024
-    """Octets that a claim unpacks; they become 1 MiB at most."""
-    MOST_LOOKED_AT = 64 << 10
+    """Octets that a claim unpacks."""
+    MOST_LOOKED_AT = 4 << 10
     """So many unpacked octets without a mistake are enough."""
     ENOUGH = 64
     """Nothing else than zlib unpacks so far without a mistake: a few octets of text such as `x^2` may."""

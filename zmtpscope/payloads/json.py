@@ -14,8 +14,8 @@ from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS, Limit
 _BRACKETS = b"{[", b"}]"
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
-MOST_CLAIMED = 1000
-"""Values that are read to see whether it is JSON, where orjson does not tell."""
+MOST_CLAIMED, FEW_CLAIMED = 1000, 100
+"""Values that are read to see whether it is JSON, where orjson does not tell; and of what has more than is read."""
 _HEAD = 4096
 """Octets of a frame that are looked at for its summary."""
 
@@ -52,7 +52,8 @@ def recognised(octets: bytes) -> list[Json] | None:
         return None
     if quick := _read_quickly(octets):
         return quick
-    text = JsonText(octets, 0, MOST_CLAIMED, trees=False)
+    most = MOST_CLAIMED if _most_values(octets) <= MOST_FIELDS else FEW_CLAIMED
+    text = JsonText(octets, 0, most, trees=False)
     try:
         text.read()
     except Malformed:

@@ -20,7 +20,7 @@ MOST_SOURCES = 3
 
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MOST_OCTETS, 2 * MOST_FIELDS
 """What the packed messages of a side may become altogether: octets, and fields that are read of them ..."""
-UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 300, 8
+UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
 """... and so many more for each octet of the messages of the side that somebody claimed, packed or not."""
 
 CONTAINERS = (dict, list, tuple)
