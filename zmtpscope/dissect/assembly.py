@@ -284,9 +284,9 @@ class Assembly:
             first, orders, packets, times, packet_ends, time_ends = self._row_of_one(carried, count - 1, context)
             starts = offsets[:1]
         else:
-            completeness = np.full(len(last), complete)
+            completeness, first = np.empty(len(last), np.bool_), np.empty_like(last)
+            completeness[:], first[0], first[1:] = complete, 0, last[:-1] + 1
             completeness[0] &= not self.damaged
-            first = np.append(0, last[:-1] + 1)
             starts = offsets[first]
             times_of_rows = self._times(carried, starts, bodies[last], sizes[last], context)
             orders, packets, times, packet_ends, time_ends = times_of_rows

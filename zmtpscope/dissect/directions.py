@@ -77,6 +77,8 @@ class Directions:
         direction = self.numbers.get(key)
         if direction is None:
             return -1
+        if self.last_row[direction] < row:
+            return self.last_row[direction]
         rows = self._rows[self._first[direction] : self._last[direction] + 1]
         place = int(rows.searchsorted(row))
         return int(rows[place - 1]) if place else -1

@@ -99,9 +99,9 @@ class Untold(Generic[T]):
     def take(self, since: int | None) -> list[tuple[int, T]]:
         """(side, item) of all that can be told, where the segment `since` has made known that this is ZMTP (None: none
         has, so nothing is told)."""
-        taken: list[tuple[int, T]] = []
         if not (self.waiting[0] or self.waiting[1]):
-            return taken
+            return []
+        taken: list[tuple[int, T]] = []
         for side, items in enumerate(self.waiting):
             if len(items) > MOST_UNTOLD:
                 early = len(items) if since is None else bisect_left(items, since, key=_ordinal)

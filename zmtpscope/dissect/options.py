@@ -55,14 +55,13 @@ class Options:
     """Open the boxes of CURVE with these."""
     payloads: Registry | None = None
     """Who is asked what rides inside messages; None: nobody."""
+    kept_limit: int = field(init=False, repr=False, compare=False)
+    """Octets of a message that are kept until it is whole, where its bodies are: also of one whose bodies are not
+    wanted, what rides inside may be, and what is a password in it has to be known."""
+    keeps_bodies: bool = field(init=False, repr=False, compare=False)
+    """Whether somebody may want the octets of messages."""
 
-    @property
-    def kept_limit(self) -> int:
-        """Octets of a message that are kept until it is whole, where its bodies are: also of one whose bodies are not
-        wanted, what rides inside may be, and what is a password in it has to be known."""
-        return self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
-
-    @property
-    def keeps_bodies(self) -> bool:
-        """Whether somebody may want the octets of messages."""
-        return self.payloads is not None or (self.records and self.bodies != "none")
+    def __post_init__(self) -> None:
+        kept = self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
+        object.__setattr__(self, "kept_limit", kept)
+        object.__setattr__(self, "keeps_bodies", self.payloads is not None or (self.records and self.bodies != "none"))

@@ -60,8 +60,9 @@ class Reports:
         connection, failed, unsecured = self.dialogue.connection, False, None
         closed = arrival
         if connection.listener is not None:
-            if connection.has_ended and connection.closing is not None:
-                closed, closed_by = connection.closing
+            first = connection.closing if connection.has_ended else None
+            if first is not None:
+                closed, closed_by = first
                 # not by the wish of the side that opened it
                 failed = closed_by == connection.listener or not self.dialogue.is_agreed()
             if self.dialogue.version in ("1.0", "2.0"):

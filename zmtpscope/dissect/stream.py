@@ -211,8 +211,8 @@ class SideStream:
 
     def forget_holes(self) -> None:
         """Forget the holes in front of the messages that were looked into."""
-        seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
         if len(self.holes) > MOST_HOLES:
+            seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
             del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MOST_HOLES)]
 
     # -- octets in ---------------------------------------------------------------------------------------------------

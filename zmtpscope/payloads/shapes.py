@@ -47,6 +47,7 @@ class Shapes:
         self.kinds = kinds
         self.counts = sorted({kind.least_frames for kind in kinds})
         """Numbers of frames from which on somebody may claim a message."""
+        self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._candidates: dict[int, Candidates] = {}
         self._claimable = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
@@ -55,7 +56,7 @@ class Shapes:
     def columns(self, heads: Int64, content: Int64, frames: Int64) -> Int64:
         """The shapes of messages: their first octets (or `NO_OCTET`), and their numbers of content frames and of all
         frames."""
-        of_content, of_all = (np.searchsorted(self.counts, each, "right") for each in (content, frames))
+        of_content, of_all = self._counts.searchsorted(content, "right"), self._counts.searchsorted(frames, "right")
         return (heads * self._ranks + of_content) * self._ranks + of_all
 
     def of(self, message: Message) -> int:

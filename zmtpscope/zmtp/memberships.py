@@ -44,6 +44,8 @@ class Memberships:
     @property
     def size(self) -> int:
         """Octets of memory that all names take up, about."""
+        if self._topics is self._groups:  # neither has a name
+            return 0
         return self._topics.size + self._groups.size
 
     def has_topic_of(self, message: bytes) -> bool:
