@@ -245,6 +245,14 @@ def subscriptions(capture: CaptureWriter, count: int) -> None:
         talk.send(0, b"".join(command(b"SUBSCRIBE", b"%08x" % (8 * number + place)) for place in range(8)))
 
 
+def commands(capture: CaptureWriter, count: int) -> None:
+    """Commands of a socket that has said all it has to say, 162 in a segment."""
+    talk = Connection(capture)
+    talk.greet((b"PUSH", b"PULL"))
+    for _ in range(count):
+        talk.send(0, command(b"PING", bytes(2)) * 162)
+
+
 def alternating(capture: CaptureWriter, count: int) -> None:
     """Thousands of connections whose packets alternate one by one."""
     talks = [Connection(capture, number) for number in range(min(5000, count))]
@@ -321,6 +329,7 @@ ATTACKS = {
     "findings on messages": Attack(messages_of_a_receiver, 1_000),
     "reserved bits": Attack(frames_with_reserved_bits, 5_000),
     "subscriptions": Attack(subscriptions, 5_000),
+    "commands": Attack(commands, 200),
     "alternating connections": Attack(alternating, 50_000),
     "datagrams of others": Attack(datagrams, 100_000),
     "JSON with NaN": Attack(json_text, 1_000),
