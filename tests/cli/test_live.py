@@ -13,10 +13,11 @@ import time
 import pytest
 
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
-from tests.cli.running import Run
+from tests.cli.running import COMMAND, Run
 from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents
 from tests.live.capture.namespaces import in_namespace
+from tests.live.capture.test_privileges import as_root
 from tests.waiting import PATIENCE
 from zmtpscope.cli.status_line import State, status_text
 
@@ -245,7 +246,19 @@ def test_interfaces_are_listed(zmtpscope: Run) -> None:
     names = [json.loads(line)["name"] for line in out.splitlines()]
     assert "lo" in names
     text = zmtpscope("live", "-D")[1]
-    assert [line.split()[0] for line in text.splitlines()] == names
+    assert [line.split()[1] for line in text.splitlines()] == names
+
+
+@in_namespace("mount -t tmpfs none /run", "mkdir /run/netns", "ip netns add lab", "ip -n lab link add va type veth")
+def test_the_interfaces_of_another_namespace_are_listed() -> None:
+    with Live("-D", "--netns", "lab") as live:
+        code, out, _ = live.end()
+    assert code == 0
+    assert sorted(line.split()[1] for line in out.splitlines()) == ["any", "lo", "va", "veth0"]
+    with Live("-D", "--netns", "lap") as live:
+        code, _, err = live.end()
+    assert code == 2
+    assert err.startswith("zmtpscope live: there is no network namespace lap: did you mean lab?")
 
 
 @in_namespace(LOOPBACK)
@@ -256,6 +269,16 @@ def test_a_filter_that_makes_no_sense_has_a_caret_under_it() -> None:
     words, text, caret = err.splitlines()
     assert words.startswith("zmtpscope live: ")
     assert text[caret.index("^") :].startswith("prot")
+
+
+@as_root
+def test_who_may_not_capture_is_told_what_to_type() -> None:
+    without = ["setpriv", "--bounding-set=-net_raw"]
+    done = subprocess.run([*without, *COMMAND, "live", "-i", "lo"], capture_output=True, text=True, check=False)
+    sentence, *ways = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert sentence.startswith("zmtpscope live: capture needs CAP_NET_RAW, which root does not have here")
+    assert ways[0] == "  docker run --cap-add NET_RAW ...  (starts the container with it)"
 
 
 def test_the_status_line_says_how_it_goes_on() -> None:

@@ -17,7 +17,6 @@ import click
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import PACKETS, SCALE
-from zmtpscope.export.safe_text import safe_text
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
@@ -114,7 +113,11 @@ _OPTIONS = (
     click.option("-w", "write_to", metavar="FILE", help="Also keep the packets, as pcapng."),
     click.option("--netns", metavar="NAME|PID", help="Capture in this network namespace, or in that of this process."),
     click.option("--user", metavar="NAME", help="Who to become once packets can be captured [who called sudo]."),
-    click.option("--engine", metavar="ENGINE", help="How to capture; without it the first that works."),
+    click.option(
+        "--engine",
+        metavar="ENGINE",
+        help="Capture by ring, socket, dumpcap, tcpdump or scapy [the first of them that works, but scapy].",
+    ),
 )
 
 
@@ -264,24 +267,20 @@ def check_no_capture_options(given: dict[str, Any], why: str) -> None:
             raise click.UsageError(f"{option} is for a capture with -i; {given['file']} {why}")
 
 
-def list_interfaces(*, as_json: bool) -> int:
-    """Print the interfaces there are; an exit code."""
+def list_interfaces(*, netns: str | None, as_json: bool) -> int:
+    """Print the interfaces there are, also those of another network namespace; an exit code."""
+    from zmtpscope.cli.interface_list import interface_lines, interface_objects
     from zmtpscope.live.capture.interfaces import interfaces
+    from zmtpscope.live.capture.namespaces import NamespaceError, enter
 
-    for interface in interfaces():
-        state = "up" if interface.is_running else "no carrier" if interface.is_up else "down"
-        if as_json:
-            line = {
-                "name": interface.name,
-                "state": state,
-                "loopback": interface.is_loopback,
-                "addresses": interface.addresses,
-                "description": interface.description,
-            }
-            click.echo(json.dumps(line))
-        else:
-            about = f"  ({safe_text(interface.description)})" if interface.description else ""
-            click.echo(f"{safe_text(interface.name):<15} {state:<10} {', '.join(interface.addresses)}{about}".rstrip())
+    if netns is not None:
+        try:
+            enter(netns)
+        except NamespaceError as error:
+            raise refused(str(error)) from None
+    known = interfaces()
+    for line in map(json.dumps, interface_objects(known)) if as_json else interface_lines(known):
+        click.echo(line)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What `live -D` prints: the interfaces of the machine, a line each."""
+"""What `-D` prints: the interfaces of the machine, a line or a JSON object each."""
 
 from __future__ import annotations
 
@@ -19,8 +19,18 @@ def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
+def interface_objects(known: Sequence[Interface]) -> Iterator[dict[str, object]]:
+    """The same for programs."""
+    for number, each in enumerate(known, 1):
+        yield {
+            "number": number,
+            "name": each.name,
+            "state": _state(each),
+            "is_loopback": each.is_loopback,
+            "addresses": each.addresses,
+            "description": each.description,
+        }
+
+
 def _state(interface: Interface) -> str:
-    if not interface.is_up:
-        return "down"
-    words = ["up" if interface.is_running else "up, not running"]
-    return ", ".join([*words, *(["loopback"] if interface.is_loopback else [])])
+    return "up" if interface.is_running else "no carrier" if interface.is_up else "down"

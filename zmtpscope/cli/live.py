@@ -68,7 +68,7 @@ def live(**given: Any) -> int:
 
     Ctrl-C stops: what was captured until then is shown to its end. A second one ends at once."""
     if given["list_interfaces"]:
-        return list_interfaces(as_json=given["as_json"])
+        return list_interfaces(netns=given["netns"], as_json=given["as_json"])
     check_output(given)
     followed = open_followed(given)
     try:

@@ -104,7 +104,7 @@ def top(**given: Any) -> int:
 
     Ctrl-C stops a capture: what came until then is counted. A second one ends at once."""
     if given["list_interfaces"]:
-        return list_interfaces(as_json=given["as_json"])
+        return list_interfaces(netns=given["netns"], as_json=given["as_json"])
     paths = [*given["files"], *given["more_files"]]
     is_live = bool(given["follow"] or given["interfaces"])
     if not paths and not given["interfaces"]:

@@ -105,9 +105,9 @@ def test_a_name_that_is_none_is_answered_with_those_that_there_are(name: str, se
 
 def test_the_list_for_people_has_number_name_state_and_addresses_and_nothing_that_moves_the_cursor() -> None:
     assert list(interface_lines(KNOWN)) == [
-        "1.  eth0      up               192.0.2.1, 2001:db8::1",
-        "2.  any       up                                       all of them together",
-        "3.  lo        up, loopback     127.0.0.1",
-        "4.  wg0       up, not running",
-        r"5.  eth\x1b1  down                                     veth, to the\x0alab",
+        "1.  eth0      up          192.0.2.1, 2001:db8::1",
+        "2.  any       up                                  all of them together",
+        "3.  lo        up          127.0.0.1",
+        "4.  wg0       no carrier",
+        r"5.  eth\x1b1  down                                veth, to the\x0alab",
     ]
