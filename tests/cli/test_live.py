@@ -195,6 +195,23 @@ def test_a_file_is_followed_while_another_process_writes_it(tmp_path: pathlib.Pa
     assert read("--json", path) == (0, "".join(lines) + rest)
 
 
+def test_keys_that_come_while_a_file_is_followed_open_what_comes_behind(tmp_path: pathlib.Path) -> None:
+    capture, keys = CAPTURES / "security/curve-with-key-log.pcap", CAPTURES / "security/curve-with-key-log.keys"
+    path, log = tmp_path / "a.pcap", tmp_path / "a.keys"
+    log.touch(0o600)
+    with Live(path, "--json", "--keys", log) as live:
+        assert live.process.stderr is not None
+        live.process.stderr.readline()  # the file is not there yet
+        log.write_bytes(keys.read_bytes())
+        path.write_bytes(capture.read_bytes())
+        lines = live.lines_until(is_end_of_connection)
+        live.interrupt()
+        code, rest, err = live.end()
+    assert (code, err) == (0, "")
+    assert any('"decrypted":true' in line for line in lines)
+    assert read("--json", "--keys", keys, path) == (0, "".join(lines) + rest)
+
+
 def test_a_packet_that_is_being_written_at_the_stop_is_no_damage(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(PUBSUB.read_bytes()[:-1])

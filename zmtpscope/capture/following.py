@@ -29,7 +29,7 @@ LONGEST_PAUSE = 0.25
 PAUSE_PER_COST = 2
 """The time from one look to the next is so many times what working on the last block took, so that the reader leaves
 half of a core to those who talk."""
-IDLE_PAUSE = 0.1
+IDLE_PAUSE = 0.25
 """Seconds until a look where the last one brought nothing, unless the writer says before that there is something."""
 POLL_INTERVAL = 0.05
 """Seconds until a look at a file of whose writer nothing is known."""
