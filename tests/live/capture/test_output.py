@@ -343,3 +343,25 @@ def test_what_was_dropped_of_several_interfaces_is_said_of_none_of_them(engine: 
     dropped, written = session.status.kernel_drops, session.status.packets
     assert dropped > 0
     assert [found.counted(number) for number in range(3)] == [(dropped, dropped, 0), (0, 0, 0), (written, 0, written)]
+
+
+@in_namespace(*VETH)
+def test_a_private_capture_that_nobody_holds_goes_with_the_next_one(tmp_path: Path) -> None:
+    os.environ["TMPDIR"] = str(tmp_path)
+    left, new, other = (tmp_path / name for name in ("zmtpscope-capture-1", "zmtpscope-capture-2", "zmtpscope-3"))
+    for folder in (left, new, other):
+        folder.mkdir()
+        (folder / "f").touch()
+    for folder in (left, other):
+        os.utime(folder, (0, 0))
+    (tmp_path / "zmtpscope-capture-4").symlink_to(other)
+    with started(interfaces=("vb",)) as running:
+        path = Path(running.status.files[0].path).parent
+        os.utime(path, (0, 0))
+        assert {*tmp_path.iterdir()} == {new, other, path, tmp_path / "zmtpscope-capture-4"}
+        os.kill(process_of(running), signal.SIGKILL)  # what it wrote is read on
+        wait_for(running, lambda status: status.ended)
+        with started(interfaces=("vb",)):
+            assert path.exists()
+            assert (other / "f").exists()
+    assert not path.exists()

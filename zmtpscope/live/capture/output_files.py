@@ -21,6 +21,9 @@ from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.settings import CaptureSettings, RingLimits
 
 PRIVATE = RingLimits(filesize=256 << 20, files=2)
+PREFIX = "zmtpscope-capture-"
+NEW = 60
+"""Seconds in which whoever made a directory holds it, too."""
 STAYS = "what was captured until then can be read"
 
 
@@ -53,7 +56,9 @@ class OutputFiles:
         if settings.write_to is None:
             self._limits = PRIVATE
             try:
-                self.directory = tempfile.mkdtemp(prefix="zmtpscope-", dir=_large_directory())
+                remove_abandoned(_large_directory())
+                self.directory = tempfile.mkdtemp(prefix=PREFIX, dir=_large_directory())
+                hold(self.directory)
             except OSError as error:
                 sentence = f"there is no place for what is captured: {error.strerror}"
                 raise CannotCapture(sentence, "name a file with -w, or a directory with TMPDIR") from None
@@ -167,6 +172,31 @@ class OutputFiles:
         """Remove the files of a private capture."""
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def hold(directory: str) -> int:
+    """A private capture in use, by a descriptor that its users have open. Raises `OSError`."""
+    import fcntl  # not on every system that imports this
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def remove_abandoned(folder: str) -> None:
+    """Remove our private captures that nobody holds: their processes were killed, or the machine went down."""
+    import fcntl
+
+    for path in Path(folder).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                about = os.fstat(descriptor)
+                if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path)
+            finally:
+                os.close(descriptor)
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:

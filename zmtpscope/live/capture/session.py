@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from zmtpscope.live.capture.output_files import hold
 from zmtpscope.live.capture.settings import CaptureSettings
 
 PROCESS = "zmtpscope.live.capture.process"
@@ -71,11 +72,15 @@ class CaptureSession:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: str | None = None
+        self._held = -1
         self._lines = b""
         self._consumed: dict[int, int] = {}
 
     def start(self) -> None:
-        """The process runs, its sockets are open, and it is no longer root. Raises `CaptureRefused`."""
+        """The process runs, its sockets and its first file are open, and it is no longer root.
+
+        Raises `CaptureRefused`.
+        """
         # -P: nothing of the working directory is imported, which is not always ours
         command = [sys.executable, "-P", "-m", PROCESS]
         # a process group of its own: `close` ends it with whatever it runs, and the terminal interrupts none of them
@@ -94,7 +99,11 @@ class CaptureSession:
             raise CaptureRefused(failure, answer.get("hint"))
         self.status.engine, self._directory = answer["engine"], answer["directory"]
         self.status.passed_over = answer["passed_over"]
+        if self._directory is not None:
+            self._held = hold(self._directory)
         self._update()
+        while not self.status.files and self.wait(1):
+            pass
 
     def wait(self, seconds: float) -> bool:
         """Wait for something new, at most so long. False once the capture has ended and all it wrote was announced."""
@@ -126,6 +135,8 @@ class CaptureSession:
         self.status.ended = True
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
+        if self._held >= 0:
+            os.close(self._held)
 
     def _release(self) -> None:
         """Tell the process of files that were read to their end."""
