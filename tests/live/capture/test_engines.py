@@ -27,7 +27,7 @@ from tests.live.capture.capturing import (
     wait_for,
 )
 from tests.live.capture.namespaces import VETH, in_namespace
-from tests.live.capture.test_privileges import as_nobody, as_root, readable_by_nobody, run
+from tests.live.capture.test_privileges import NOBODY, as_nobody, as_root, readable_by_nobody, run
 from tests.waiting import PATIENCE
 from zmtpscope.live.capture import tools
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSource
@@ -123,6 +123,26 @@ def test_nothing_is_left_of_a_program_when_the_capture_is_closed(engine: str) ->
         group = session._process.pid
         assert len(processes_of(group)) == 2
     wait_until_gone(group)
+
+
+@as_root
+@pytest.mark.parametrize("engine", [pytest.param("tcpdump", marks=needs_tcpdump), "scapy"])
+@in_namespace(LOOPBACK)
+def test_a_program_that_root_starts_becomes_the_user_as_well(engine: str) -> None:
+    os.environ |= {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
+    with started(interfaces=("lo",), engine=engine) as session:
+        assert session._process is not None
+        group = session._process.pid
+        owners = [Path(f"/proc/{each}/status").read_text().split("Uid:")[1].split()[:3] for each in processes_of(group)]
+        assert owners == [[str(NOBODY)] * 3] * 2
+    wait_until_gone(group)
+
+
+@as_root
+@in_namespace(LOOPBACK)
+def test_root_that_becomes_a_user_starts_no_dumpcap() -> None:
+    with pytest.raises(CaptureRefused, match="stays root"), started(engine="dumpcap", user="nobody"):
+        pass
 
 
 @needs_tcpdump

@@ -1,5 +1,5 @@
 """Capture by libpcap, which scapy calls: `python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH
-PROMISCUOUS BUFFER_OCTETS FILTER` writes pcap to standard output until it is told to end (SIGTERM).
+PROMISCUOUS BUFFER_OCTETS FILTER USER` writes pcap to standard output until it is told to end (SIGTERM).
 
 For systems without a better way: it looks for packets every 10 ms, and each costs about 10 us. At the end it says on
 standard error how many the kernel dropped, as tcpdump does.
@@ -8,12 +8,15 @@ standard error how many the kernel dropped, as tcpdump does.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
 import time
 from struct import Struct
 from types import FrameType
 from typing import Any, BinaryIO, NoReturn
+
+from zmtpscope.live.capture.privileges import RightsKept, become, invoking_user
 
 MAGIC, MAJOR, MINOR = 0xA1B2C3D4, 2, 4
 WAIT = 0.01
@@ -96,7 +99,7 @@ class Loop:
 
 def main() -> None:
     """Capture as the command line says."""
-    interface, snap_length, promiscuous, buffer_octets, filter_text = sys.argv[1:]
+    interface, snap_length, promiscuous, buffer_octets, filter_text, user = sys.argv[1:]
     try:
         from scapy.libs import winpcapy
     except (ImportError, OSError):
@@ -105,6 +108,7 @@ def main() -> None:
         loop = Loop(winpcapy, interface, int(snap_length), int(promiscuous), int(buffer_octets))
         if filter_text:
             loop.set_filter(filter_text)
+        become(invoking_user(user or None, os.environ))
 
         def stop(number: int, frame: FrameType | None) -> None:
             loop.is_stopped = True
@@ -112,7 +116,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         loop.copy(sys.stdout.buffer)
-    except Refused as refused:
+    except (Refused, RightsKept) as refused:
         refuse(str(refused))
     print(f"{loop.drops()} packets dropped by kernel", file=sys.stderr)
 

@@ -43,6 +43,8 @@ class ToolRefused(Exception):
 
 def dumpcap(settings: CaptureSettings) -> Tool:
     """dumpcap, started. Raises `ToolRefused`."""
+    if invoking_user(settings.user, os.environ) is not None:
+        raise ToolRefused("started by root it stays root, and then we, who do not, could not end it")
     options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
     if not settings.promiscuous:
         options.append("-p")
@@ -69,7 +71,7 @@ def tcpdump(settings: CaptureSettings) -> Tool:
 def scapy(settings: CaptureSettings) -> Tool:
     """Our own loop over libpcap, as scapy calls it: where nothing else is. Raises `ToolRefused`."""
     command = [sys.executable, "-P", "-m", SCAPY_ENGINE, _only_name(settings), str(settings.snap_length)]
-    command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter]
+    command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter, settings.user or ""]
     return Tool("scapy", command, settings, delay=0.2)
 
 
