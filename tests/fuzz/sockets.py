@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 
 import zmq
@@ -14,6 +15,8 @@ from tests.live.hostile_peers import PARTNERS, serve_among_hostile_peers
 
 SERVED_WITHIN = 60.0
 """Seconds; who reads nothing is waited for, but not by everybody else for ever."""
+TRIES = 2
+"""So many runs have to fail: a machine with other things to do may stand still for so long, once."""
 
 
 def serves_among_hostile(streams: Sequence[bytes], random: Random) -> None:
@@ -22,10 +25,12 @@ def serves_among_hostile(streams: Sequence[bytes], random: Random) -> None:
     behind_handshake = [hello(PARTNERS[socket_type]) + octets[random.choice((0, 64, 100)) :] for octets in streams]
     said = [damaged(octets, random) for octets in (*streams, *behind_handshake) for _ in range(5)]
     said += [*streams, *behind_handshake, b"", random.randbytes(100)]
-    try:
-        seed = random.getrandbits(32)
-        served = serve_among_hostile_peers(socket_type, seed, messages=2, limit=SERVED_WITHIN, streams=said)
-    except zmq.Again:
-        raise Fault(f"the honest peer of a {socket_type} is not served") from None
+    seed = random.getrandbits(32)
+    for _ in range(TRIES):
+        with suppress(zmq.Again, TimeoutError):
+            served = serve_among_hostile_peers(socket_type, seed, messages=2, limit=SERVED_WITHIN, streams=said)
+            break
+    else:
+        raise Fault(f"the honest peer of a {socket_type} is not served")
     for context in served.unhandled:
         raise Fault("an exception that nobody handled", context)
