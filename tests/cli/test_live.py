@@ -19,6 +19,7 @@ from tests.live.capture.capturing import contents
 from tests.live.capture.namespaces import in_namespace
 from tests.live.capture.test_privileges import as_root
 from tests.waiting import PATIENCE
+from zmtpscope.cli.following import SAME_INTERRUPT, stopped_by_interrupt
 from zmtpscope.cli.status_line import State, status_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
@@ -122,6 +123,20 @@ def test_a_second_interrupt_ends_at_once(tmp_path: pathlib.Path) -> None:
         live.interrupt()
         assert live.end()[0] == 130
     assert read(path)[0] == 0
+
+
+@pytest.mark.parametrize(("pause", "interrupts"), [(0.0, 0), (2 * SAME_INTERRUPT, 1)])
+def test_signals_that_come_together_are_one(pause: float, interrupts: int) -> None:
+    """timeout(1) sends its signal to the command, and then to its process group."""
+    stops, interrupted = [], 0
+    with stopped_by_interrupt(lambda: stops.append("stop")):
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(pause)
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            interrupted += 1
+    assert (stops, interrupted) == (["stop"], interrupts)
 
 
 @in_namespace(LOOPBACK)

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -27,6 +28,9 @@ USAGE = 2
 
 GRACE = 1.0
 """Seconds that a pipe has to end after the first Ctrl-C, which whoever writes to it gets as well."""
+
+SAME_INTERRUPT = 0.2
+"""Seconds in which signals are one: timeout(1) sends its own to the program, and then to the program's group."""
 
 KILOBYTE, MEBIBYTE = 1000, 1 << 20
 CAPTURE_ONLY = {
@@ -334,15 +338,16 @@ def refused(*lines: str) -> click.exceptions.Exit:
 
 @contextmanager
 def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, or SIGTERM, calls `stop`; the second one raises `KeyboardInterrupt`."""
-    seen = 0
+    """Ctrl-C, or SIGTERM, calls `stop`; a later one raises `KeyboardInterrupt`."""
+    stopped: float | None = None
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        seen += 1
-        if seen > 1:
+        nonlocal stopped
+        if stopped is None:
+            stopped = time.monotonic()
+            stop()
+        elif time.monotonic() - stopped > SAME_INTERRUPT:
             raise KeyboardInterrupt
-        stop()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
