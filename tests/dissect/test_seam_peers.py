@@ -117,15 +117,33 @@ def frames_of(ours: Settings, act: Act) -> list[bytes]:
     return {"REQ": [b"", *parts], "REP": [*envelope, b"", *parts]}.get(ours.socket_type, [*parts])
 
 
-def told(ours: Settings, theirs: Settings, version: str, act: Act) -> tuple[Any, ...]:
-    """The record of one act: its kind, then what sets it apart."""
+class OneOf(frozenset[Any]):
+    """Equal to each of its values: which of them it is depends on what was under way."""
+
+    def __eq__(self, other: object) -> bool:
+        return other in self
+
+    __hash__ = frozenset.__hash__
+
+
+def topic_of(frames: list[bytes], subscribed: set[bytes]) -> str | OneOf:
+    """The topic of a published message: its first frame, or, of a single one, the longest subscription that it matches.
+    The network decides which of `subscribed` had come by then."""
+    if len(frames) > 1:
+        return to_text(frames[0])
+    return OneOf([None, *(to_text(each) for each in subscribed if frames[0].startswith(each))])
+
+
+def told(ours: Settings, theirs: Settings, version: str, act: Act, subscribed: set[bytes]) -> tuple[Any, ...]:
+    """The record of one act: its kind, then what sets it apart. `subscribed`: by the other side, at any time."""
     if act.what == "send":
         frames = frames_of(ours, act)
-        envelope = topic = None
+        envelope: list[str] | None = None
+        topic: str | OneOf | None = None
         if version > "1.0" and {"REQ", "REP"} & {ours.socket_type, theirs.socket_type}:
             envelope = [to_text(frame) for frame in frames[: frames.index(b"")]]
         if version > "1.0" and ours.socket_type in PUBLISHERS:
-            topic = to_text(frames[0])
+            topic = topic_of(frames, subscribed)
         return ("data", frames, envelope, topic)
     name = act.what.upper()
     (argument,) = act.arguments
@@ -174,8 +192,9 @@ def assert_is_told(meeting: Meeting, found: Records, *, opened: bool) -> None:
         for (name, said), command in zip(shaken, commands, strict=True):
             assert {field: command[field] for field in ("name", *said)} == {"name": name, **said}
             assert command["decrypted"] is (opened and name in ("INITIATE", "READY")) or name in ("HELLO", "WELCOME")
-        expected = [told(settings, both[1 - side], version, act) for act in meeting.done[side]]
-        assert [as_told(record) for record in traffic] == expected
+        subscribed = {act.arguments[0] for act in meeting.done[1 - side] if act.what == "subscribe"}
+        expected = [told(settings, both[1 - side], version, act, subscribed) for act in meeting.done[side]]
+        assert expected == [as_told(record) for record in traffic]
         assert all(record["decrypted"] is opened for record in traffic)
         assert all(record["complete"] for record in traffic if record["record"] == "message")
     findings = [record for record in found if record["record"] == "finding"]

@@ -82,6 +82,22 @@ def silent_side() -> Conversation:
     return talk
 
 
+def test_how_long_the_capture_goes_on_does_not_change_the_order_of_records() -> None:
+    """The version of a side, the octets of whose peer are lost, is decided by silence, or before that by the end."""
+    talk = Conversation()
+    talk.send(1, hello("PULL"))
+    talk.send(0, hello("PUSH"))
+    talk.acknowledge(1)
+    packets = [packet for packet in talk.packets if packet.side == 0 or not packet.payload]
+    last = packets[-1]
+    another = replace(last, ports=(50_001, last.ports[1]), time=last.time + LATER)
+    alone, _ = records(Capture(packets))
+    beside, _ = records(Capture([*packets, another]))
+    names = [(record["record"], record.get("id")) for record in alone]
+    assert ("finding", "ZMTP-CONN-02") in names
+    assert [(record["record"], record.get("id")) for record in beside if record["conn"] == 1] == names
+
+
 def lost_packet() -> Conversation:
     """A packet is missing that the other side has acknowledged."""
     talk = Conversation()

@@ -9,7 +9,7 @@ import numpy as np
 
 from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
-from zmtpscope.dissect.arrivals import Arrival, BlockView, decided_by_time
+from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import Int64, MessageRun, Unit
 from zmtpscope.dissect.leftovers import Gap, Untold, UntoldLeftovers
@@ -158,7 +158,8 @@ class Dialogue:
         connection = self.connection
         arrival = connection.end
         if not self.agreement.settled:
-            self.agreement.pass_time(connection.ceased, decided_by_time(arrival.ordinal))
+            # which of the two decides depends on how long the capture went on; the order of records must not
+            self.agreement.pass_time(connection.ceased, arrival.ordinal)
             self.agreement.settle(arrival, over=True)
         for side, stream in enumerate(self.streams):
             stream.finish(arrival, connection.ended(side))
