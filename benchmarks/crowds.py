@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from socket import SO_RCVBUF, SOL_SOCKET, socket
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks import report
@@ -220,7 +221,10 @@ def among(name: str, seconds: float) -> dict[str, Any]:
         for process in processes:
             process.kill()
             process.wait()
-    return {"crowd": name, "size": crowd.size, "waits": waits}
+    if not waits:
+        raise Failed(f"{name}: the honest peer is not served")
+    summary = {"messages": len(waits), "least": waits[0], "median": median(waits), "most": waits[-1]}
+    return {"crowd": name, "size": crowd.size, **summary}
 
 
 def line_of(process: subprocess.Popen[str]) -> str:

@@ -256,9 +256,8 @@ def crowds(crowds: list[dict[str, Any]]) -> str:
     """How long the honest peer waits in each of them."""
     rows = []
     for each in crowds:
-        waits = each["waits"]
-        times = [f"{wait:.2f}" for wait in (waits[0], median(waits), waits[-1])]
-        rows.append([each["crowd"], f"{each['size']:,}", f"{len(waits):,}", *times])
+        times = [f"{each[which]:.2f}" for which in ("least", "median", "most")]
+        rows.append([each["crowd"], f"{each['size']:,}", f"{each['messages']:,}", *times])
     text = "Seconds that an honest peer waits for a message, for an answer, or until the application has its message."
     columns = ["crowd", "hostile peers", "messages", "least", "median", "most"]
     return f"## Crowds\n\n{text}\n\n{table(columns, rows)}"

@@ -80,5 +80,6 @@ def test_an_attack_that_costs_more_than_linear_has_missed() -> None:
 
 
 def test_waits_among_a_crowd_are_told_with_the_longest() -> None:
-    text = crowds([{"crowd": "flood a PULL", "size": 1023, "waits": [0.01, 0.02, 5.0]}])
+    found = {"crowd": "flood a PULL", "size": 1023, "messages": 3, "least": 0.01, "median": 0.02, "most": 5.0}
+    text = crowds([found])
     assert "| flood a PULL | 1,023 | 3 | 0.01 | 0.02 | 5.00 |" in text
