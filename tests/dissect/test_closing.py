@@ -265,6 +265,23 @@ def test_both_directions_are_captured_once_the_other_side_has_sent_anything() ->
     assert connections(conversation.packets)[0]["only_side"] is None
 
 
+@pytest.mark.parametrize("place", [1, 2, 3, 6])
+def test_a_fin_of_an_earlier_connection_on_the_same_ports_ends_nothing(place: int) -> None:
+    """The fuzz campaign found that a copy of it behind the SYN of the next one took all messages of that away."""
+    first = talk()
+    both_close(first)
+    again = Conversation(initial=(70_000, 80_000), start=first.time + 5 * SECOND)
+    again.send(CLIENT, hello("PUSH"))
+    again.send(SERVER, hello("PULL"))
+    again.send(CLIENT, message(b"two"))
+    again.acknowledge(SERVER)
+    both_close(again)
+    fin = next(packet for packet in first.packets if packet.side == CLIENT and packet.flags & FIN)
+    again.packets.insert(place, replace(fin, time=again.packets[place - 1].time))
+    _, told = connections([*first.packets, *again.packets])
+    assert (told["messages_0"], told["close"], told["closed_by"]) == (1, "fin", SERVER)
+
+
 @pytest.mark.parametrize("size", [1, 4, 100])
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_connection_whose_ports_are_used_again_ended_unseen(closes: bool, size: int) -> None:

@@ -211,11 +211,12 @@ class Flows:
         if length or flags & CUT:
             self.reassembler.segment(side, index, sequence, at)
         if flags & FIN and side.fin is None:
-            side.fin = at
             total = length + self.reassembler.cut.get(index, 0)
-            side.finish = side.delivered + distance((sequence + total) % MODULUS, side.next)
-            if side.finish > side.delivered:
-                self.reassembler.wait_for_end(side, at)
+            finish = side.delivered + distance((sequence + total) % MODULUS, side.next)
+            if finish >= 0:  # else it is a copy from an earlier connection on these ports
+                side.fin, side.finish = at, finish
+                if finish > side.delivered:
+                    self.reassembler.wait_for_end(side, at)
         if flags & RST:
             self._close(connection, index, "rst", side)
             return
