@@ -18,6 +18,7 @@ import click
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import PACKETS, SCALE
+from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
@@ -262,6 +263,11 @@ def open_followed(given: dict[str, Any]) -> Followed:
     if os.path.isdir(path):
         raise NoCapture(f"{path}: is a directory; name the file in it that is written")
     return WrittenByOthers(path, given["packets"])
+
+
+def seconds_behind(followed: Followed, latest: int) -> float:
+    """How old the newest packet is that was read (`latest`, nanoseconds since the epoch), where others wait."""
+    return max(0.0, time.time() - latest / SECOND) if followed.unread and latest else 0.0
 
 
 def check_no_capture_options(given: dict[str, Any], why: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from zmtpscope.cli.following import (
     capture_options,
     list_interfaces,
     open_followed,
+    seconds_behind,
     stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -35,7 +35,6 @@ from zmtpscope.cli.output import (
 )
 from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
 from zmtpscope.cli.status_line import State, StatusLine
-from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +118,6 @@ def batches(analyser: Analyser, followed: Followed, status: StatusLine) -> Itera
 
 
 def _state(analyser: Analyser, followed: Followed) -> State:
-    lag = max(0.0, time.time() - analyser.latest / SECOND) if followed.unread and analyser.latest else 0.0
+    lag = seconds_behind(followed, analyser.latest)
     messages, connections = analyser.messages_so_far()
     return State(followed.captures.statistics.packets, messages, connections, followed.dropped, lag)

@@ -23,6 +23,7 @@ from zmtpscope.cli.following import (
     check_no_capture_options,
     list_interfaces,
     open_followed,
+    seconds_behind,
     stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -37,6 +38,7 @@ from zmtpscope.cli.parameters import (
     SHOW_SECRETS,
     Body,
 )
+from zmtpscope.cli.status_line import LAG_THAT_MATTERS
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
 from zmtpscope.records import SECOND
 
@@ -48,9 +50,6 @@ if TYPE_CHECKING:
 
 LONGEST_INTERVAL = 86_400.0
 LEAST_INTERVAL = 0.001
-LAG = 1.0
-"""Seconds that the newest packet may be old before the screen says so."""
-
 ON_THEIR_WAY = 0.3
 """Seconds that packets take, at most, from the network to us, if all goes well."""
 
@@ -191,13 +190,11 @@ def _view(given: dict[str, Any]) -> View:
 
 def _lost(analyser: Analyser, followed: Followed | None) -> str:
     """What the title of the screen says of packets that were dropped, or wait to be read."""
-    words = ""
-    if followed is not None and followed.dropped:
-        words += f"  {followed.dropped} packets dropped"
-    if followed is not None and followed.unread and analyser.latest:
-        lag = time.time() - analyser.latest / SECOND
-        words += f"  {lag:.1f} s behind" if lag > LAG else ""
-    return words
+    if followed is None:
+        return ""
+    words = f"  {followed.dropped} packets dropped" if followed.dropped else ""
+    lag = seconds_behind(followed, analyser.latest)
+    return words + (f"  {lag:.1f} s behind" if lag >= LAG_THAT_MATTERS else "")
 
 
 def _output(given: dict[str, Any], view: View, numbers: Numbers, title: Callable[[], str]) -> Output:
