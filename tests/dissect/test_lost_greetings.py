@@ -56,6 +56,25 @@ def test_the_other_sides_greeting_tells_the_version(cuts: tuple[int, ...], side:
     assert analyser.summary.sums.hold()
 
 
+@pytest.mark.parametrize("piece", [1, 9, 10, 11])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_greeting_in_pieces_behind_much_of_the_other_side_is_read(piece: int, side: int, size: int) -> None:
+    """Where one direction was captured behind the other, no more of that one waits for the rest of a greeting."""
+    conversation = Conversation()
+    conversation.send(side, hello("PUSH" if side else "PULL"))
+    sent = [message(bytes([number]) * 35_000) for number in range(2)]
+    for each in sent:
+        conversation.send(side, each)
+    conversation.send(1 - side, hello("PULL" if side else "PUSH"), (piece, 12, GREETING))
+    conversation.close()
+    found, analyser = records(Capture(conversation.packets, size))
+    assert [len(body) for body in bodies(found)] == [35_000] * 2
+    assert [record["version_announced"] for record in found if record["record"] == "greeting"] == ["3.1", "3.1"]
+    assert (found[-1]["version"], found[-1]["handshake"]) == ("3.1", "complete")
+    assert not analyser.summary.sums.undissected
+
+
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("size", [1, 1000])
 def test_the_handshake_of_curve_is_read_behind_a_lost_greeting(side: int, size: int) -> None:

@@ -168,14 +168,15 @@ class Agreement:
             self.settled = True
             return
         waiting = [stream.end for stream in self.dialogue.streams if stream.mode is Mode.NEGOTIATING]
-        over = over or max(waiting) >= PREFIX_LIMIT
+        is_full = max(waiting) >= PREFIX_LIMIT
+        over = over or is_full
         if self.forced is not None and self.forced.version is not None:
             if over or self.waited or min(map(len, prefixes)) >= SIGNATURE:
                 self._force(self.forced, prefixes, arrival)
             return
         decision = negotiate(prefixes[0], prefixes[1], over=over or self.waited)
         if decision is None or decision.version is None:
-            decision = self._by_the_other_side(prefixes) or decision
+            decision = self._by_the_other_side(prefixes, is_full) or decision
         if decision is not None and (over or not self.waited or decision.version is not None):
             is_decided_by_silence = (now or over) and decision.version is not None
             self._apply(decision, self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival)
@@ -188,10 +189,12 @@ class Agreement:
             for end, before in zip(ends, self.weighed, strict=True)
         )
 
-    def _by_the_other_side(self, prefixes: list[bytes]) -> Decision | None:
-        """What the greeting of one side says by itself, where octets of the other side were lost."""
+    def _by_the_other_side(self, prefixes: list[bytes], is_full: bool) -> Decision | None:
+        """What the greeting of one side says by itself, where octets of the other side were lost, or have not all come
+        when no more of this one can wait for them (`is_full`)."""
         for side, stream in enumerate(self.dialogue.streams):
-            if stream.lost_greeting():
+            is_under_way = is_full and 0 < len(prefixes[side]) < VERSIONED and begins_like_a_signature(prefixes[side])
+            if is_under_way or stream.lost_greeting():
                 alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
                 decision = negotiate(alone[0], alone[1], over=True)
                 if decision is not None and decision.version is not None and decision.confidence != "guess":
