@@ -18,11 +18,17 @@ from zmtpscope.capture.decoder import TCP, UDP, Decoder, Segment
 from zmtpscope.capture.flow_keys import distinct
 from zmtpscope.capture.link import LAYOUTS, Layout
 from zmtpscope.capture.packets import PacketBlock, gather
-from zmtpscope.capture.segments import CUT, ORDINALS, Datagram, DatagramColumns, SegmentBlock
+from zmtpscope.capture.segments import (
+    CUT,
+    ORDINALS,
+    Column,
+    Datagram,
+    DatagramColumns,
+    Mask,
+    SegmentBlock,
+    cut_of,
+)
 from zmtpscope.capture.tunnels import ON_UDP
-
-Column = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 SHORTEST_TCP, UDP_HEADER = 20, 8
 SHORTEST = 20 + UDP_HEADER
@@ -282,5 +288,4 @@ def fill(block: SegmentBlock, columns: Columns, packets: PacketBlock) -> None:
     block.sequences, block.acknowledgments, block.flags = columns.sequences, columns.acknowledgments, columns.flags
     block.starts, block.stops = columns.starts, columns.stops
     block.packets, block.times = packets.references[columns.rows], packets.times[columns.rows]
-    rows = np.flatnonzero(columns.cut)
-    block.cut = dict(zip(rows.tolist(), columns.cut[rows].tolist(), strict=True))
+    block.cut = cut_of(columns.cut)

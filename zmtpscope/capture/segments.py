@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 CUT = 0x100
 """Set in `SegmentBlock.flags` beside the TCP flags where fewer payload octets were captured than IP announces."""
+
+DATAGRAM = 0x200
+"""Stands in `SegmentRows.flags` where the row is a UDP datagram."""
 
 FILE_SHIFT = 40
 """A packet reference is `file index << FILE_SHIFT | packet number`; packet numbers count from 1 within their file."""
@@ -23,7 +26,10 @@ before the segment came."""
 
 PACKET_MASK = (1 << FILE_SHIFT) - 1
 
-EMPTY: NDArray[np.int64] = np.empty(0, np.int64)
+Column = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+EMPTY: Column = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
@@ -49,14 +55,14 @@ class DatagramColumns:
     of `Datagram`; `keys` are the distinct flows in order of first appearance, `flows` indexes into them."""
 
     keys: list[bytes]
-    flows: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    cut: NDArray[np.int64]
-    packets: NDArray[np.int64]
-    times: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    ordinals: NDArray[np.int64]
+    flows: Column
+    starts: Column
+    stops: Column
+    cut: Column
+    packets: Column
+    times: Column
+    rows: Column
+    ordinals: Column
 
     def __len__(self) -> int:
         return len(self.flows)
@@ -67,6 +73,26 @@ class DatagramColumns:
 
     def __iter__(self) -> Iterator[Datagram]:
         return map(self.__getitem__, range(len(self)))
+
+
+NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
+
+
+class SegmentRows(NamedTuple):
+    """Segments and datagrams as one table, in capture order: what of a block can be sent to another process. All but
+    `keys` have an entry for each row, as in `SegmentBlock`; flows of TCP and of UDP are numbered together, and a
+    datagram has `DATAGRAM` for its flags and no numbers."""
+
+    keys: list[bytes]
+    flows: Column
+    flags: Column
+    sequences: Column
+    acknowledgments: Column
+    starts: Column
+    stops: Column
+    cut: Column
+    packets: Column
+    times: Column
 
 
 class SegmentBlock:
@@ -110,9 +136,97 @@ class SegmentBlock:
         self.times = EMPTY
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
-        self.datagrams = DatagramColumns([], *[EMPTY] * 8)
+        self.datagrams = NO_DATAGRAMS
         self.latest = 0
         """The largest time of the packets of the block, those that are neither TCP nor UDP included."""
 
     def __len__(self) -> int:
         return len(self.flows)
+
+    @classmethod
+    def from_columns(cls, data: bytes, rows: SegmentRows, ordinal: int, latest: int) -> Self:
+        """The block of these rows, whose payloads stand in `data`; `ordinal` is that of its first segment, `latest` the
+        largest time of all packets that they were made of."""
+        block = cls(data, ordinal)
+        block.latest = latest
+        chosen = (rows.flags & DATAGRAM) == 0
+        if not chosen.all():
+            block.datagrams = _datagrams_of(rows, ~chosen, ordinal)
+        block.keys, block.flows = _keys_of(rows.keys, rows.flows[chosen])
+        block.sequences, block.acknowledgments = rows.sequences[chosen], rows.acknowledgments[chosen]
+        block.flags, block.starts, block.stops = rows.flags[chosen], rows.starts[chosen], rows.stops[chosen]
+        block.packets, block.times = rows.packets[chosen], rows.times[chosen]
+        block.cut = cut_of(rows.cut[chosen])
+        return block
+
+    def rows(self) -> SegmentRows:
+        """Its segments and datagrams as one table, which `from_columns` makes the same block of again."""
+        datagrams = self.datagrams
+        ordinals = self.ordinal + ORDINALS * np.arange(len(self))
+        order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
+        cut = np.zeros(len(self), np.int64)
+        cut[list(self.cut)] = list(self.cut.values())
+        none = np.zeros(len(datagrams), np.int64)
+        columns = (
+            (self.flows, datagrams.flows + len(self.keys)),
+            (self.flags, none + DATAGRAM),
+            (self.sequences, none),
+            (self.acknowledgments, none),
+            (self.starts, datagrams.starts),
+            (self.stops, datagrams.stops),
+            (cut, datagrams.cut),
+            (self.packets, datagrams.packets),
+            (self.times, datagrams.times),
+        )
+        return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
+
+    def select(self, flows: Mask, *, datagrams: bool) -> SegmentBlock:
+        """The segments of those of `keys` for which `flows` says so, and all datagrams or none, over the same octets.
+
+        `latest` stays. Ordinals are counted anew from that of this block on, so they are never behind those of the next
+        block.
+        """
+        block = SegmentBlock(self.data, self.ordinal)
+        block.latest = self.latest
+        chosen = flows[self.flows]
+        if datagrams and len(self.datagrams):
+            in_front = np.cumsum(np.concatenate(([0], chosen)))
+            places = (self.datagrams.ordinals - self.ordinal) // ORDINALS + 1
+            block.datagrams = replace(self.datagrams, ordinals=self.ordinal + ORDINALS * (in_front[places] - 1))
+        block.keys = [self.keys[index] for index in flows.nonzero()[0].tolist()]
+        block.flows = (flows.cumsum() - 1)[self.flows[chosen]]
+        for name in ("sequences", "acknowledgments", "flags", "starts", "stops", "packets", "times"):
+            setattr(block, name, getattr(self, name)[chosen])
+        if self.cut:
+            numbers = chosen.cumsum() - 1
+            block.cut = {int(numbers[index]): missing for index, missing in self.cut.items() if chosen[index]}
+        return block
+
+
+def cut_of(missing: Column) -> dict[int, int]:
+    """`SegmentBlock.cut`, by how many payload octets of each segment were not captured."""
+    indexes = np.flatnonzero(missing)
+    return dict(zip(indexes.tolist(), missing[indexes].tolist(), strict=True))
+
+
+def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:
+    """Those of `keys` that `flows` index into, in order of first appearance, and the indexes into them."""
+    found, first, inverse = np.unique(flows, return_index=True, return_inverse=True)
+    order = first.argsort()
+    return [keys[index] for index in found[order].tolist()], order.argsort()[inverse]
+
+
+def _datagrams_of(rows: SegmentRows, chosen: Mask, ordinal: int) -> DatagramColumns:
+    """The datagrams among the rows of a block whose first segment is `ordinal`."""
+    keys, flows = _keys_of(rows.keys, rows.flows[chosen])
+    return DatagramColumns(
+        keys,
+        flows,
+        rows.starts[chosen],
+        rows.stops[chosen],
+        rows.cut[chosen],
+        rows.packets[chosen],
+        rows.times[chosen],
+        rows=chosen.nonzero()[0],
+        ordinals=ordinal + ORDINALS * ((~chosen).cumsum()[chosen] - 1),
+    )

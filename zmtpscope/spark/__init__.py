@@ -1,0 +1,1 @@
+"""Captures as tables of Spark."""
