@@ -40,7 +40,7 @@ def captures() -> pathlib.Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A real Spark, one for all tests: starting it takes as long as all of them."""
-    from tests.spark import session
+    from tests.spark.session import session
 
     with session(tmp_path_factory.mktemp("spark")) as spark:
         yield spark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import Body, Forced
+from zmtpscope.option_texts import Body, Forced
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
@@ -40,13 +40,11 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
     body: Body = given["body"]
     payload: str = given["payload"]
     forced: list[Forced] = given["forced"]
-    if body.octets is not None:
-        more[{"full": "body_limit", "head": "head"}[body.keep]] = body.octets
     return Options(
-        bodies=body.keep,
         decode_as=tuple(DecodeAs(*each) for each in forced),
         payloads=None if payload == "off" else Registry(None if payload == "auto" else payload, given["payload_files"]),
         show_secrets=given["show_secrets"],
+        **body.options(),
         **more,
     )
 

@@ -13,7 +13,7 @@ import click
 from zmtpscope.cli.credentials import client_options, given_security, server_options
 from zmtpscope.cli.dialogue import Dialogue, dialogue_options
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import VERSIONS
+from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
 if TYPE_CHECKING:

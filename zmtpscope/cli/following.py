@@ -17,7 +17,8 @@ import click
 
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.parameters import PACKETS, SCALE
+from zmtpscope.cli.parameters import PACKETS
+from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TypeVar
 
 import click
 
-from zmtpscope.records import RECORDS, from_text
+from zmtpscope import option_texts
+from zmtpscope.option_texts import Body, Forced, known_payload, nearest
+from zmtpscope.records import RECORDS
 
-SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-VERSIONS = ("1.0", "2.0", "3.0", "3.1")
+T = TypeVar("T")
 
-LAST_PORT = 65535
 LARGEST_PAYLOAD_FILE = 64 << 20
 
 
@@ -27,74 +26,27 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
     return int(value)
 
 
-class Body(NamedTuple):
-    """`--body`: what to keep ("full", "head", "none") and the number that goes with it, if one was given."""
-
-    keep: str
-    octets: int | None
+def checked(parse: Callable[[str], T], value: str) -> T:
+    """What a parser makes of a value; what it has against it is a usage error."""
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def parse_body(context: click.Context, parameter: click.Parameter, value: str) -> Body:
-    """`full[:LIMIT]`, `head:N` or `none`; numbers may end in k, M or G."""
-    match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", value)
-    if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
-        raise click.BadParameter(f"{value!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
-    return Body(match[1], int(match[2]) * SCALE[match[3]] if match[2] else None)
-
-
-class Forced(NamedTuple):
-    """`-d`: connections that a selector names, to be read as ZMTP."""
-
-    selector: str
-    value: int | bytes
-    version: str | None
-    mechanism: str | None
-    payload: tuple[str, str | None] | None
+    """`--body`."""
+    return checked(option_texts.parse_body, value)
 
 
 def parse_forced(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[Forced]:
-    """`tcp.port==N,zmtp[/VERSION[/MECHANISM]][:PAYLOAD[/ARGUMENT]]`, and likewise for the other selectors."""
-    return [_parse_forced(value) for value in values]
-
-
-def _parse_forced(value: str) -> Forced:
-    match = re.fullmatch(r"(.*?)==(.*),zmtp(?:/([^/:]*)(?:/([^/:]*))?)?(?::([^/]+)(?:/(.+))?)?", value)
-    if match is None:
-        raise click.BadParameter(f"{value!r} is not of the form tcp.port==5555,zmtp/3.1/NULL:json")
-    selector, number, version, mechanism, name, argument = match.groups()
-    if selector not in ("tcp.port", "udp.port", "conn", "topic"):
-        raise click.BadParameter(f"{selector!r} selects nothing; tcp.port==N, udp.port==N, conn==N and topic==TEXT do")
-    payload = None
-    if name is not None:
-        payload = _known_payload(name), argument
-    if selector == "topic":
-        if payload is None:
-            raise click.BadParameter(f"{value!r}: name the payload of the topic, as in topic=={number},zmtp:json")
-        return Forced(selector, from_text(number), None, None, payload)
-    if re.fullmatch("[0-9]{1,9}", number) is None:
-        raise click.BadParameter(f"{selector}=={number}: a number is needed")
-    if selector != "conn" and int(number) > LAST_PORT:
-        raise click.BadParameter(f"{selector}=={number}: ports go from 0 to {LAST_PORT}")
-    if selector == "conn" and not int(number):
-        raise click.BadParameter(f"{selector}=={number}: connections are counted from 1")
-    if version is not None and version not in VERSIONS:
-        raise click.BadParameter(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
-    if mechanism is not None and mechanism not in (known := _mechanisms()):
-        raise click.BadParameter(f"the mechanism {mechanism!r} is not known; {', '.join(known)} are")
-    return Forced(selector, int(number), version, mechanism, payload)
+    """`-d`, any number of times."""
+    return [checked(option_texts.parse_decode_as, value) for value in values]
 
 
 def parse_payload(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """`auto`, `off`, or the name of a payload dissector."""
-    return value if value in ("auto", "off") else _known_payload(value)
-
-
-def _known_payload(name: str) -> str:
-    from zmtpscope.payloads.registry import names  # looking for them takes its time
-
-    if name not in (known := names()):
-        raise click.BadParameter(f"there is no payload dissector {name!r}{_nearest(name, known)}")
-    return name
+    """`--payload`."""
+    return checked(option_texts.parse_payload, value)
 
 
 def parse_payload_files(
@@ -113,14 +65,8 @@ def parse_payload_files(
             raise click.BadParameter(f"{path}: {error.strerror}") from None
         if len(octets) > LARGEST_PAYLOAD_FILE:
             raise click.BadParameter(f"{path}: larger than {LARGEST_PAYLOAD_FILE >> 20} MiB")
-        files.setdefault(_known_payload(name), {})[path] = octets
+        files.setdefault(checked(known_payload, name), {})[path] = octets
     return files
-
-
-def _mechanisms() -> list[str]:
-    from zmtpscope.zmtp.mechanisms import MECHANISMS  # imported where it is asked for: the core takes its time
-
-    return list(MECHANISMS)
 
 
 def parse_select(
@@ -131,24 +77,18 @@ def parse_select(
     for value in values:
         name, colon, wanted = value.partition(":")
         if name not in RECORDS:
-            raise click.BadParameter(f"there is no record type {name!r}{_nearest(name, RECORDS)}")
+            raise click.BadParameter(f"there is no record type {name!r}{nearest(name, RECORDS)}")
         if name in selected:
             raise click.BadParameter(f"{name} is selected twice; give its columns at once: {name}:conn,ts_ns")
         known = [field.name for field in RECORDS[name].fields]
         columns = wanted.split(",") if colon else known
         for column in columns:
             if column not in known:
-                raise click.BadParameter(f"{name} has no column {column!r}{_nearest(column, known)}")
+                raise click.BadParameter(f"{name} has no column {column!r}{nearest(column, known)}")
             if columns.count(column) > 1:
                 raise click.BadParameter(f"{name} has the column {column!r} twice")
         selected[name] = tuple(columns)
     return selected
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    nearest = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {nearest[0]}?" if nearest else f"; there are {', '.join(known)}"
 
 
 FILES = click.argument("files", nargs=-1, metavar="[FILE]...")

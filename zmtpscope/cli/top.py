@@ -36,10 +36,10 @@ from zmtpscope.cli.parameters import (
     PAYLOAD,
     PAYLOAD_FILES,
     SHOW_SECRETS,
-    Body,
 )
 from zmtpscope.cli.status_line import LAG_THAT_MATTERS
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
+from zmtpscope.option_texts import Body
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:

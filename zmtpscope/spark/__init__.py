@@ -1,1 +1,31 @@
-"""Captures as tables of Spark."""
+"""Captures as tables of Spark: rows of the same analyser, field by field those of `zmtpscope export`.
+
+What is named here is loaded when it is first used, so that a worker loads what it needs and no more.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zmtpscope.spark.schemas import schema
+    from zmtpscope.spark.sessions import register, session
+
+__all__ = ["register", "schema", "session"]
+
+_MODULES = {"register": "sessions", "schema": "schemas", "session": "sessions"}
+"""Where each public name lives. No module has the name of a function: the package would have the module under it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("zmtpscope"):
+            raise
+        raise ModuleNotFoundError(
+            f"zmtpscope.spark needs {error.name}, of the extra spark: pip install 'zmtpscope[spark]'", name=error.name
+        ) from None

@@ -1,0 +1,34 @@
+"""A small Spark in this process' care: two threads, 512 MB, loopback, no files left behind."""
+
+from __future__ import annotations
+
+import pathlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from zmtpscope.spark import session as spark_session
+
+SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short-lived
+    "spark.driver.memory": "512m",
+    "spark.master": "local[2]",
+    "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves
+    "spark.sql.files.minPartitionNum": "1",  # rows come in the order of the file
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@contextmanager
+def session(folder: pathlib.Path) -> Iterator[SparkSession]:
+    """A Spark session whose files are in `folder`."""
+    spark = spark_session({**SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder)})
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        with warnings.catch_warnings():  # what pyspark leaves open is none of ours
+            warnings.simplefilter("ignore", ResourceWarning)
+            spark.stop()

