@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from zmtpscope.payloads.reader import Malformed
+from zmtpscope.payloads.cursor import Malformed
 
 VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
 """Wire types: how a value is written."""

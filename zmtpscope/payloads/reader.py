@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from zmtpscope.findings import FINDINGS, SEVERITIES
-from zmtpscope.payloads.dissected import Opened, Source, tiled
+from zmtpscope.payloads.building import RecordBuilder
+from zmtpscope.payloads.cursor import EndOfFrame, FrameCursor
+from zmtpscope.payloads.dissected import Opened, Source
 from zmtpscope.payloads.limits import CONTAINERS, DEEPEST, MOST_FINDINGS, MOST_SOURCES, Budget, Limit, counted
-from zmtpscope.payloads.values import LONGEST_DETAIL, Json, plain, shortened, shown, to_key
+from zmtpscope.payloads.message import About
+from zmtpscope.payloads.tree import TreeBuilder, tree_of
+from zmtpscope.payloads.values import LONGEST_DETAIL, Json, plain, shortened
 from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding
-
-if TYPE_CHECKING:
-    from zmtpscope.payloads.api import About
 
 LEVELS_OPENED = 2
 """Levels that what is inside of a field stands below it: it has a protocol, a summary, and fields."""
@@ -22,20 +22,11 @@ LEVELS_OPENED = 2
 _LARGEST_PLACE = 2**62
 """No offset in a stream comes near."""
 
-
-class Malformed(Exception):
-    """What was read is not what the dissector takes it for; the text says why, the place is where the reader stands."""
-
-
-class Cut(Malformed):
-    """A read met the end of its frame."""
-
-
 Inner = Callable[["Reader"], Opened]
 """Dissects what is packed: reads the only frame of the reader that it is given."""
 
 
-class Reader:
+class Reader(FrameCursor):
     """Reads the frames of one message, one after the other; it begins at the first content frame.
 
     Every read has a name: the field of that name in the record, and, with `prefix` in front, in the field tree. Inside
@@ -59,55 +50,49 @@ class Reader:
         depth: int = 0,
     ) -> None:
         self.prefix = prefix
-        self.frames = frames
-        self.offsets = offsets
-        """Where each frame's body stands in its stream."""
         self.about = about
-        self.trees = trees
-        """Whether field trees are made."""
         self.show_secrets = show_secrets
         """Whether the user asked for passwords."""
         self.budget = budget or Budget()
         self.source = source
-        self.inner = inner
-        self.fields: Json = {}
         self.findings: list[Finding] = []
-        self.nodes: dict[int, list[FieldNode]] = {}
         self.sources: list[Source] = []
         self.secrets: list[int] = []
-        self._into: list[Json] | dict[str, Json] = self.fields
+        self._inner = inner
+        self._record = RecordBuilder()
+        self._tree = TreeBuilder() if trees else None
         self._depth = depth
-        self.go_to(first)
-
-    # -- where it stands -----------------------------------------------------------------------------------------------
+        super().__init__(frames, offsets, first)
 
     def go_to(self, frame: int) -> None:
-        """Stand at the first octet of the frame with that index in the message; one that is not there is empty."""
-        self.frame = frame if 0 <= frame < len(self.frames) else len(self.frames)
-        self.data = self.frames[frame] if self.frame == frame < len(self.frames) else b""
-        self.stop = len(self.data)
-        self.position = 0
-        self.read_to = 0
-        self._nodes: list[FieldNode] = self.nodes.setdefault(frame, []) if self.trees else []
+        super().go_to(frame)
+        if self._tree is not None:
+            self._tree.go_to(self.frame)
 
-    def next_frame(self) -> bool:
-        """Go on with the next frame; whether there is one."""
-        if self.frame + 1 >= len(self.frames):
-            return False
-        self.go_to(self.frame + 1)
-        return True
+    # -- what was read -------------------------------------------------------------------------------------------------
 
     @property
-    def left(self) -> int:
-        """Octets of the current frame that were not read yet."""
-        return self.stop - self.position
+    def fields(self) -> Json:
+        """The fields of the record so far."""
+        return self._record.fields
+
+    @fields.setter
+    def fields(self, value: Json) -> None:
+        self._record.fields = value
 
     @property
-    def offset(self) -> int:
-        """The next octet's place in the stream."""
-        if self.frame == len(self.frames):
-            return self.offsets[-1] + len(self.frames[-1])
-        return self.offsets[self.frame] + self.position
+    def trees(self) -> bool:
+        """Whether field trees are made."""
+        return self._tree is not None
+
+    @property
+    def nodes(self) -> dict[int, list[FieldNode]]:
+        """The nodes of the tree so far, by frame; none where no trees are made."""
+        return {} if self._tree is None else self._tree.nodes
+
+    def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
+        """The tree of one frame; octets that nobody read are a leaf, so that the leaves tile it (P5)."""
+        return tree_of(name, self.nodes.get(frame, []), self.offsets[frame], octets)
 
     # -- named reads ---------------------------------------------------------------------------------------------------
 
@@ -129,7 +114,7 @@ class Reader:
         self, name: str, length: int, *, little: bool = False, signed: bool = False, hidden: bool = False
     ) -> int:
         """The next `length` octets as a number."""
-        octets = self._take(name, length)
+        octets = self._read(name, length)
         value = int.from_bytes(octets, "little" if little else "big", signed=signed)
         self._keep(name, length, value, hidden)
         return value
@@ -137,39 +122,39 @@ class Reader:
     def octets(self, name: str, length: int | None = None, *, hidden: bool = False) -> bytes:
         """The next `length` octets (None: all that are left), as octets."""
         length = self.left if length is None else length
-        octets = self._take(name, length)
+        octets = self._read(name, length)
         self._keep(name, length, octets, hidden)
         return octets
 
     def text(self, name: str, length: int | None = None, *, hidden: bool = False) -> str:
         """The next `length` octets (None: all that are left) as text: UTF-8 where valid, else escapes."""
         length = self.left if length is None else length
-        text = to_text(self._take(name, length))
+        text = to_text(self._read(name, length))
         self._keep(name, length, text, hidden)
         return text
 
     def secret(self, name: str, length: int | None = None) -> None:
         """The next `length` octets are a password: nothing shows their frame unless the user asks for secrets."""
         length = self.left if length is None else length
-        text = to_text(self._take(name, length))
+        text = to_text(self._read(name, length))
         if length:
             self.secrets.append(self.frame)
         self._keep(name, length, text if self.show_secrets else MASK, False)
 
     def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
         """The next `length` octets say `value`, as the dissector knows."""
-        self._take(name, length)
+        self._read(name, length)
         self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
     def give(self, name: str, value: Json) -> None:
         """A field that stands for no octets of its own: what follows from others."""
         self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
-        self._store(name, self._counted(value))
+        self._record.store(name, self._counted(value))
 
     def give_opened(self, name: str, opened: Opened) -> None:
         """The field `name` is what was found inside of packed octets, null where nobody claims them; its own fields
         were counted there."""
-        self._store(name, None if opened.protocol is None else opened._asdict())
+        self._record.store(name, None if opened.protocol is None else opened._asdict())
 
     def whole(self, value: Json) -> None:
         """The fields are `value`: an array, or an object that something else has read. Anything else becomes an object
@@ -180,7 +165,8 @@ class Reader:
         """The next `length` octets were read by the dissector's own means, which has spent what they cost; `nodes` are
         what the tree shows of them."""
         self.position = min(self.position + max(0, length), self.stop)
-        self._nodes += nodes
+        if self._tree is not None:
+            self._tree.add(nodes)
 
     @contextmanager
     def object(self, name: str) -> Iterator[None]:
@@ -195,36 +181,35 @@ class Reader:
     @contextmanager
     def aside(self) -> Iterator[list[Json]]:
         """Values read inside become items of the list that it gives, not fields: those of keys, say."""
-        into = self._into
         values: list[Json] = []
-        self._into = values
+        outer = self._record.enter(values)
         try:
             yield values
         finally:
-            self._into = into
+            self._record.leave(outer)
 
     @contextmanager
     def more(self, name: str, empty: Json) -> Iterator[None]:
         """What is read inside is added to the array or object `name` of this object, which is `empty` where it is not
         there yet; in the tree it stands where it is read."""
-        into: Json = self._into
-        self._into = into.setdefault(to_key(name), self._counted(empty))
+        outer = self._record.enter(self._record.existing(name, self._counted(empty)))
         try:
             yield
         finally:
-            self._into = into
+            self._record.leave(outer)
 
     @contextmanager
     def group(self, name: str) -> Iterator[None]:
         """Fields read inside belong together in the tree; in the record they stay where they are."""
         self._go_deeper()
-        nodes = self._nodes
-        node = self._begin_group(name)
+        tree = self._tree
+        group = None if tree is None else tree.begin(self._full(name), self.offset)
         try:
             yield
         finally:
             self._depth -= 1
-            self._end_group(node, nodes)
+            if tree is not None and group is not None:
+                tree.end(group)
 
     def finding(
         self,
@@ -263,10 +248,6 @@ class Reader:
         shown = None if detail is None else plain(shortened(detail, LONGEST_DETAIL))
         self.findings.append(Finding(id, start, length, severity, shown))
 
-    def outer_span(self) -> tuple[int, int]:
-        """The place of the current frame in its stream, for findings about what has no octets there."""
-        return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop
-
     # -- what is packed ------------------------------------------------------------------------------------------------
 
     def unpacked(self, name: str, length: int, octets: bytes) -> Opened:
@@ -275,34 +256,22 @@ class Reader:
             raise TypeError(f"what was packed is {type(octets).__name__}, not octets")
         budget = self.budget
         begin = self.position
-        self._take(name, length)
+        self._read(name, length)
         start = self.offsets[self.frame] + begin
         budget.sources += 1
         number = 1 + budget.sources
         self._keep(name, length, f"source {number}: {len(octets)} octets", hidden=True)
-        inside = Reader(
-            self.prefix,
-            (octets,),
-            (0,),
-            0,
-            self.about,
-            trees=self.trees,
-            show_secrets=self.show_secrets,
-            budget=budget,
-            source=number,
-            inner=self.inner,
-            depth=self._depth + LEVELS_OPENED,
-        )
+        inside = self._reader_of(octets, 0, number)
         opened = Opened(None, "", None)
         if budget.sources > MOST_SOURCES:
             self.finding("PAYLOAD-05", detail=f"more than {MOST_SOURCES} packed parts, one in the other or not")
-        elif self.inner is not None and budget.allowance.fields > 0:
+        elif self._inner is not None and budget.allowance.fields > 0:
             with budget.of_packed():
-                opened = self.inner(inside)
+                opened = self._inner(inside)
         for finding in inside.findings:
             self.findings.append(finding._replace(start=start, length=length))
         self.secrets += [self.frame] * bool(inside.secrets)
-        if self.trees:  # nobody else looks at sources, and they may be large
+        if inside.trees:  # nobody else looks at sources, and they may be large
             tree = inside.tree(0, octets, "source")
             self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
         return opened
@@ -314,76 +283,69 @@ class Reader:
         if self._depth + LEVELS_OPENED > DEEPEST:
             raise Limit("PAYLOAD-05", f"more than {DEEPEST} levels")
         start, octets = self.offset, self.data[self.position : self.stop]
-        inside = Reader(
+        inside = self._reader_of(octets, start, self.source)
+        opened = Opened(None, "", None)
+        if self._inner is not None and octets:
+            opened = self._inner(inside)
+        self.position = self.stop
+        if self._tree is not None and octets:
+            self._tree.add([inside.tree(0, octets, self._full(name))])
+        self.findings += inside.findings
+        self.sources += inside.sources
+        self.secrets += [self.frame] * bool(inside.secrets)
+        self._record.store(name, None if opened.protocol is None else opened._asdict())
+        return opened
+
+    def _reader_of(self, octets: bytes, start: int, source: int) -> Reader:
+        """A reader of what is inside of a field: `octets`, which begin at offset `start` of `source`."""
+        return Reader(
             self.prefix,
             (octets,),
             (start,),
             0,
             self.about,
-            trees=self.trees,
-            show_secrets=self.show_secrets,
+            trees=self._tree is not None,
             budget=self.budget,
-            source=self.source,
-            inner=self.inner,
+            show_secrets=self.show_secrets,
+            source=source,
+            inner=self._inner,
             depth=self._depth + LEVELS_OPENED,
         )
-        opened = Opened(None, "", None)
-        if self.inner is not None and octets:
-            opened = self.inner(inside)
-        self.position = self.stop
-        if self.trees and octets:
-            nodes = tiled(inside.nodes.get(0, []), start, octets)
-            node = FieldNode(self._full(name), start, len(octets), None if nodes else octets, nodes)
-            self._nodes.append(node)
-        self.findings += inside.findings
-        self.sources += inside.sources
-        self.secrets += [self.frame] * bool(inside.secrets)
-        self._store(name, None if opened.protocol is None else opened._asdict())
-        return opened
 
-    # -- the tree ------------------------------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------------------------
 
-    def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
-        """The tree of one frame; octets that nobody read are a leaf, so that the leaves tile it (P5)."""
-        start = self.offsets[frame]
-        nodes = tiled(self.nodes.get(frame, []), start, octets)
-        if not nodes:
-            return FieldNode(name, start, len(octets), octets)
-        return FieldNode(name, start, len(octets), None, nodes)
-
-    def _take(self, name: str, length: int) -> bytes:
+    def _read(self, name: str, length: int) -> bytes:
         begin = self.position
         if length < 0 or begin + length > self.stop:
             rest = self.stop - begin
-            if self.trees and rest:
-                node = FieldNode(self._full(name), self.offset, rest, self.data[begin : self.stop])
-                self._nodes.append(node)
+            if self._tree is not None and rest:
+                self._tree.leaf(self._full(name), self.offset, rest, self.data[begin : self.stop])
             self.position = self.stop
-            raise Cut(f"{name} needs {length} octets, there are {rest}")
+            raise EndOfFrame(f"{name} needs {length} octets, there are {rest}")
         self.budget.spend(length)
         self.position = begin + length
         return self.data[begin : self.position]
 
     def _keep(self, name: str, length: int, value: Json, hidden: bool) -> None:
-        if self.trees and length:
+        if self._tree is not None and length:
             start = self.offsets[self.frame] + self.position - length
-            self._nodes.append(FieldNode(self._full(name), start, length, shown(value)))
+            self._tree.leaf(self._full(name), start, length, value)
         if not hidden:
-            self._store(name, value)
+            self._record.store(name, value)
 
-    def _store(self, name: str, value: Json) -> None:
-        into = self._into
-        if isinstance(into, list):
-            into.append(plain(value))
-        else:
-            into[to_key(name)] = plain(value)
-
-    def _counted(self, value: Json) -> Json:
-        """A value that something else has made, counted as if it had been read, as every output can hold it."""
-        return counted(value, self.budget, self._depth)
-
-    def _full(self, name: str) -> str:
-        return f"{self.prefix}.{name}"
+    def _inside(self, name: str, value: Json) -> Iterator[None]:
+        self._go_deeper()
+        self._record.store(name, value)
+        outer = self._record.enter(value)
+        tree = self._tree
+        group = None if tree is None else tree.begin(self._full(name), self.offset)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._record.leave(outer)
+            if tree is not None and group is not None:
+                tree.end(group)
 
     def _go_deeper(self) -> None:
         if self._depth >= DEEPEST:
@@ -391,34 +353,9 @@ class Reader:
         self.budget.spend(0)
         self._depth += 1
 
-    def _inside(self, name: str, value: Json) -> Iterator[None]:
-        self._go_deeper()
-        self._store(name, value)
-        into, nodes = self._into, self._nodes
-        self._into = value
-        node = self._begin_group(name)
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            self._into = into
-            self._end_group(node, nodes)
+    def _counted(self, value: Json) -> Json:
+        """A value that something else has made, counted as if it had been read, as every output can hold it."""
+        return counted(value, self.budget, self._depth)
 
-    def _begin_group(self, name: str) -> FieldNode | None:
-        if not self.trees:
-            return None
-        node = FieldNode(self._full(name), self.offset, 0)
-        self._nodes.append(node)
-        self._nodes = node.children
-        return node
-
-    def _end_group(self, node: FieldNode | None, nodes: list[FieldNode]) -> None:
-        if node is None:
-            return
-        if self.nodes.get(self.frame) is not self._nodes:  # else another frame has begun since
-            self._nodes = nodes
-        if node.children:
-            last = node.children[-1]
-            node.length = last.start + last.length - node.start
-        elif nodes and nodes[-1] is node:
-            nodes.pop()  # it has no octets
+    def _full(self, name: str) -> str:
+        return f"{self.prefix}.{name}"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
+from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.dissected import Dissected, Opened
 from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
-from zmtpscope.payloads.reader import Malformed, Reader
+from zmtpscope.payloads.reader import Reader
 from zmtpscope.payloads.registry import TEXT, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import plain, shortened

@@ -14,7 +14,7 @@ SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
 """Octets of the shortest entry of a list of strings, and of a dictionary."""
 
 
-class Cut(Malformed):
+class PastTheFrame(Malformed):
     """A field or count that runs past the frame: where it stands (stream offset, octets)."""
 
     def __init__(self, start: int, length: int) -> None:
@@ -26,17 +26,17 @@ def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) ->
     """A string behind its length of `size` octets."""
     start = reader.offset
     if reader.left < size:
-        raise Cut(start, reader.left)
+        raise PastTheFrame(start, reader.left)
     length = reader.number(f"{name}.len", size, hidden=True)
     if length > reader.left:
-        raise Cut(start, size)
+        raise PastTheFrame(start, size)
     return reader.text(name, length, hidden=hidden)
 
 
 def number(reader: Reader, name: str, size: int, *, hidden: bool = False) -> int:
     """A number of `size` octets."""
     if reader.left < size:
-        raise Cut(reader.offset, reader.left)
+        raise PastTheFrame(reader.offset, reader.left)
     return reader.number(name, size, hidden=hidden)
 
 
@@ -45,7 +45,7 @@ def count(reader: Reader, name: str, size: int, smallest: int) -> int:
     start = reader.offset
     found = number(reader, name, size, hidden=True)
     if found * smallest > reader.left:
-        raise Cut(start, size)
+        raise PastTheFrame(start, size)
     return found
 
 

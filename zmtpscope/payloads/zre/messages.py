@@ -7,7 +7,7 @@ from typing import Any
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.text import is_text
-from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, Cut, hello_1
+from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, PastTheFrame, hello_1
 from zmtpscope.payloads.zre.conduct import Conduct
 
 HEADER, HEADER_1 = 6, 5
@@ -90,8 +90,8 @@ class Zre(Payload):
                 hello_1(reader)
             else:
                 command.read(reader)
-        except Cut as cut:
-            reader.finding("ZRE-06", cut.start, cut.length)
+        except PastTheFrame as error:
+            reader.finding("ZRE-06", error.start, error.length)
             return f"{command.name} that is malformed"
         if reader.left:
             reader.finding("ZRE-20", reader.offset, reader.left)
