@@ -46,9 +46,13 @@ def in_blocks(packets: list[PacketBlock], sizes: Iterable[int]) -> Iterator[Pack
             begin += size
 
 
-def lines_of(packets: Iterable[PacketBlock], options: Options) -> list[str]:
+def lines_of(
+    packets: Iterable[PacketBlock],
+    options: Options,
+    between: Callable[[Analyser], Analyser] = lambda analyser: analyser,
+) -> list[str]:
     """What a run over these blocks writes: JSON lines; with `options.details` the lines for people, trees and hex. Last
-    comes what it counted."""
+    comes what it counted. `between` two blocks the analyser may be replaced."""
     clock = Clock("e", lambda: 0)
     text = TextLines(Look(clock, chat=True, tree=options.details, hex=options.details), options)
     lines: list[str] = []
@@ -64,6 +68,7 @@ def lines_of(packets: Iterable[PacketBlock], options: Options) -> list[str]:
     analyser.begin([None])
     for block in packets:
         add(analyser.take(segmenter.take(block)))
+        analyser = between(analyser)
     segmenter.finish()
     add(analyser.finish())
     counted = asdict(analyser.summary)

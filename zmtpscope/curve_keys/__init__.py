@@ -23,7 +23,7 @@ from zmtpscope.curve_keys.lines import (
     build_key_line,
     key_from_text,
 )
-from zmtpscope.curve_keys.lookup import ClientTransient, ConnectionSecrets, Keys, ServerKey
+from zmtpscope.curve_keys.lookup import ClientTransient, ConnectionSecrets, Keys, KeysMark, ServerKey
 
 __all__ = [
     "CLIENT_TRANSIENT",
@@ -40,6 +40,7 @@ __all__ = [
     "KeyFileError",
     "KeyLine",
     "Keys",
+    "KeysMark",
     "Place",
     "ServerKey",
     "build_key_line",

@@ -44,7 +44,7 @@ class KeyFile:
 
     contents: Contents
     _status: os.stat_result
-    _readings = 0
+    readings = 0
     """How often it was read from its start."""
     _took_unfinished: bool
 
@@ -71,11 +71,11 @@ class KeyFile:
     @property
     def place(self) -> Place:
         """How far the file was read until now."""
-        return Place(self._readings, self.contents.lines)
+        return Place(self.readings, self.contents.lines)
 
     def newest_shared(self, behind: Place) -> Iterator[tuple[bytes, bytes]]:
         """(C', k) of the CURVE_SHARED lines behind a place, newest first; of all where the file was replaced since."""
-        return self.contents.newest_shared(behind.line if behind.readings == self._readings else 0)
+        return self.contents.newest_shared(behind.line if behind.readings == self.readings else 0)
 
     def problems(self) -> list[str]:
         """The problems of this file, bounded, in sentences."""
@@ -162,7 +162,7 @@ class KeyFile:
                     raise KeyFileError(f"{self.name}: {_too_many_lines()}; {THE_PART}")
         self._took_unfinished = unfinished and contents.add_unfinished_line()
         self.contents, self._status = contents, status
-        self._readings += 1
+        self.readings += 1
 
 
 class HandedLines(KeyFile):

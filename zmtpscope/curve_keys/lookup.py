@@ -60,6 +60,13 @@ class ConnectionSecrets:
     """K"""
 
 
+class KeysMark(NamedTuple):
+    """How far `Keys` were: its generation, and of each file how often it was read from its start and a digest."""
+
+    generation: int
+    files: list[tuple[int, bytes]]
+
+
 class Keys:
     """What a number of key files say, and what is handed over beside them. One C' is looked up at the cost of a
     dictionary look-up for each file.
@@ -90,6 +97,19 @@ class Keys:
         self._server_keys = self._all_server_keys()
         self.generation += 1
         return True
+
+    def mark(self) -> KeysMark:
+        """Where these keys are, for others of the same files to go on from."""
+        return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
+
+    def resume(self, mark: KeysMark) -> None:
+        """Go on from where other keys were: with their generation where the files say the same, else with the next."""
+        is_same = len(mark.files) == len(self._files)
+        for file, (readings, digest) in zip(self._files, mark.files, strict=False):
+            is_same_file = file.contents.digest() == digest
+            file.readings = readings + (not is_same_file)
+            is_same &= is_same_file
+        self.generation = mark.generation + (not is_same)
 
     def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
         """Everything the files say about the connection of this C'; None where no line names it.

@@ -48,6 +48,11 @@ class Analyser:
         """What the run saw so far."""
         return self.sink.summary
 
+    @property
+    def next_ordinal(self) -> int:
+        """The ordinal that the first segment of the next block has."""
+        return self.flows.reassembler.next_ordinal
+
     def _open(self, key: bytes, start: Arrival, incarnation: int) -> Connection:
         self.connections += 1
         return Connection(self.connections, key, start, incarnation, self.sink, self.options)

@@ -229,17 +229,26 @@ class Reassembler:
     def begin_end(self, time: int) -> None:
         """Start on what comes behind the last block: one row without octets, at the time at which the capture ends."""
         self._begin(b"", {})
-        self.first_ordinal += ORDINALS * self.plain_rows
+        self.first_ordinal = self.next_ordinal
         self.plain_rows = 1
         self.starts, self.stops, self.packets, self.times = [0], [0], [0], [time]
 
     def begin_tick(self) -> int:
         """Start on what time alone decides behind the last block: no rows. The ordinal of all of that."""
-        self._begin(b"", {})
-        self.first_ordinal += ORDINALS * self.plain_rows
+        self.end_block()
+        return self.first_ordinal - 1
+
+    def end_block(self) -> None:
+        """The last block was read: nothing of it is needed any more."""
+        self.first_ordinal = self.next_ordinal
         self.plain_rows = 0
         self.starts, self.stops, self.packets, self.times = [], [], [], []
-        return self.first_ordinal - 1
+        self._begin(b"", {})
+
+    @property
+    def next_ordinal(self) -> int:
+        """The ordinal of the first segment behind the last block."""
+        return self.first_ordinal + ORDINALS * self.plain_rows
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
         self.captured, self.cut = captured, cut

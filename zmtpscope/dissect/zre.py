@@ -11,6 +11,7 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
@@ -211,7 +212,7 @@ class Network:
                 self._note_beacon("ZRE-BEACON-05", beacon, beacon.arrival, detail)
         if not node.watched:
             node.watched = True
-            self._wait(beacon.arrival.time + SILENT, lambda end: self._silent(node, end))
+            self._wait(beacon.arrival.time + SILENT, partial(self._silent, node))
 
     def _silent(self, node: Node, end: Arrival) -> None:
         """A node should have sent a beacon by now, if it was not heard since."""
@@ -221,7 +222,7 @@ class Network:
             return
         if last.arrival.time + SILENT >= self.now:
             node.watched = True
-            self._wait(last.arrival.time + SILENT, lambda end: self._silent(node, end))
+            self._wait(last.arrival.time + SILENT, partial(self._silent, node))
         elif last is not node.first_beacon:
             node.gone = True
             self._note_beacon("ZRE-BEACON-06", last, end, f"node {node.who}, {_place(last)}")
@@ -278,7 +279,7 @@ class Network:
             if not link.over:
                 node.links_to.setdefault(link.server or NOWHERE, []).append(link)
         if link.whole:
-            self._wait(said.arrival.time + ONE_SIDED, lambda end: self._one_sided(said, node, end))
+            self._wait(said.arrival.time + ONE_SIDED, partial(self._one_sided, said, node))
         for other in [*self._receivers(link), *(self._unpaired(node) if is_news else ())]:
             self._pair(said, node, other)
 
@@ -358,7 +359,7 @@ class Network:
             if other is not link and other.whole and not (other.over or other.lossy) and other.hello is not None
         ]
         change = Change(command, group, status, missing)
-        if self._wait(said.arrival.time + SECOND, lambda end: self._unseen(said, node, change, end)):
+        if self._wait(said.arrival.time + SECOND, partial(self._unseen, said, node, change)):
             node.changes[command, group, status] = change
 
     def _unseen(self, said: Said, node: Node, change: Change, end: Arrival) -> None:
@@ -381,7 +382,7 @@ class Network:
     def _ping(self, said: Said) -> None:
         if said.link not in self.pings and len(self.pings) == MOST_CONNECTIONS:
             return
-        if self._wait(said.arrival.time + SILENT, lambda end: self._unanswered(said, end)):
+        if self._wait(said.arrival.time + SILENT, partial(self._unanswered, said)):
             self.pings.setdefault(said.link, []).append(said)
 
     def _ping_ok(self, link: Link) -> None:

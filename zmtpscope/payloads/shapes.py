@@ -53,6 +53,10 @@ class Shapes:
         self._claimable = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
         """By shape: whether there is a candidate."""
 
+    def __reduce__(self) -> tuple[object, tuple[Kinds]]:
+        """Pickled and loaded it is the shared table again."""
+        return shapes_of, (self.kinds,)
+
     def columns(self, heads: Int64, content: Int64, frames: Int64) -> Int64:
         """The shapes of messages: their first octets (or `NO_OCTET`), and their numbers of content frames and of all
         frames."""

@@ -61,9 +61,9 @@ class SidePayloads:
         """Messages since the last claim."""
         self.unreadable = 0
         """Messages since the last text among those that the dissector of text was asked about."""
-        self.unheard: set[int] = set()
-        """Who has claimed nothing, by `id`, since messages were last missing; whoever is asked next hears of it."""
-        self.unread: set[int] = set()
+        self.unheard: list[Payload] = []
+        """Who has claimed nothing since messages were last missing; whoever is asked next hears of it."""
+        self.unread: list[Payload] = []
         """Likewise who has read nothing."""
         self.has_lost = False
         """Messages were missing at some time: who is made later hears of it."""
@@ -96,8 +96,8 @@ class SidePayloads:
         is known already that it `is_text`. `offsets` are those of the frames' bodies."""
         if message.after_loss:
             self.has_lost = True
-            everybody = {id(each) for each in (*self.made.values(), *self.forced.values())}
-            self.unheard, self.unread = everybody, set(everybody)
+            everybody = [each for each in (*self.made.values(), *self.forced.values()) if each is not None]
+            self.unheard, self.unread = everybody, list(everybody)
         chosen = self._named(message) or self._claimed(message, about)
         self.unclaimed = self.unclaimed + 1 if chosen is None else 0
         if chosen is None and not is_text and self.asks_for_text and self.text is not None:
@@ -182,8 +182,8 @@ class SidePayloads:
         if kind.name not in self.made:
             made = self.made[kind.name] = self.registry.make(kind)
             if made is not None and self.has_lost:
-                self.unheard.add(id(made))
-                self.unread.add(id(made))
+                self.unheard.append(made)
+                self.unread.append(made)
             self._renew_wants_all()
         return self.made[kind.name]
 
@@ -206,11 +206,13 @@ class SidePayloads:
         return Opened(done.protocol or None, done.summary, done.fields)
 
 
-def _as_heard_by(payload: Payload, message: Message, untold: set[int]) -> Message:
+def _as_heard_by(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
     """The message as a dissector gets it that may have to hear of a loss in front of it, or in front of one that went
     to others."""
-    after_loss = id(payload) in untold
-    untold.discard(id(payload))
+    place = next((place for place, each in enumerate(unheard) if each is payload), None)
+    after_loss = place is not None
+    if place is not None:
+        del unheard[place]
     return message if message.after_loss == after_loss else message._replace(after_loss=after_loss)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import lru_cache, partial
 
@@ -95,6 +95,10 @@ class Regime:
         derive("is_inside_message", self.opened and self.phase is Phase.TRAFFIC)
         unmasked = self.framing is Framing.ZWS and self.form not in (Form.ZWS_REQUEST, Form.ZWS_RESPONSE)
         derive("source", int(self.opened or unmasked))
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """Pickled and loaded it is the interned one again."""
+        return regime, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,105 @@
+"""An analyser as octets, between any two blocks: loaded again it goes on as if nothing had happened (seam P14).
+
+A state holds what was captured and is still being read, and the session keys of connections whose boxes open: keep it
+as private as captures and key files. It is a pickle, so load only what you wrote yourself.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import fields
+from hashlib import blake2b
+
+from zmtpscope import __version__
+from zmtpscope.dissect.analyser import Analyser
+from zmtpscope.dissect.options import Options
+
+HEAD = f"zmtpscope {__version__} analyser\n".encode()
+"""What a state begins with: one of another version does not fit the code."""
+
+DIGEST_SIZE = 16
+
+GIVEN_ANEW = ("keys", "payloads")
+"""Fields of `Options` that are not in a state: secrets, and code of others. Of these it has whether there were any."""
+
+
+class StateError(Exception):
+    """A state that cannot be written, or does not fit. `str()` is one sentence: what, and what to do."""
+
+
+def dump(analyser: Analyser) -> bytes:
+    """The state of an analyser behind the last block that it took.
+
+    Raises `StateError` where something in it cannot be pickled, as a payload dissector of somebody else.
+    """
+    analyser.flows.reassembler.end_block()
+    file = io.BytesIO()
+    keys = analyser.options.keys
+    pickle.dump((_asked(analyser.options), keys and keys.mark()), file, pickle.HIGHEST_PROTOCOL)
+    try:
+        _Pickler(file, analyser.options).dump(analyser)
+    except Exception as error:  # whatever a payload dissector of somebody else holds
+        raise StateError(
+            f"the analyser cannot be kept: {type(error).__name__}: {error} -> a payload dissector that is installed "
+            "holds what cannot be pickled; read without payloads, or report it to its author"
+        ) from error
+    body = file.getvalue()
+    return HEAD + blake2b(body, digest_size=DIGEST_SIZE).digest() + body
+
+
+def load(state: bytes, options: Options) -> Analyser:
+    """The analyser of a state; `options` are those of the one that was dumped, with keys and payload dissectors anew.
+
+    Keys are given anew from the same files, which may have grown. Before the next block the analyser needs to hear of
+    the files again (`Analyser.begin`): those that it had, and new ones behind.
+    Raises `StateError` where the state is damaged, of another version or of other options.
+    """
+    head, end, _ = state.partition(b"\n")
+    if head + end != HEAD:
+        raise StateError(f"this is no state of an analyser of zmtpscope {__version__} -> start anew, without the state")
+    body = state[len(HEAD) + DIGEST_SIZE :]
+    if blake2b(body, digest_size=DIGEST_SIZE).digest() != state[len(HEAD) : len(HEAD) + DIGEST_SIZE]:
+        raise StateError("the state of the analyser is damaged -> start anew, without the state")
+    file = io.BytesIO(body)
+    (asked, mark), wanted = pickle.load(file), _asked(options)
+    for name in wanted:
+        if asked[name] != wanted[name]:
+            raise StateError(
+                f"the state was written with {name}={asked[name]!r}, not {wanted[name]!r} -> "
+                "give the options that it was written with, or start anew"
+            )
+    if options.keys is not None:
+        options.keys.resume(mark)
+    analyser: Analyser = _Unpickler(file, options).load()
+    return analyser
+
+
+def _asked(options: Options) -> dict[str, object]:
+    """What has to be the same when a state is loaded."""
+    values = {each.name: getattr(options, each.name) for each in fields(options) if each.init}
+    return values | {name: values[name] is not None for name in GIVEN_ANEW}
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves the options out."""
+
+    def __init__(self, file: io.BytesIO, options: Options) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.names = {id(options): "options"} | {
+            id(value): name for name in GIVEN_ANEW if (value := getattr(options, name)) is not None
+        }
+
+    def persistent_id(self, obj: object) -> str | None:
+        return self.names.get(id(obj))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts the options that are given in their place."""
+
+    def __init__(self, file: io.BytesIO, options: Options) -> None:
+        super().__init__(file)
+        self.options = options
+
+    def persistent_load(self, pid: str) -> object:
+        return self.options if pid == "options" else getattr(self.options, pid)
