@@ -18,7 +18,7 @@ from tests.libzmq import CLIENT, SERVER, Libzmq, Logins
 from tests.scripted import GREETING, REFUSAL, Script, hold, message, ready, receive, says, served
 from tests.waiting import PATIENCE, in_thread
 from tests.zmtp.sides import command
-from zmtpscope.live.probe import HARMLESS, JOINING
+from zmtpscope.live.probe.probe import HARMLESS, JOINING
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.greeting import build_greeting_3
 

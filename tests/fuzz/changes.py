@@ -22,7 +22,7 @@ from tests.capture.test_tunnels import WRAPPED
 from tests.fuzz.wire import MODULUS, RAW_IP, reverse
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
-from zmtpscope.live.segments import LARGEST_PAYLOAD
+from zmtpscope.live.recording.segments import LARGEST_PAYLOAD
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 

@@ -14,7 +14,7 @@ from tests.capture.containers import Packet, Segment, captures_of, read
 from tests.traffic import Packet as Scripted
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.statistics import FileReports
-from zmtpscope.live.segments import LARGEST_PAYLOAD, Direction
+from zmtpscope.live.recording.segments import LARGEST_PAYLOAD, Direction
 
 RAW_IP = 101
 MODULUS = 1 << 32

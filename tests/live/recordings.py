@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from zmtpscope.live.recording import RecordedConnection, Recording
-from zmtpscope.live.segments import Address
+from zmtpscope.live.recording.recording import RecordedConnection, Recording
+from zmtpscope.live.recording.segments import Address
 
 NOW = 1_700_000_000_000_000_000
 HERE, THERE = ("10.0.0.2", 50_000), ("10.0.0.1", 5555)

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from zmtpscope.live import inbox as inboxes
-from zmtpscope.live.inbox import TURN, Inbox
+from zmtpscope.live.peer import inbox as inboxes
+from zmtpscope.live.peer.inbox import TURN, Inbox
 from zmtpscope.zmtp.peer import Message
 
 

@@ -24,7 +24,7 @@ from nacl.bindings import crypto_box_open_afternm
 from zmq.utils import z85
 
 from zmtpscope.cli.record_keys import record
-from zmtpscope.live.key_recording import KeyRecording, KeyRecordingError
+from zmtpscope.live.keys.recorder import KeyRecording, KeyRecordingError
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="keys are recorded on Linux only"),

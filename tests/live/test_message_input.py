@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zmtpscope.export.message_lines import renderer, typed
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.live.message_input import BadMessage, Notation, Splitter, meant
+from zmtpscope.live.cat.message_input import BadMessage, Notation, Splitter, meant
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200)), st.sampled_from([b"\n", b"\0"]))

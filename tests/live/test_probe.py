@@ -12,9 +12,9 @@ from tests.peers import SECURITY
 from tests.scripted import GREETING, Script, handshake, ready, receive, served
 from tests.zmtp.sides import command
 from zmtpscope.live import bind
-from zmtpscope.live.attempt import MOST_CONNECTIONS, Attempt, Budget
-from zmtpscope.live.endpoint import parse_endpoint
-from zmtpscope.live.probe import COMPLETE, HARMLESS, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found, probe
+from zmtpscope.live.peer.endpoint import parse_endpoint
+from zmtpscope.live.probe.attempt import MOST_CONNECTIONS, Attempt, Budget
+from zmtpscope.live.probe.probe import COMPLETE, HARMLESS, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found, probe
 from zmtpscope.zmtp.peer import (
     Null,
     Security,

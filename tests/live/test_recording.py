@@ -13,8 +13,8 @@ from scapy.layers.inet6 import IPv6
 
 from tests.live.recordings import HERE, NOW, THERE, Packets
 from zmtpscope.curve_keys import SHARED, KeyLine
-from zmtpscope.live.recording import SEQUENCE_CLOCK, RecordedConnection, Recording
-from zmtpscope.live.segments import FEW, MODULUS, word_sum
+from zmtpscope.live.recording.recording import SEQUENCE_CLOCK, RecordedConnection, Recording
+from zmtpscope.live.recording.segments import FEW, MODULUS, word_sum
 
 HERE6, THERE6 = ("2001:db8::2", 50_000), ("2001:db8::1", 5555)
 SYN, SYN_ACK, ACK, PUSH, FIN, RESET = "S", "SA", "A", "PA", "FA", "RA"

@@ -18,12 +18,13 @@ import pytest
 
 from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
-from zmtpscope.live import Socket, bind, connect, patience, places
-from zmtpscope.live.connection import LEAST_PIECE, LINGER, Connection, Unreachable
-from zmtpscope.live.endpoint import parse_endpoint
-from zmtpscope.live.inbox import Inbox
-from zmtpscope.live.recording import Recording
-from zmtpscope.live.streams import Reader
+from zmtpscope.live import Socket, bind, connect
+from zmtpscope.live.peer import connection_pool, send_timeout
+from zmtpscope.live.peer.connection import LEAST_PIECE, LINGER, Connection, Unreachable
+from zmtpscope.live.peer.endpoint import parse_endpoint
+from zmtpscope.live.peer.inbox import Inbox
+from zmtpscope.live.peer.streams import StreamReader
+from zmtpscope.live.recording.recording import Recording
 from zmtpscope.zmtp.peer import ClosedHalfWay, Dropped, Limits, PeerError, Settings, Violation
 
 PATIENCE = 30.0
@@ -65,7 +66,7 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
     async def work() -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            reader = Reader()
+            reader = StreamReader()
             protocol = asyncio.StreamReaderProtocol(reader)
             loop = asyncio.get_running_loop()
             transport, _ = await loop.create_connection(lambda: protocol, sock=ours)
@@ -101,7 +102,7 @@ def test_a_server_that_resets_before_anything_is_said() -> None:
 
 def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sender that waits for it goes on."""
-    monkeypatch.setattr("zmtpscope.live.connection.LINGER", 0.1)
+    monkeypatch.setattr("zmtpscope.live.peer.connection.LINGER", 0.1)
 
     async def work() -> None:
         async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL") as other:
@@ -352,7 +353,7 @@ def test_closing_does_not_wait_for_what_nobody_takes() -> None:
 
 def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is waited for, once; from then on what is meant for it is dropped and told, and everybody else is served."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.2)
+    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.2)
     told: list[object] = []
 
     async def work() -> None:
@@ -400,8 +401,8 @@ async def published(ours: Socket, seconds: float) -> float:
 
 def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """And those that come later, or again, not at all."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.5)
-    monkeypatch.setattr(patience, "RENEWAL", 0.0)
+    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
+    monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
     count = 6
 
@@ -424,8 +425,8 @@ def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytes
 
 def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it needs longer for a message than others are waited for, and these have used up what all share."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.3)
-    monkeypatch.setattr(patience, "RENEWAL", 0.0)
+    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.3)
+    monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
     count, size, piece = 5, 1 << 20, 1 << 16
 
@@ -445,7 +446,7 @@ def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
             stranger(ours, "SUB") as stuck,
         ):
             await ours.wait_ready(2)
-            for connection in ours._places.connections:
+            for connection in ours._pool.connections:
                 connection._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, piece)
             for each in (slow, stuck):
                 await loop.sock_sendall(each, subscribe)
@@ -461,8 +462,8 @@ def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often whoever asked comes back."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.5)
-    monkeypatch.setattr(patience, "RENEWAL", 0.0)
+    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
+    monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
@@ -482,7 +483,7 @@ def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.Monk
 
 def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has most of them is closed, and told why; others keep theirs."""
-    monkeypatch.setattr(places, "LARGEST_HELD", 1 << 20)
+    monkeypatch.setattr(connection_pool, "LARGEST_HELD", 1 << 20)
     ends: dict[str, object] = {}
 
     async def work() -> None:
@@ -513,7 +514,7 @@ def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "LARGEST_HELD", 8 << 20)
+    monkeypatch.setattr(connection_pool, "LARGEST_HELD", 8 << 20)
     ends: list[object] = []
 
     async def work() -> None:
@@ -539,8 +540,8 @@ def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, before their handshake or behind it; a connection that is in use is kept."""
-    monkeypatch.setattr(places, "MOST_CONNECTIONS", 8)
-    monkeypatch.setattr(places, "LEAST_IDLE", 3600)
+    monkeypatch.setattr(connection_pool, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(connection_pool, "LEAST_IDLE", 3600)
     ends: list[tuple[str, object]] = []
     turned_away = "turned away: 8 connections are open, and none of them has been silent for 3600 s"
 
@@ -560,13 +561,13 @@ def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytes
                 silent.setblocking(False)
                 await loop.sock_connect(silent, ("127.0.0.1", ours.endpoint.port))
                 await loop.sock_sendall(silent, GREETING + ready("PUSH") if greets else GREETING[:11])
-            while len(ours._places.connections) < 8 or (greets and ours.connected < 8):
+            while len(ours._pool.connections) < 8 or (greets and ours.connected < 8):
                 await asyncio.sleep(0.01)
             newcomer = await stack.enter_async_context(connect(str(ours.endpoint), "PUSH"))
             async with asyncio.timeout(20):
                 while greets and turned_away not in told():
                     await asyncio.sleep(0.01)
-                monkeypatch.setattr(places, "LEAST_IDLE", 0.3)
+                monkeypatch.setattr(connection_pool, "LEAST_IDLE", 0.3)
                 while newcomer.connected == 0:
                     await working.send([b"work"])
                     await ours.receive()
@@ -575,7 +576,7 @@ def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytes
             while await ours.receive() != [b"served"]:
                 pass
             assert working.connected == 1
-            assert len(ours._places.connections) == 8
+            assert len(ours._pool.connections) == 8
 
     run(work)
     why = "had been silent for" if greets else "had not completed its handshake after"

@@ -18,11 +18,11 @@ from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
 if TYPE_CHECKING:
     from zmtpscope.export.message_lines import Render
-    from zmtpscope.live.conversation import Notes, Wishes
-    from zmtpscope.live.endpoint import Endpoint
-    from zmtpscope.live.message_input import Notation
-    from zmtpscope.live.socket import Socket
-    from zmtpscope.live.standard_streams import Source
+    from zmtpscope.live.cat.message_input import Notation
+    from zmtpscope.live.cat.session import ConnectionLog, Goal
+    from zmtpscope.live.cat.standard_streams import Messages
+    from zmtpscope.live.peer.endpoint import Endpoint
+    from zmtpscope.live.peer.socket import Socket
     from zmtpscope.zmtp.peer import Settings
 
 RUN_TIME_ERROR, EXPECTATION_FAILED, INTERRUPTED = 1, 4, 130
@@ -142,25 +142,25 @@ def _cat(given: dict[str, Any]) -> int:
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed
-    from zmtpscope.live.conversation import Notes, Unexpected
-    from zmtpscope.live.message_input import BadMessage, Notation
-    from zmtpscope.live.socket import Socket
+    from zmtpscope.live.cat.message_input import BadMessage, Notation
+    from zmtpscope.live.cat.session import ConnectionLog, Unexpected
+    from zmtpscope.live.peer.socket import Socket
     from zmtpscope.zmtp.peer import PeerError
 
     notation = Notation(given["as_hex"], _octets(given["separator"]), socket_type in (*NAMING, "RADIO"))
     try:
         source = _source(given, notation)
-        wishes = _wishes(given, notation)
+        goal = _goal(given, notation)
         topics = _topics(given)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     settings = _settings(given)
-    notes = Notes(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
+    log = ConnectionLog(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
     endpoint = _endpoint(given)
     dialogue = Dialogue(given)  # last, since it makes the file of -w
     try:
-        socket = Socket(endpoint, settings, listens=given["listens"], report=notes, recording=dialogue.recording)
-        asyncio.run(_talk(socket, given, wishes, notes, source, topics))
+        socket = Socket(endpoint, settings, listens=given["listens"], report=log, recording=dialogue.recording)
+        asyncio.run(_talk(socket, given, goal, log, source, topics))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if _runs_until_stopped(given) else INTERRUPTED
     except PeerError as error:
@@ -175,12 +175,12 @@ def _cat(given: dict[str, Any]) -> int:
 
 
 async def _talk(
-    socket: Socket, given: dict[str, Any], wishes: Wishes, notes: Notes, source: Source | None, topics: list[bytes]
+    socket: Socket, given: dict[str, Any], goal: Goal, log: ConnectionLog, source: Messages | None, topics: list[bytes]
 ) -> None:
     import asyncio
 
-    from zmtpscope.live.conversation import Conversation
-    from zmtpscope.live.standard_streams import Output
+    from zmtpscope.live.cat.session import CatSession
+    from zmtpscope.live.cat.standard_streams import Output
     from zmtpscope.records import to_text
 
     task = asyncio.current_task()
@@ -197,10 +197,10 @@ async def _talk(
             for topic in topics or [b""]:
                 await socket.subscribe(topic)
         output = Output(sys.stdout.fileno())
-        conversation = Conversation(
-            socket, wishes, notes, source, output, _render(given), listens=given["listens"], echoes=given["echo"]
+        session = CatSession(
+            socket, goal, log, source, output, _render(given), listens=given["listens"], echoes=given["echo"]
         )
-        await conversation.run()
+        await session.run()
 
 
 def _check_options(given: dict[str, Any]) -> None:
@@ -226,30 +226,30 @@ def _check_options(given: dict[str, Any]) -> None:
 
 
 def _octets(text: str | None) -> bytes | None:
-    from zmtpscope.live.message_input import meant
+    from zmtpscope.live.cat.message_input import meant
 
     return None if text is None else meant(os.fsencode(text))
 
 
-def _source(given: dict[str, Any], notation: Notation) -> Source | None:
+def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
     """What is to be said; None: nothing, or what came."""
-    from zmtpscope.live.standard_streams import Given, Input
+    from zmtpscope.live.cat.standard_streams import GivenMessages, InputMessages
 
     if given["socket_type"] in RECEIVING or given["echo"]:
         return None
     if not given["messages"] and not given["parts"]:
         descriptor = None if sys.stdin is None else sys.stdin.fileno()
-        return Input(descriptor, notation, b"\0" if given["null"] else b"\n")
+        return InputMessages(descriptor, notation, b"\0" if given["null"] else b"\n")
     messages = [notation.given(given["parts"])] if given["parts"] else list(map(notation.argument, given["messages"]))
     for parts in messages:
         _check_message(given["socket_type"], parts)
     again = given["socket_type"] == "REP" or (given["socket_type"] in (*SENDING, "REQ") and given["count"] is not None)
-    return Given(messages, again=again)
+    return GivenMessages(messages, again=again)
 
 
 def _check_message(socket_type: str, parts: list[bytes]) -> None:
     """Raise `BadMessage` for what the socket type cannot send."""
-    from zmtpscope.live.message_input import BadMessage
+    from zmtpscope.live.cat.message_input import BadMessage
     from zmtpscope.zmtp.peer.patterns import outgoing
 
     if socket_type in NAMING and len(parts) < 2:
@@ -262,17 +262,17 @@ def _check_message(socket_type: str, parts: list[bytes]) -> None:
         raise BadMessage(str(error)) from None
 
 
-def _wishes(given: dict[str, Any], notation: Notation) -> Wishes:
-    from zmtpscope.live.conversation import Wishes
+def _goal(given: dict[str, Any], notation: Notation) -> Goal:
+    from zmtpscope.live.cat.session import Goal
 
     expect = given["expect"]
     expected = None if expect is None else notation._replace(addressed=False).given([expect])[0]
-    return Wishes(given["count"], given["wait"], given["rate"], expected)
+    return Goal(given["count"], given["wait"], given["rate"], expected)
 
 
 def _topics(given: dict[str, Any]) -> list[bytes]:
     """What is subscribed to, or joined. Raises `ValueError` for what is no group."""
-    from zmtpscope.live.message_input import meant
+    from zmtpscope.live.cat.message_input import meant
     from zmtpscope.zmtp.peer.patterns import check_group
 
     topics = [meant(os.fsencode(topic)) for topic in given["topics"]]
@@ -283,8 +283,8 @@ def _topics(given: dict[str, Any]) -> list[bytes]:
 
 
 def _settings(given: dict[str, Any]) -> Settings:
-    from zmtpscope.live.conversation import WAIT
-    from zmtpscope.live.message_input import meant
+    from zmtpscope.live.cat.message_input import meant
+    from zmtpscope.live.cat.session import WAIT
     from zmtpscope.records import to_text
     from zmtpscope.zmtp.peer import Limits, Settings
 
@@ -303,7 +303,7 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _endpoint(given: dict[str, Any]) -> Endpoint:
-    from zmtpscope.live.endpoint import parse_endpoint
+    from zmtpscope.live.peer.endpoint import parse_endpoint
 
     try:
         return parse_endpoint(given["endpoint"], bind=given["listens"])

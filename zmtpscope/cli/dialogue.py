@@ -20,7 +20,7 @@ from zmtpscope.cli.messages import say
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
     from zmtpscope.dissect import Batch
-    from zmtpscope.live.recording import Recording
+    from zmtpscope.live.recording.recording import Recording
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,7 +62,7 @@ class Dialogue:
         if given["recorded"] is None and not shows:
             return
         # imported here, so that help, usage errors and who records nothing stay quick
-        from zmtpscope.live.recording import Recording
+        from zmtpscope.live.recording.recording import Recording
 
         takers: list[_File | _Shown] = []
         if given["recorded"] is not None:
@@ -89,9 +89,9 @@ class _File:
     """The capture of `-w`, and the key log beside it, which is made when there is a key."""
 
     def __init__(self, path: Path, *, force: bool, failed: Callable[[object], None]) -> None:
-        from zmtpscope.live.capture_file import CaptureFile
-        from zmtpscope.live.key_log import KeyLog, KeyLogError
-        from zmtpscope.live.recording import COMMENT
+        from zmtpscope.live.keys.key_log import KeyLog, KeyLogError
+        from zmtpscope.live.recording.capture_file import CaptureFile
+        from zmtpscope.live.recording.recording import COMMENT
 
         self._path = path
         self._failed = failed
@@ -144,7 +144,7 @@ class _Shown:
         from zmtpscope.dissect import Options
         from zmtpscope.export.clock import Clock
         from zmtpscope.export.text import STYLES, Look, TextLines, plain
-        from zmtpscope.live.dissection import LiveDissection
+        from zmtpscope.live.recording.dissection import LiveDissection
         from zmtpscope.payloads.registry import Registry
 
         handed = HandedLines()

@@ -11,7 +11,7 @@ import click
 from zmtpscope.zmtp.socket_types import PEERS
 
 if TYPE_CHECKING:
-    from zmtpscope.live.probe import Found
+    from zmtpscope.live.probe.probe import Found
 
 VALUES: dict[str, Collection[str] | None] = {
     "version": None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from zmtpscope.live.connection import Unreachable
+from zmtpscope.live.peer.connection import Unreachable
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
     Mismatch,

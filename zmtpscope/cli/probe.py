@@ -12,7 +12,7 @@ from zmtpscope.cli.expectations import Expectation, parse_expectations
 from zmtpscope.cli.messages import say
 
 if TYPE_CHECKING:
-    from zmtpscope.live.probe import Found
+    from zmtpscope.live.probe.probe import Found
 
 UNMET = 4
 LONGEST_WAIT = 600.0
@@ -75,8 +75,8 @@ def probe(**given: Any) -> int:
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed
-    from zmtpscope.live.endpoint import parse_endpoint
-    from zmtpscope.live.probe import probe as look
+    from zmtpscope.live.peer.endpoint import parse_endpoint
+    from zmtpscope.live.probe.probe import probe as look
 
     name = given["endpoint"]
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.live.probe import COMPLETE, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found
+from zmtpscope.live.probe.probe import COMPLETE, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
 SCHEMA = 1

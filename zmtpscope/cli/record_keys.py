@@ -39,7 +39,7 @@ def record(key_log: Path, command: tuple[str, ...]) -> int:
     Only for programs and traffic that you may read: whoever has the key log and the capture reads the messages, for
     ever. Delete it when you are done. Long-term keys are never written. Linux, with a C compiler on first use."""
     # imported here, so that help and usage errors stay quick
-    from zmtpscope.live.key_recording import KeyRecording, KeyRecordingError
+    from zmtpscope.live.keys.recorder import KeyRecording, KeyRecordingError
 
     if not command:
         raise click.UsageError("name the program to run: zmtpscope keys record -- python client.py")

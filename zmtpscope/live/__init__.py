@@ -3,18 +3,58 @@ programs that are run to record their keys."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zmtpscope.live.socket import Socket, bind, connect
+    from zmtpscope.live.peer.connection import Unreachable as Unreachable
+    from zmtpscope.live.peer.socket import Socket, bind, connect
+    from zmtpscope.zmtp.peer import (
+        ClosedHalfWay,
+        CurveClient,
+        CurveServer,
+        Heartbeat,
+        Limits,
+        Mismatch,
+        NotZmtp,
+        PeerError,
+        PlainClient,
+        PlainServer,
+        Refused,
+        TooSlow,
+        UnfitSocketType,
+        Violation,
+    )
 
-__all__ = ("Socket", "bind", "connect")
+__all__ = (
+    "ClosedHalfWay",
+    "CurveClient",
+    "CurveServer",
+    "Heartbeat",
+    "Limits",
+    "Mismatch",
+    "NotZmtp",
+    "PeerError",
+    "PlainClient",
+    "PlainServer",
+    "Refused",
+    "Socket",
+    "TooSlow",
+    "UnfitSocketType",
+    "Unreachable",
+    "Violation",
+    "bind",
+    "connect",
+)
+
+_MODULES = {
+    **dict.fromkeys(("Socket", "bind", "connect"), "zmtpscope.live.peer.socket"),
+    "Unreachable": "zmtpscope.live.peer.connection",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Load the sockets for those who want them: the capture process, which starts beside, has no use for them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from zmtpscope.live import socket
-
-    return getattr(socket, name)
+    return getattr(import_module(_MODULES.get(name, "zmtpscope.zmtp.peer")), name)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
-from zmtpscope.live.segments import MODULUS, Address, Direction
+from zmtpscope.live.recording.segments import MODULUS, Address, Direction
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine

@@ -12,12 +12,12 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-PATIENCE = 5.0
+SEND_TIMEOUT = 5.0
 """Seconds in which nothing is taken. Those that are known to read have them each, all others share them."""
 RENEWAL = 0.01
 """Seconds that are added to the shared ones with each second that goes by."""
 LEAST_TAKEN = 1 << 16
-"""Octets in `PATIENCE`: who takes less is no slow reader."""
+"""Octets in `SEND_TIMEOUT`: who takes less is no slow reader."""
 KNOWN = 1 << 19
 """Octets that a connection has to take to be known as one that reads: the system of the other side takes some by
 itself, Linux at most about 400 kB where nobody has set it up otherwise."""
@@ -43,17 +43,17 @@ class Receiver(Protocol):
         """Wait until it has taken everything, or is over."""
 
 
-class Patience:
+class SendTimeout:
     """That of one socket with all its connections."""
 
     def __init__(self) -> None:
-        self._left = PATIENCE
+        self._left = SEND_TIMEOUT
         self._counted = time.monotonic()
 
     @property
     def left(self) -> float:
         """The shared seconds."""
-        return min(PATIENCE, self._left + RENEWAL * (time.monotonic() - self._counted))
+        return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:
         """Until each of them has taken everything, is over, or was waited for in vain (`is_stuck`)."""
@@ -67,12 +67,12 @@ class Patience:
         while True:
             before, since = receiver.taken, time.monotonic()
             is_known = before - receiver.stuck_at >= KNOWN
-            limit = PATIENCE if is_known else self.left
+            limit = SEND_TIMEOUT if is_known else self.left
             try:
                 async with asyncio.timeout(limit):
                     await receiver.drain()
             except TimeoutError:
-                if receiver.taken - before > LEAST_TAKEN * limit / PATIENCE:
+                if receiver.taken - before > LEAST_TAKEN * limit / SEND_TIMEOUT:
                     continue
                 receiver.is_stuck, receiver.stuck_at = True, receiver.taken
             in_vain = receiver.is_stuck or receiver.is_over

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Reader(asyncio.StreamReader):
+class StreamReader(asyncio.StreamReader):
     """Ends where the connection failed, and has the `failure` then."""
 
     failure: Exception | None = None
@@ -18,21 +18,21 @@ class Reader(asyncio.StreamReader):
         self.feed_eof()
 
 
-Opened = Callable[[Reader, asyncio.StreamWriter], None]
+Opened = Callable[[StreamReader, asyncio.StreamWriter], None]
 
 
-async def connect_tcp(host: str, port: int) -> tuple[Reader, asyncio.StreamWriter]:
+async def connect_tcp(host: str, port: int) -> tuple[StreamReader, asyncio.StreamWriter]:
     """As `asyncio.open_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_connection(protocol, host, port))
 
 
-async def connect_ipc(path: str) -> tuple[Reader, asyncio.StreamWriter]:
+async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
     """As `asyncio.open_unix_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_unix_connection(protocol, path))
 
 
-async def _connected(connect: Callable[[Any], Any]) -> tuple[Reader, asyncio.StreamWriter]:
-    reader = Reader()
+async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, asyncio.StreamWriter]:
+    reader = StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     transport, _ = await connect(lambda: protocol)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
@@ -49,5 +49,5 @@ async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
 
 
 def _accepting(opened: Opened) -> asyncio.StreamReaderProtocol:
-    reader = Reader()
+    reader = StreamReader()
     return asyncio.StreamReaderProtocol(reader, lambda _, writer: opened(reader, writer))

@@ -1,4 +1,4 @@
-"""What `live.habits` says of implementations that are known, from the octets that they sent.
+"""What `live.probe.fingerprints` says of implementations that are known, from the octets that they sent.
 
 The facts about a side are read from real captures (captures/README.md) as a probe would see them: greeting and commands
 from the records of the analyser, the pieces of the greeting from the packets.
@@ -17,7 +17,7 @@ import pytest
 from tests.readings import CAPTURES, Record, read
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.live.habits import TABLE, Habits, Pong, Row, fitting, likely
+from zmtpscope.live.probe.fingerprints import TABLE, Fingerprint, Observed, Pong, fitting, likely
 from zmtpscope.records import from_text
 
 AS_A_PROBE_SEES_IT = ("greeting-3x", "greeting-2", "frames-1")
@@ -110,7 +110,7 @@ def of_ready(commands: list[Record]) -> dict[str, Any]:
     return facts
 
 
-def habits_of(path: pathlib.Path, greeting: Record) -> Habits:
+def observed_of(path: pathlib.Path, greeting: Record) -> Observed:
     """The facts about the sender of a greeting."""
     side, conn = greeting["side"], greeting["conn"]
     on_connection = [each for each in read(path).of("command") if each["conn"] == conn]
@@ -147,14 +147,14 @@ def habits_of(path: pathlib.Path, greeting: Record) -> Habits:
             for command in commands:
                 if command["name"] == name:
                     facts[fact] = bool(command["mangled"])
-    return Habits(pong=pong_of(on_connection, side), **facts)
+    return Observed(pong=pong_of(on_connection, side), **facts)
 
 
 class Side(NamedTuple):
     """One side of a connection in a capture, and who it truly is."""
 
     where: str
-    habits: Habits
+    observed: Observed
     implementation: str
     release: str
 
@@ -203,14 +203,14 @@ def known_sides() -> list[Side]:
             who = truth(name, made, greeting) if greeting["form"] in AS_A_PROBE_SEES_IT else None
             if who is not None and "." in greeting["src_ip"]:
                 where = f"{name}/{greeting['conn']}.{greeting['side']}"
-                sides.append(Side(where, habits_of(path, greeting), *who))
+                sides.append(Side(where, observed_of(path, greeting), *who))
     return sides
 
 
 SIDES = known_sides()
 
 
-def has(row: Row, side: Side) -> bool:
+def has(row: Fingerprint, side: Side) -> bool:
     """Whether a row is about the true implementation and release of a side."""
 
     def number(release: str) -> list[int]:
@@ -229,7 +229,7 @@ def has(row: Row, side: Side) -> bool:
 @pytest.mark.parametrize("side", SIDES, ids=lambda side: side.where)
 def test_who_it_truly_is_is_named(side: Side) -> None:
     """Among the rows that fit is the true one: a guess may be wide, never wrong."""
-    assert [row for row in fitting(side.habits) if has(row, side)]
+    assert [row for row in fitting(side.observed) if has(row, side)]
 
 
 def test_the_captures_have_what_the_table_tells_apart() -> None:
@@ -264,7 +264,7 @@ ANNOUNCING_3_0 = "libzmq 4.0.0 to 4.3.2, JeroMQ 0.4.1 or newer or NetMQ 4.0.1 or
 def test_what_is_said_of_who_binds(capture: str, port: int, words: str) -> None:
     path = CAPTURES / f"{capture}.pcap"
     greeting = next(each for each in read(path).of("greeting") if each["src_port"] == port)
-    assert likely(habits_of(path, greeting)) == words
+    assert likely(observed_of(path, greeting)) == words
 
 
 @pytest.mark.parametrize(
@@ -278,10 +278,10 @@ def test_what_is_said_of_who_binds(capture: str, port: int, words: str) -> None:
 def test_what_is_said_of_who_connects(capture: str, words: str) -> None:
     path = CAPTURES / f"{capture}.pcap"
     greeting = next(each for each in read(path).of("greeting") if each["side"] == 0)
-    assert likely(habits_of(path, greeting)) == words
+    assert likely(observed_of(path, greeting)) == words
 
 
-LIBZMQ_3_0 = Habits("3.0", padding=1, mechanism="NULL")
+LIBZMQ_3_0 = Observed("3.0", padding=1, mechanism="NULL")
 
 
 @pytest.mark.parametrize(
@@ -297,39 +297,39 @@ def test_an_answer_to_ping_tells_who_announces_3_0(pong: Pong, words: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("habits", "words"),
+    ("observed", "words"),
     [
-        (Habits("1.0", flags=0x7E), "libzmq 2.1"),
-        (Habits("1.0", flags=0x7F), "libzmq 2.1"),
-        (Habits("3.0", padding=1, mechanism="PLAIN", misspelt_hello=True), "libzmq 4.3.0 to 4.3.1"),
-        (Habits("3.0", padding=1, mechanism="PLAIN", misspelt_error=True), "libzmq 4.3.0 to 4.3.2"),
+        (Observed("1.0", flags=0x7E), "libzmq 2.1"),
+        (Observed("1.0", flags=0x7F), "libzmq 2.1"),
+        (Observed("3.0", padding=1, mechanism="PLAIN", misspelt_hello=True), "libzmq 4.3.0 to 4.3.1"),
+        (Observed("3.0", padding=1, mechanism="PLAIN", misspelt_error=True), "libzmq 4.3.0 to 4.3.2"),
         (LIBZMQ_3_0._replace(properties=()), "libzmtp (C)"),
         (LIBZMQ_3_0._replace(socket_type="CHANNEL", properties=("Socket-Type",)), "JeroMQ 0.5.0 or newer"),
-        (Habits("3.1", padding=0, properties=("Socket-Type", "Identity", "Resource")), "chumak (Erlang)"),
-        (Habits("3.1", padding=0, ahead=64), "chumak (Erlang)"),
-        (Habits("3.1", padding=0, identity_size=0), "chumak (Erlang)"),
-        (Habits("3.1", padding=0, subscription_commands=False), "azmq (Python)"),
-        (Habits("3.0", padding=0, mechanism="PLAIN"), "zmq4 (Go)"),
-        (Habits("3.0", padding=0, socket_type="PUSH", properties=("Socket-Type",)), "zeromq (Rust)"),
-        (Habits("3.0", padding=0, identity_size=36, properties=("Identity", "Socket-Type", "X-Build")), "zmq4 (Go)"),
+        (Observed("3.1", padding=0, properties=("Socket-Type", "Identity", "Resource")), "chumak (Erlang)"),
+        (Observed("3.1", padding=0, ahead=64), "chumak (Erlang)"),
+        (Observed("3.1", padding=0, identity_size=0), "chumak (Erlang)"),
+        (Observed("3.1", padding=0, subscription_commands=False), "azmq (Python)"),
+        (Observed("3.0", padding=0, mechanism="PLAIN"), "zmq4 (Go)"),
+        (Observed("3.0", padding=0, socket_type="PUSH", properties=("Socket-Type",)), "zeromq (Rust)"),
+        (Observed("3.0", padding=0, identity_size=36, properties=("Identity", "Socket-Type", "X-Build")), "zmq4 (Go)"),
     ],
 )
-def test_one_fact_can_be_enough(habits: Habits, words: str) -> None:
-    assert likely(habits) == words
+def test_one_fact_can_be_enough(observed: Observed, words: str) -> None:
+    assert likely(observed) == words
 
 
 @pytest.mark.parametrize(
-    "habits",
+    "observed",
     [
-        Habits(),
-        Habits("4.0", padding=1),
-        Habits("3.1", padding=1, ahead=64),
-        Habits("3.1", padding=5, identity_size=0),
-        Habits("3.0", padding=0, identity_size=0),
-        Habits("3.1", padding=1, as_server=1),
-        Habits("3.1", padding=1, socket_type="PUB", properties=("socket-type",)),
-        Habits("3.1", padding=1, socket_type="PUB", properties=("Socket-Type", "Identity")),
-        Habits("3.1", padding=1, mechanism="CURVE2"),
+        Observed(),
+        Observed("4.0", padding=1),
+        Observed("3.1", padding=1, ahead=64),
+        Observed("3.1", padding=5, identity_size=0),
+        Observed("3.0", padding=0, identity_size=0),
+        Observed("3.1", padding=1, as_server=1),
+        Observed("3.1", padding=1, socket_type="PUB", properties=("socket-type",)),
+        Observed("3.1", padding=1, socket_type="PUB", properties=("Socket-Type", "Identity")),
+        Observed("3.1", padding=1, mechanism="CURVE2"),
     ],
     ids=[
         "nothing is known",
@@ -343,19 +343,19 @@ def test_one_fact_can_be_enough(habits: Habits, words: str) -> None:
         "a mechanism that nobody has",
     ],
 )
-def test_nothing_fits(habits: Habits) -> None:
-    assert likely(habits) is None
+def test_nothing_fits(observed: Observed) -> None:
+    assert likely(observed) is None
 
 
 def test_pieces_put_an_implementation_first_and_rule_none_out() -> None:
     """Octets may be joined on their way, and cut: whoever writes 64 at once can be seen in pieces."""
-    joined = Habits("3.1", padding=0, pieces=(64,))
+    joined = Observed("3.1", padding=0, pieces=(64,))
     assert likely(joined) == "azmq (Python) or chumak (Erlang)"
     assert [row.implementation for row in fitting(joined._replace(pieces=(10, 54)))] == [
         "azmq (Python)",
         "chumak (Erlang)",
     ]
-    other_cut = Habits("3.0", padding=1, mechanism="NULL", pieces=(7, 57))
+    other_cut = Observed("3.0", padding=1, mechanism="NULL", pieces=(7, 57))
     assert likely(other_cut) == likely(other_cut._replace(pieces=()))
     ended_like_libzmtp = other_cut._replace(pieces=(10, 2, 52))
     assert fitting(ended_like_libzmtp)[0].implementation == "libzmtp (C)"
@@ -365,7 +365,7 @@ def test_pieces_put_an_implementation_first_and_rule_none_out() -> None:
 def test_every_row_fits_what_it_says_of_itself() -> None:
     """No row contradicts itself, and each says where it comes from."""
     for row in TABLE:
-        facts = Habits(
+        facts = Observed(
             row.versions[-1],
             pieces=row.writes,
             padding=1 if row.counts_identity else 0,

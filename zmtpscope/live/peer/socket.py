@@ -18,13 +18,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from zmtpscope.live.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
-from zmtpscope.live.endpoint import Endpoint, parse_endpoint
-from zmtpscope.live.inbox import Inbox
-from zmtpscope.live.patience import Patience
-from zmtpscope.live.places import Places
-from zmtpscope.live.routes import ROUTES, Route
-from zmtpscope.live.streams import Reader, listen_ipc, listen_tcp
+from zmtpscope.live.peer.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
+from zmtpscope.live.peer.connection_pool import ConnectionPool
+from zmtpscope.live.peer.endpoint import Endpoint, parse_endpoint
+from zmtpscope.live.peer.inbox import Inbox
+from zmtpscope.live.peer.routing import ROUTES, Route
+from zmtpscope.live.peer.send_timeout import SendTimeout
+from zmtpscope.live.peer.streams import StreamReader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
@@ -42,7 +42,7 @@ from zmtpscope.zmtp.peer.settings import PART_COST
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 if TYPE_CHECKING:
-    from zmtpscope.live.recording import Recording
+    from zmtpscope.live.recording.recording import Recording
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
 """Seconds between attempts to connect, which double from the first to the longest; each is drawn from half as many to
@@ -58,13 +58,13 @@ LEAST_FRAME = 2
 """Octets of a frame beyond its body."""
 
 
-class Ended(NamedTuple):
+class ConnectionClosed(NamedTuple):
     """The other side closed the connection between two messages, as it may; `lost`: before it had all of ours."""
 
     lost: bool
 
 
-Report = Callable[[str, PeerEvent | PeerError | Ended], None]
+Report = Callable[[str, PeerEvent | PeerError | ConnectionClosed], None]
 """Told whatever else happens: the other side, and what it did or why its connection ended."""
 
 
@@ -96,7 +96,7 @@ class Socket:
         self._comes_back = comes_back
         self._route = ROUTES[settings.socket_type]
         self._asks = settings.socket_type == "REQ"
-        self._places = Places(settings.limits.message)
+        self._pool = ConnectionPool(settings.limits.message)
         self._ready: dict[Connection, None] = {}
         """Those that have completed their handshake."""
         self._turns: deque[Connection] = deque()
@@ -122,7 +122,7 @@ class Socket:
         self._closed = False
         self._delay = FIRST_DELAY
         """Seconds before the next attempt to connect, on the average."""
-        self._patience = Patience()
+        self._send_timeout = SendTimeout()
 
     async def __aenter__(self) -> Self:
         if self._listens:
@@ -276,7 +276,7 @@ class Socket:
         return sent
 
     async def _wait_for(self, connections: list[Connection]) -> None:
-        await self._patience.wait_for(connections)
+        await self._send_timeout.wait_for(connections)
         for connection in connections:
             if connection.is_stuck:
                 self._charge(connection)
@@ -370,22 +370,22 @@ class Socket:
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
-    def _accept(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: StreamReader, writer: asyncio.StreamWriter) -> None:
         """No coroutine: asyncio of Python 3.11 complains of those that are cancelled."""
         if self._closed:
             writer.close()
-        elif not self._places.are_full or self._free_a_place():
+        elif not self._pool.is_full or self._make_room():
             self._start(self._serve(self._connection(reader, writer)), self._tasks)
         else:
-            self._report(remote_name(writer), self._places.why_in_use())
+            self._report(remote_name(writer), self._pool.rejection())
             writer.transport.abort()
 
-    def _free_a_place(self) -> bool:
+    def _make_room(self) -> bool:
         """Close a connection that nobody needs; False where there is none."""
-        ending = self._places.release(asyncio.get_running_loop().time())
-        if ending is None:
+        eviction = self._pool.evict(asyncio.get_running_loop().time())
+        if eviction is None:
             return False
-        self._end(*ending)
+        self._end(*eviction)
         return True
 
     async def _serve(self, connection: Connection) -> None:
@@ -406,16 +406,16 @@ class Socket:
             await asyncio.sleep(self._delay * random.uniform(0.5, 1.5))
             self._delay = min(2 * self._delay, LONGEST_DELAY)
 
-    async def _reach(self) -> tuple[Reader, asyncio.StreamWriter]:
+    async def _reach(self) -> tuple[StreamReader, asyncio.StreamWriter]:
         try:
             return await reach(self.endpoint, min(CONNECT_LIMIT, self.settings.limits.handshake))
         except Unreachable as error:
             self._report(str(self.endpoint), error)
             raise
 
-    def _connection(self, reader: Reader, writer: asyncio.StreamWriter) -> Connection:
+    def _connection(self, reader: StreamReader, writer: asyncio.StreamWriter) -> Connection:
         connection = Connection(self.settings, reader, writer, self._hear, self._inbox)
-        self._places.add(connection)
+        self._pool.add(connection)
         return connection
 
     async def _run(self, connection: Connection) -> None:
@@ -432,7 +432,7 @@ class Socket:
         finally:
             self._forget(connection, failure)
         if not self._closed:
-            self._report(connection.remote, Ended(connection.lost))
+            self._report(connection.remote, ConnectionClosed(connection.lost))
 
     def _hear(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
         """What `size` octets have brought."""
@@ -451,8 +451,8 @@ class Socket:
 
     def _charge(self, connection: Connection) -> None:
         """See that all connections together hold no more than they may."""
-        for ending in self._places.charge(connection):
-            self._end(*ending)
+        for eviction in self._pool.charge(connection):
+            self._end(*eviction)
 
     def _end(self, connection: Connection, error: PeerError) -> None:
         """Close a connection at once, and have its place."""
@@ -495,7 +495,7 @@ class Socket:
         self._changed.set()
 
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
-        self._places.remove(connection)
+        self._pool.remove(connection)
         self._ready.pop(connection, None)
         if connection in self._turns:
             self._turns.remove(connection)

@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmtpscope.live.attempt import Arrival, Attempt, Budget
-from zmtpscope.live.endpoint import Endpoint
-from zmtpscope.live.habits import Habits, likely
-from zmtpscope.live.habits import Pong as Answer
+from zmtpscope.live.peer.endpoint import Endpoint
+from zmtpscope.live.probe.attempt import Arrival, Attempt, Budget
+from zmtpscope.live.probe.fingerprints import Observed, likely
+from zmtpscope.live.probe.fingerprints import Pong as Answer
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
 from zmtpscope.zmtp.peer import (
@@ -67,7 +67,7 @@ COMPLETE, WITHHELD, NEEDS_CREDENTIALS, FAILED = "complete", "withheld", "needs c
 NOBODY = "REQ"
 """What a peer is that does not say what it is."""
 
-PATIENCE = 5
+PAUSES = 5
 """Pauses (`Attempt.pause`) for what may never come: a READY before ours, a PONG."""
 CONTEXT_SIZE = 8
 LONG_1 = 0xFF
@@ -158,7 +158,7 @@ class _Probe:
                 found.handshake = FAILED
         found.connections, found.octets = self._budget.connections, self._budget.octets
         if found.version is not None:
-            found.implementation = likely(self._habits())
+            found.implementation = likely(self._observed())
         return found
 
     async def _ask(self) -> None:
@@ -196,7 +196,7 @@ class _Probe:
             if attempt.is_old:
                 self.found.handshake = WITHHELD
                 return
-            if await attempt.hear_ready(PATIENCE * attempt.pause):
+            if await attempt.hear_ready(PAUSES * attempt.pause):
                 partner = self._partners.get(attempt.socket_type or "")
                 if partner is None:
                     self.found.handshake = WITHHELD
@@ -251,7 +251,7 @@ class _Probe:
         self._learn(attempt)
         if peer.version == "3.1" or (self._pings and peer.version == "3.0"):
             context = os.urandom(CONTEXT_SIZE)
-            seconds = await attempt.ping(context, lambda: _pongs(attempt), PATIENCE * attempt.pause)
+            seconds = await attempt.ping(context, lambda: _pongs(attempt), PAUSES * attempt.pause)
             found.ping = Ping(seconds, context in _pongs(attempt))
 
     # -- facts ---------------------------------------------------------------------------------------------------------
@@ -275,11 +275,11 @@ class _Probe:
         found.greeting = attempt.greeting if found.greeting is None else found.greeting
         found.answering = attempt.answering if found.answering is None else found.answering
 
-    def _habits(self) -> Habits:
+    def _observed(self) -> Observed:
         found, begin = self.found, self._begin
         is_old = found.version == "1.0"
         nonce = self._facts.get("nonce")
-        return Habits(
+        return Observed(
             version=found.version,
             flags=begin[9 if begin[0] == LONG_1 else 1] if is_old else None,
             padding=None if is_old else int.from_bytes(begin[1:9]),

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from zmtpscope.live.key_log import KeyLogError, open_key_log
+from zmtpscope.live.keys.key_log import KeyLogError, open_key_log
 
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"

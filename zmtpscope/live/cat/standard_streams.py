@@ -10,14 +10,14 @@ from functools import partial
 from itertools import cycle
 from typing import Protocol
 
-from zmtpscope.live.message_input import AT_ONCE, BadMessage, Notation, Splitter
-from zmtpscope.live.worker import Worker
+from zmtpscope.live.cat.message_input import AT_ONCE, BadMessage, Notation, Splitter
+from zmtpscope.live.cat.worker import Worker
 
 LARGEST_OUTPUT = 1 << 18
 """Octets that are waiting to be written, and make whoever brings more wait."""
 
 
-class Source(Protocol):
+class Messages(Protocol):
     """Messages to say, each a list of parts."""
 
     def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
@@ -30,7 +30,7 @@ class Source(Protocol):
         """No more are wanted."""
 
 
-class Given:
+class GivenMessages:
     """Messages that are known from the start; `again`: over and over."""
 
     def __init__(self, messages: Sequence[list[bytes]], *, again: bool = False) -> None:
@@ -51,7 +51,7 @@ class Given:
         pass
 
 
-class Input:
+class InputMessages:
     """Messages that are read from a file descriptor, as `notation` has them, with `end` behind each."""
 
     def __init__(self, descriptor: int | None, notation: Notation, end: bytes) -> None:

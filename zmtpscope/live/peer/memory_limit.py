@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Holder = TypeVar("Holder", bound=Hashable)
 
 
-class Budget(Generic[Holder]):
+class MemoryLimit(Generic[Holder]):
     """At most `limit` octets for all holders. Beyond that the one that holds most has to go: nobody has to who holds no
     more than an equal share."""
 

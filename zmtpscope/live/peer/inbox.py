@@ -26,7 +26,7 @@ TURN = 0.002
 """Seconds of the processor for what comes, after which everything else of the loop has its turn; as many as that took
 the last time where it took more."""
 
-Source = TypeVar("Source", bound=Hashable)
+Sender = TypeVar("Sender", bound=Hashable)
 
 
 class Turns:
@@ -84,22 +84,22 @@ class Turns:
         self._looked += 1
 
 
-class Inbox(Generic[Source]):
-    """What each source brought and nobody has taken. Sources that have gone keep their turn until that was taken."""
+class Inbox(Generic[Sender]):
+    """What each sender brought and nobody has taken. Senders that have gone keep their turn until that was taken."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.awaits_room = 0
-        """How many sources wait until all of their own messages are taken."""
-        self._queues: dict[Source, deque[Message]] = {}
-        self._next: deque[Source] = deque()
+        """How many senders wait until all of their own messages are taken."""
+        self._queues: dict[Sender, deque[Message]] = {}
+        self._next: deque[Sender] = deque()
         """Those that have any, in turn."""
-        self._octets: dict[Source, int] = {}
+        self._octets: dict[Sender, int] = {}
         self._count = 0
         self.octets = 0
         """Of the messages, as they were charged."""
         """Those of each."""
-        self._taken: dict[Source, asyncio.Event] = {}
+        self._taken: dict[Sender, asyncio.Event] = {}
         """For those that wait until their own messages are taken."""
         self._room_lock = asyncio.Lock()
         self._room = asyncio.Event()
@@ -110,60 +110,60 @@ class Inbox(Generic[Source]):
     def __len__(self) -> int:
         return self._count
 
-    def add(self, source: Source, message: Message) -> None:
-        """It came from `source`."""
-        queue = self._queues.get(source)
+    def add(self, sender: Sender, message: Message) -> None:
+        """It came from `sender`."""
+        queue = self._queues.get(sender)
         if queue is None:
-            queue = self._queues[source] = deque()
-            self._next.append(source)
+            queue = self._queues[sender] = deque()
+            self._next.append(sender)
         queue.append(message)
         self._count += 1
 
-    def charge(self, source: Source, octets: int) -> None:
-        """So many came with messages of `source`, which keep them here."""
-        if source in self._queues:
-            self._octets[source] = self._octets.get(source, 0) + octets
+    def charge(self, sender: Sender, octets: int) -> None:
+        """So many came with messages of `sender`, which keep them here."""
+        if sender in self._queues:
+            self._octets[sender] = self._octets.get(sender, 0) + octets
             self.octets += octets
             if self.octets >= LARGEST_WAITING and not self._is_closed:
                 self._room.clear()
 
-    def take(self, most: int) -> list[tuple[Source, Message]]:
-        """The next messages, one of each source in turn."""
+    def take(self, most: int) -> list[tuple[Sender, Message]]:
+        """The next messages, one of each sender in turn."""
         turns, queues = self._next, self._queues
-        taken: list[tuple[Source, Message]] = []
+        taken: list[tuple[Sender, Message]] = []
         while turns and len(taken) < most:
-            source = turns[0]
-            queue = queues[source]
+            sender = turns[0]
+            queue = queues[sender]
             count = 1 if len(turns) > 1 else min(len(queue), most - len(taken))
-            self._free(source, self._octets.get(source, 0) * count // len(queue))
+            self._free(sender, self._octets.get(sender, 0) * count // len(queue))
             for _ in range(count):
-                taken.append((source, queue.popleft()))
+                taken.append((sender, queue.popleft()))
             turns.rotate(-1)
             if not queue:
                 turns.pop()
-                self._emptied(source)
+                self._emptied(sender)
         self._count -= len(taken)
         return taken
 
-    def _free(self, source: Source, octets: int) -> None:
-        """So many that came with messages of `source` are no longer kept here."""
+    def _free(self, sender: Sender, octets: int) -> None:
+        """So many that came with messages of `sender` are no longer kept here."""
         if octets:
-            self._octets[source] -= octets
+            self._octets[sender] -= octets
             self.octets -= octets
             if self.octets < LARGEST_WAITING:
                 self._room.set()
 
-    def _emptied(self, source: Source) -> None:
-        del self._queues[source]
-        self._octets.pop(source, None)
-        if source in self._taken:
-            self._taken[source].set()
+    def _emptied(self, sender: Sender) -> None:
+        del self._queues[sender]
+        self._octets.pop(sender, None)
+        if sender in self._taken:
+            self._taken[sender].set()
 
-    async def bring(self, source: Source, look: Callable[[], None], *, is_ready: bool) -> None:
-        """Wait until `source` may bring more, and for its turn; then have it `look` at what came. `is_ready`: behind
+    async def bring(self, sender: Sender, look: Callable[[], None], *, is_ready: bool) -> None:
+        """Wait until `sender` may bring more, and for its turn; then have it `look` at what came. `is_ready`: behind
         its handshake."""
-        while self._count >= MOST_WAITING and source in self._queues and not self._is_closed:
-            await self._wait_until_taken(source)
+        while self._count >= MOST_WAITING and sender in self._queues and not self._is_closed:
+            await self._wait_until_taken(sender)
         await self.turns.wait(is_ready=is_ready)
         if not is_ready and self.octets < 2 * LARGEST_WAITING:
             look()
@@ -172,14 +172,14 @@ class Inbox(Generic[Source]):
             await self._room.wait()
             look()
 
-    async def _wait_until_taken(self, source: Source) -> None:
-        taken = self._taken[source] = asyncio.Event()
+    async def _wait_until_taken(self, sender: Sender) -> None:
+        taken = self._taken[sender] = asyncio.Event()
         self.awaits_room += 1
         try:
             await taken.wait()
         finally:
             self.awaits_room -= 1
-            del self._taken[source]
+            del self._taken[sender]
 
     def close(self) -> None:
         """Nothing more will be taken: nobody has to wait."""

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zmtpscope.live.endpoint import Endpoint
-from zmtpscope.live.inbox import TURN, Inbox
-from zmtpscope.live.streams import Reader, connect_ipc, connect_tcp
+from zmtpscope.live.peer.endpoint import Endpoint
+from zmtpscope.live.peer.inbox import TURN, Inbox
+from zmtpscope.live.peer.streams import StreamReader, connect_ipc, connect_tcp
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
 if TYPE_CHECKING:
-    from zmtpscope.live.recording import RecordedConnection, Recording
+    from zmtpscope.live.recording.recording import RecordedConnection, Recording
 
 PIECE, LEAST_PIECE = 1 << 15, 1 << 8
 """Octets that are read at once: at most, as nobody knows how much work they make, and in the handshake or where they
@@ -43,7 +43,7 @@ class Unreachable(PeerError):
     """Nobody could be reached, or the connection was refused."""
 
 
-async def reach(endpoint: Endpoint, limit: float) -> tuple[Reader, asyncio.StreamWriter]:
+async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio.StreamWriter]:
     """A connection to the endpoint, within `limit` seconds. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(limit):
@@ -118,7 +118,7 @@ class Connection:
     def __init__(
         self,
         settings: Settings,
-        reader: Reader,
+        reader: StreamReader,
         writer: asyncio.StreamWriter,
         hear: Callable[[Connection, list[PeerEvent], int], None],
         inbox: Inbox[Connection],

@@ -24,7 +24,7 @@ class Pong(Enum):
     ECHO = "PONG with the context"
 
 
-class Habits(NamedTuple):
+class Observed(NamedTuple):
     """What was observed of the other side by a peer that announces 3.1 and sends its greeting step by step.
 
     None is unknown, and speaks neither for nor against anybody.
@@ -97,8 +97,8 @@ def _none(names: tuple[str, ...], socket_type: str | None) -> bool:
     return not names
 
 
-class Row(NamedTuple):
-    """What the releases `first` to `last` of an implementation do; the later fields mean what they mean in `Habits`.
+class Fingerprint(NamedTuple):
+    """What the releases `first` to `last` of an implementation do; the later fields mean what they mean in `Observed`.
 
     `first` and `last` are empty where all releases that are known do the same, `last` also where the newest do.
     """
@@ -131,9 +131,9 @@ class Row(NamedTuple):
     little_endian_nonces: bool = False
 
 
-_LIBZMQ_1 = Row("libzmq", "2.0", "2.0", "captures of 2.0.10", ("1.0",), flags=(0x00,))
+_LIBZMQ_1 = Fingerprint("libzmq", "2.0", "2.0", "captures of 2.0.10", ("1.0",), flags=(0x00,))
 
-_LIBZMQ_2 = Row(
+_LIBZMQ_2 = Fingerprint(
     "libzmq",
     "3.2",
     "3.2",
@@ -144,7 +144,7 @@ _LIBZMQ_2 = Row(
     most_ahead=12,
 )
 
-_LIBZMQ_3 = Row(
+_LIBZMQ_3 = Fingerprint(
     "libzmq",
     "4.0.0",
     "4.0.10",
@@ -241,7 +241,7 @@ TABLE = (
         socket_types=frozenset(PEERS) - {"CHANNEL"},
         pongs=(Pong.ECHO,),
     ),
-    Row(
+    Fingerprint(
         "zmq4 (Go)",
         "",
         "",
@@ -254,7 +254,7 @@ TABLE = (
         empty_identity=False,
         pongs=(Pong.MISSING, Pong.BARE),
     ),
-    Row(
+    Fingerprint(
         "zeromq (Rust)",
         "",
         "",
@@ -264,7 +264,7 @@ TABLE = (
         properties=_identity_where_set,
         empty_identity=False,
     ),
-    Row(
+    Fingerprint(
         "azmq (Python)",
         "",
         "",
@@ -278,7 +278,7 @@ TABLE = (
         empty_identity=False,
         pongs=(Pong.ECHO,),
     ),
-    Row(
+    Fingerprint(
         "chumak (Erlang)",
         "",
         "",
@@ -290,7 +290,7 @@ TABLE = (
         properties=_with_resource,
         subscription_commands=True,
     ),
-    Row(
+    Fingerprint(
         "libzmtp (C)",
         "",
         "",
@@ -305,22 +305,22 @@ TABLE = (
 """Rows of one implementation stand together, older releases first."""
 
 
-def fitting(habits: Habits) -> list[Row]:
-    """The rows of `TABLE` that nothing in `habits` speaks against: those first that the pieces speak for.
+def fitting(observed: Observed) -> list[Fingerprint]:
+    """The rows of `TABLE` that nothing in `observed` speaks against: those first that the pieces speak for.
 
     Empty where the version is unknown: then nothing has been seen that could tell.
     """
-    rows = [row for row in TABLE if _fits(habits, row)]
-    return sorted(rows, key=lambda row: not _pieces_speak_for(habits, row))
+    rows = [row for row in TABLE if _fits(observed, row)]
+    return sorted(rows, key=lambda row: not _pieces_speak_for(observed, row))
 
 
-def likely(habits: Habits) -> str | None:
+def likely(observed: Observed) -> str | None:
     """The rows that fit, in words: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None: nothing fits.
 
     Neighbours in the table become one range of releases.
     """
-    ranges: list[tuple[Row, Row]] = []
-    for row in fitting(habits):
+    ranges: list[tuple[Fingerprint, Fingerprint]] = []
+    for row in fitting(observed):
         if ranges and _follows(ranges[-1][1], row):
             ranges[-1] = (ranges[-1][0], row)
         else:
@@ -329,22 +329,22 @@ def likely(habits: Habits) -> str | None:
     return " or ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or None
 
 
-def _fits(habits: Habits, row: Row) -> bool:
+def _fits(observed: Observed, row: Fingerprint) -> bool:
     return (
-        habits.version in row.versions
-        and _may_be(habits.flags, row.flags)
-        and _padding_fits(habits, row)
-        and (habits.ahead is None or habits.ahead <= row.most_ahead)
-        and _may_be(habits.mechanism, row.mechanisms)
-        and _may_be(habits.as_server, row.as_server)
-        and _may_be(habits.socket_type, row.socket_types)
-        and (habits.properties is None or row.properties(habits.properties, habits.socket_type))
-        and (row.empty_identity or habits.identity_size != 0)
-        and _may_be(habits.pong, row.pongs)
-        and _may_be(habits.subscription_commands, (row.subscription_commands,))
-        and _may_be(habits.misspelt_hello, (row.misspelt_hello,))
-        and _may_be(habits.misspelt_error, (row.misspelt_error,))
-        and _may_be(habits.little_endian_nonces, (row.little_endian_nonces,))
+        observed.version in row.versions
+        and _may_be(observed.flags, row.flags)
+        and _padding_fits(observed, row)
+        and (observed.ahead is None or observed.ahead <= row.most_ahead)
+        and _may_be(observed.mechanism, row.mechanisms)
+        and _may_be(observed.as_server, row.as_server)
+        and _may_be(observed.socket_type, row.socket_types)
+        and (observed.properties is None or row.properties(observed.properties, observed.socket_type))
+        and (row.empty_identity or observed.identity_size != 0)
+        and _may_be(observed.pong, row.pongs)
+        and _may_be(observed.subscription_commands, (row.subscription_commands,))
+        and _may_be(observed.misspelt_hello, (row.misspelt_hello,))
+        and _may_be(observed.misspelt_error, (row.misspelt_error,))
+        and _may_be(observed.little_endian_nonces, (row.little_endian_nonces,))
     )
 
 
@@ -352,17 +352,17 @@ def _may_be(fact: object, known: Container[object]) -> bool:
     return fact is None or fact in known
 
 
-def _padding_fits(habits: Habits, row: Row) -> bool:
-    if habits.padding is None:
+def _padding_fits(observed: Observed, row: Fingerprint) -> bool:
+    if observed.padding is None:
         return True
     if not row.counts_identity:
-        return habits.padding == 0
-    return 1 <= habits.padding <= 256 and _may_be(habits.identity_size, (habits.padding - 1,))
+        return observed.padding == 0
+    return 1 <= observed.padding <= 256 and _may_be(observed.identity_size, (observed.padding - 1,))
 
 
-def _pieces_speak_for(habits: Habits, row: Row) -> bool:
+def _pieces_speak_for(observed: Observed, row: Fingerprint) -> bool:
     """Every piece but the last ended where the row ends a write, and there was more than one."""
-    ends = _ends(habits.pieces[:-1])
+    ends = _ends(observed.pieces[:-1])
     return bool(ends) and ends <= _ends(row.writes)
 
 
@@ -370,12 +370,12 @@ def _ends(sizes: Iterable[int]) -> set[int]:
     return set(accumulate(sizes))
 
 
-def _follows(older: Row, newer: Row) -> bool:
+def _follows(older: Fingerprint, newer: Fingerprint) -> bool:
     neighbours = TABLE.index(newer) - TABLE.index(older) == 1
     return neighbours and newer.implementation == older.implementation
 
 
-def _name(oldest: Row, newest: Row) -> str:
+def _name(oldest: Fingerprint, newest: Fingerprint) -> str:
     if not oldest.first:
         return oldest.implementation
     if not newest.last:

@@ -11,11 +11,11 @@ from time import time_ns
 from typing import Any
 
 from zmtpscope.export.message_lines import Render, typed
-from zmtpscope.live.connection import Unreachable
-from zmtpscope.live.message_input import BadMessage
-from zmtpscope.live.routes import ROUTES, Route
-from zmtpscope.live.socket import FIRST_DELAY, Ended, Socket
-from zmtpscope.live.standard_streams import Output, Source
+from zmtpscope.live.cat.message_input import BadMessage
+from zmtpscope.live.cat.standard_streams import Messages, Output
+from zmtpscope.live.peer.connection import Unreachable
+from zmtpscope.live.peer.routing import ROUTES, Route
+from zmtpscope.live.peer.socket import FIRST_DELAY, ConnectionClosed, Socket
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
     Dropped,
@@ -44,7 +44,7 @@ class Unexpected(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Goal:
     """When it is over. `count`: messages received, or sent where none are received; `wait`: seconds for a connection
     and for each reply; `rate`: messages a second; `expected`: a part that every message must have."""
 
@@ -54,7 +54,7 @@ class Wishes:
     expected: bytes | None = None
 
 
-class Notes:
+class ConnectionLog:
     """What happens beside the messages: who comes and goes, and what is lost. `say` takes a line for people.
 
     A socket that `asks` says itself when a reply cannot come any more, and asks somebody else next time.
@@ -77,7 +77,7 @@ class Notes:
         """What is said when it is tried again, where it is not over by then."""
         self._counts: Counter[str] = Counter()
 
-    def __call__(self, remote: str, what: PeerEvent | PeerError | Ended) -> None:
+    def __call__(self, remote: str, what: PeerEvent | PeerError | ConnectionClosed) -> None:
         """The `Report` of a socket."""
         if isinstance(what, Ready):
             self._was_ready, self.failure = True, None
@@ -91,7 +91,7 @@ class Notes:
             self._dropped(remote, what)
         elif isinstance(what, PeerError):
             self._failed(remote, what)
-        elif isinstance(what, Ended) and not self._listens:
+        elif isinstance(what, ConnectionClosed) and not self._listens:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
     def _dropped(self, remote: str, what: Dropped) -> None:
@@ -128,16 +128,16 @@ class Notes:
                 self._say(f"{kind}: {count} in all")
 
 
-class Conversation:
+class CatSession:
     """One run of a socket, from `source` and to `output`. `source` None: what comes is sent back (`echoes`), or nothing
     is said."""
 
     def __init__(
         self,
         socket: Socket,
-        wishes: Wishes,
-        notes: Notes,
-        source: Source | None,
+        goal: Goal,
+        log: ConnectionLog,
+        source: Messages | None,
         output: Output,
         render: Render,
         *,
@@ -145,8 +145,8 @@ class Conversation:
         echoes: bool = False,
     ) -> None:
         self.socket = socket
-        self.wishes = wishes
-        self.notes = notes
+        self.goal = goal
+        self.log = log
         self.source = source
         self.output = output
         self.render = render
@@ -177,7 +177,7 @@ class Conversation:
             if self._undelivered is not None:
                 raise self._undelivered
         finally:
-            self.notes.finish()
+            self.log.finish()
             self.output.close()
             if self.source is not None:
                 self.source.close()
@@ -190,21 +190,21 @@ class Conversation:
         if self.source is None:
             return
         if self._publishes:
-            await self._within(self.notes.wanted.wait(), "nobody has subscribed")
+            await self._within(self.log.wanted.wait(), "nobody has subscribed")
         async for batch in self.source.batches():
             for parts in batch:
-                if not self._pattern.receives and self.sent == self.wishes.count:
+                if not self._pattern.receives and self.sent == self.goal.count:
                     break
                 await self._say(parts)
             else:
                 continue
             break
         try:
-            async with asyncio.timeout(self.wishes.wait):
+            async with asyncio.timeout(self.goal.wait):
                 await self.socket.flush()
         except TimeoutError:
-            raise TooSlow(f"the other side did not take all that was sent within {self.wishes.wait:g} s") from None
-        if self.notes.lost and self.sent:
+            raise TooSlow(f"the other side did not take all that was sent within {self.goal.wait:g} s") from None
+        if self.log.lost and self.sent:
             raise ClosedHalfWay("the connection was lost meanwhile: what was on its way may not have arrived")
 
     async def _ask_all(self) -> None:
@@ -214,7 +214,7 @@ class Conversation:
         async for batch in self.source.batches():
             for parts in batch:
                 await self._say(parts)
-                limit = self.wishes.wait or WAIT
+                limit = self.goal.wait or WAIT
                 try:
                     async with asyncio.timeout(limit):
                         await self._receive()
@@ -230,7 +230,7 @@ class Conversation:
         assert self.source is not None
         while not self._has_enough:
             async with running(self.source.next()) as answer, running(self._receive()) as request:
-                await self._until_silent(request, self.wishes.wait, answer)
+                await self._until_silent(request, self.goal.wait, answer)
                 if not request.done():
                     return
                 await self.output.flush()
@@ -245,14 +245,14 @@ class Conversation:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
-                limit = self.wishes.wait or (WAIT if self.sent else None)
+                limit = self.goal.wait or (WAIT if self.sent else None)
                 await self._until_silent(receiving, limit)
             else:
                 receiving.result()
 
     async def _receive_all(self) -> None:
         while not self._has_enough:
-            for parts in await self._receive(None if self.wishes.count is None else self.wishes.count - self.received):
+            for parts in await self._receive(None if self.goal.count is None else self.goal.count - self.received):
                 if self._echoes:
                     await self._send(parts)
         await self.output.flush()
@@ -261,24 +261,24 @@ class Conversation:
 
     @property
     def _has_enough(self) -> bool:
-        return self.received == self.wishes.count
+        return self.received == self.goal.count
 
     @property
-    def _patience(self) -> float | None:
+    def _time_limit(self) -> float | None:
         """Seconds to wait for somebody; whoever listens has all the time."""
-        return self.wishes.wait or (None if self._listens else WAIT)
+        return self.goal.wait or (None if self._listens else WAIT)
 
     async def _connect(self) -> None:
         """Until there is a connection."""
         await self._within(self.socket.wait_ready(), "nobody has connected")
 
     async def _within(self, waited: Coroutine[Any, Any, object], missing: str) -> None:
-        limit = self._patience
+        limit = self._time_limit
         try:
             async with asyncio.timeout(None if limit is None else limit + GRACE):
                 await waited
         except TimeoutError:
-            raise self.notes.failure or TooSlow(f"{missing} within {limit:g} s") from None
+            raise self.log.failure or TooSlow(f"{missing} within {limit:g} s") from None
 
     async def _until_silent(
         self, receiving: asyncio.Task[Any], limit: float | None, other: asyncio.Task[Any] | None = None
@@ -301,9 +301,9 @@ class Conversation:
 
     def _give_up(self, limit: float | None) -> None:
         """Nothing more has come. Raises `PeerError` where that is not what was asked for."""
-        least = self.wishes.count or int(self.wishes.expected is not None or not self.sent)
+        least = self.goal.count or int(self.goal.expected is not None or not self.sent)
         if self.received < least:
-            failure = None if self.socket.connected else self.notes.failure
+            failure = None if self.socket.connected else self.log.failure
             raise failure or TooSlow(f"no {'further ' if self.received else ''}message came within {limit:g} s")
 
     async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
@@ -313,7 +313,7 @@ class Conversation:
             self._idle_since = asyncio.get_running_loop().time()
         messages = await self.socket.receive_all(most)
         self._idle_since = None
-        expected, now = self.wishes.expected, time_ns()
+        expected, now = self.goal.expected, time_ns()
         for parts in messages:
             self.received += 1
             self.output.add(self.render(parts, now))
@@ -326,18 +326,18 @@ class Conversation:
 
     async def _say(self, parts: list[bytes]) -> None:
         """Send the next message, at the rate that is wanted."""
-        if self.wishes.rate is not None:
+        if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)
             await asyncio.sleep(due - now)
-            self._due = due + 1 / self.wishes.rate
+            self._due = due + 1 / self.goal.rate
         self.sent += 1
         if await self._send(parts):
             return
         if self._route is Route.NAMED:
             await self._send_when_there(parts)
         elif self._publishes:
-            self.notes.say("messages that nobody wants", f"nobody has subscribed to {_shown(parts[0])}: not sent")
+            self.log.say("messages that nobody wants", f"nobody has subscribed to {_shown(parts[0])}: not sent")
 
     async def _send(self, parts: list[bytes]) -> int:
         if self._route is Route.TURN and not self.socket.connected:
@@ -349,15 +349,15 @@ class Conversation:
 
     async def _send_when_there(self, parts: list[bytes]) -> None:
         """Send to the peer that the first part names, who may still come."""
-        limit = self.wishes.wait or WAIT
+        limit = self.goal.wait or WAIT
         try:
             async with asyncio.timeout(limit):
                 while not await self._send(parts):
-                    self.notes.welcomed.clear()
-                    await self.notes.welcomed.wait()
+                    self.log.welcomed.clear()
+                    await self.log.welcomed.wait()
         except TimeoutError:
             missing = f"no peer is named {_shown(parts[0])}, nor came within {limit:g} s"
-            self.notes.say("messages without a peer", f"{missing}: not sent")
+            self.log.say("messages without a peer", f"{missing}: not sent")
             self._undelivered = TooSlow(missing)
 
 

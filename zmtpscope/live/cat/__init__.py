@@ -1,0 +1,1 @@
+"""What `zmtpscope cat` does: a socket between standard input and output."""

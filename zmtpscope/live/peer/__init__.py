@@ -1,0 +1,1 @@
+"""Sockets that speak ZMTP over asyncio."""

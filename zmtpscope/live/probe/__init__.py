@@ -1,0 +1,1 @@
+"""Who is at an endpoint, found out without harm to it."""
