@@ -225,7 +225,7 @@ def test_a_new_request_does_not_fail_for_the_last_one() -> None:
         async with bind("tcp://:0", "REP") as server, connect(str(server.endpoint), "REQ") as client:
             await client.send([b"one"])
             await server.receive()
-            for connection in server._ready:
+            for connection in server._outbox.connections:
                 await connection.close()
             while client.connected:
                 await asyncio.sleep(0.01)
@@ -531,7 +531,7 @@ def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch
             honest = await stack.enter_async_context(connect(str(ours.endpoint), "PUSH"))
             await honest.send([bytes(1 << 19)])
             assert await ours.receive() == [bytes(1 << 19)]
-            assert sum(connection.held for connection in ours._ready) <= 8 << 20
+            assert sum(connection.held for connection in ours._outbox.connections) <= 8 << 20
 
     run(work)
     assert sum(isinstance(end, Violation) for end in ends) >= 4

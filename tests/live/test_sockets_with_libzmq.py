@@ -269,7 +269,7 @@ def test_a_silent_peer_is_left(libzmq: Libzmq) -> None:
 
     async def talk() -> None:
         async with connected(other, "PAIR", we_bind=False, heartbeat=Heartbeat(60, 60, 0.2)) as socket:
-            (connection,) = socket._ready
+            (connection,) = socket._outbox.connections
             connection.peer.ping(0)
             connection.flush()
             await asyncio.to_thread(monitor.recv_multipart)

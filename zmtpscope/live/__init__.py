@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zmtpscope.live.peer.connection import Unreachable as Unreachable
-    from zmtpscope.live.peer.socket import Socket, bind, connect
+    from zmtpscope.live.peer.api import bind, connect
+    from zmtpscope.live.peer.connection import Unreachable
+    from zmtpscope.live.peer.socket import Socket
     from zmtpscope.zmtp.peer import (
         ClosedHalfWay,
         CurveClient,
@@ -48,7 +49,8 @@ __all__ = (
 )
 
 _MODULES = {
-    **dict.fromkeys(("Socket", "bind", "connect"), "zmtpscope.live.peer.socket"),
+    **dict.fromkeys(("bind", "connect"), "zmtpscope.live.peer.api"),
+    "Socket": "zmtpscope.live.peer.socket",
     "Unreachable": "zmtpscope.live.peer.connection",
 }
 

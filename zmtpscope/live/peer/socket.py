@@ -14,16 +14,22 @@ import asyncio
 import contextlib
 import os
 import random
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from zmtpscope.live.peer.connection import FULL, LINGER, Connection, Unreachable, reach, reason, remote_name
+from zmtpscope.live.peer.arguments import (
+    Octets,
+    Text,
+    checked_parts,
+    octets_of,
+    text_of,
+)
+from zmtpscope.live.peer.connection import LINGER, Connection, Unreachable, reach, reason, remote_name
 from zmtpscope.live.peer.connection_pool import ConnectionPool
-from zmtpscope.live.peer.endpoint import Endpoint, parse_endpoint
+from zmtpscope.live.peer.endpoint import Endpoint
 from zmtpscope.live.peer.inbox import Inbox
+from zmtpscope.live.peer.outbox import Outbox, start
 from zmtpscope.live.peer.routing import ROUTES, Route
-from zmtpscope.live.peer.send_timeout import SendTimeout
 from zmtpscope.live.peer.streams import StreamReader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
@@ -37,7 +43,7 @@ from zmtpscope.zmtp.peer import (
     Subscription,
     TooSlow,
 )
-from zmtpscope.zmtp.peer.patterns import check_member, check_subscriber
+from zmtpscope.zmtp.peer.patterns import PATTERNS, check_member, check_subscriber
 from zmtpscope.zmtp.peer.settings import PART_COST
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
@@ -54,8 +60,6 @@ MOST_IN_VAIN = 32
 """Messages that go to nobody, after which everybody else has a turn."""
 MOST_AT_ONCE = 256
 """Messages that are received one after the other while more are there, after which everybody else has a turn."""
-LEAST_FRAME = 2
-"""Octets of a frame beyond its body."""
 
 
 class ConnectionClosed(NamedTuple):
@@ -95,13 +99,9 @@ class Socket:
         self._recording = recording
         self._comes_back = comes_back
         self._route = ROUTES[settings.socket_type]
+        self._pattern = PATTERNS[settings.socket_type]
         self._asks = settings.socket_type == "REQ"
         self._pool = ConnectionPool(settings.limits.message)
-        self._ready: dict[Connection, None] = {}
-        """Those that have completed their handshake."""
-        self._turns: deque[Connection] = deque()
-        """Those of them that take what is sent, as far as is known, in turn."""
-        self._names: dict[bytes, Connection] = {}
         self._inbox: Inbox[Connection] = Inbox()
         self._changed = asyncio.Event()
         """Set whenever somebody who waits should look again."""
@@ -116,19 +116,17 @@ class Socket:
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waits: set[asyncio.Task[None]] = set()
-        """For connections in front of which it is full."""
         self._server: asyncio.Server | None = None
         self._closed = False
         self._delay = FIRST_DELAY
         """Seconds before the next attempt to connect, on the average."""
-        self._send_timeout = SendTimeout()
+        self._outbox = Outbox(self._route, self._dropped, self._charge, self._changed)
 
     async def __aenter__(self) -> Self:
         if self._listens:
             await self._listen()
         else:
-            self._start(self._keep_connected(), self._tasks)
+            start(self._keep_connected(), self._tasks)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -140,12 +138,9 @@ class Socket:
         self._inbox.close()
         if self._server is not None:
             self._server.close()
-        for wait in self._waits:
-            wait.cancel()
-        await asyncio.gather(*self._waits, return_exceptions=True)
-        await asyncio.gather(*(connection.close() for connection in list(self._ready)))
+        await self._outbox.close()
         if self._tasks:
-            _, left = await asyncio.wait(self._tasks, timeout=LINGER if self._ready else 0)
+            _, left = await asyncio.wait(self._tasks, timeout=LINGER if self._outbox.connections else 0)
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
@@ -156,22 +151,27 @@ class Socket:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> list[bytes]:
-        """The next message. Raises `PeerError` where none will come any more."""
+        """The next message. Raises `PeerError` where none will come any more, and `ValueError` on a socket that none
+        can come to: one that only sends, or a REQ that has not asked."""
         (message,) = await self.receive_all(1)
         return message
 
     async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
         """The messages that are there, at most `most`, and one where an answer is due to each; waits for the first.
-        Raises `PeerError` where none will come any more."""
+        Raises as `receive` does."""
         if self._received >= MOST_AT_ONCE:
             self._received = 0
             await asyncio.sleep(0)
+        if not self._pattern.receives:
+            raise ValueError(f"a {self.settings.socket_type} socket receives no messages")
         while not self._inbox:
             self._received = 0
             self._give_up_if_failed()
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 raise lost
+            if self._asks and self._asked is None:
+                raise ValueError("a REQ socket receives the reply to a request: first send one")
             await self._wait()
         one = self._route is Route.BACK or self._asks
         taken = self._inbox.take(1 if one else most or len(self._inbox))
@@ -187,128 +187,106 @@ class Socket:
         while True:
             yield await self.receive()
 
-    async def send(self, parts: Sequence[bytes]) -> int:
+    async def send(self, parts: Sequence[Octets]) -> int:
         """Send one message; waits for a connection where it goes to one of several. To how many it was sent: 0 where
         nobody wants it, or the one that it is for has gone.
 
-        Raises `ValueError` for what the socket type cannot send, and `PeerError` where there will be no connection any
-        more.
+        Raises `TypeError` for what is no list of octets, `ValueError` for what the socket type cannot send, and
+        `PeerError` where there will be no connection any more.
         """
-        sent = await self._hand(parts)
+        checked = checked_parts(parts)
+        if not self._pattern.sends:
+            raise ValueError(f"a {self.settings.socket_type} socket sends no messages")
+        sent = await self._hand_over(checked)
         if not sent:  # nothing has made it wait, and those it is for may be about to come
             self._in_vain += 1
             if self._in_vain % MOST_IN_VAIN == 0:
                 await asyncio.sleep(0)
         return sent
 
-    async def _hand(self, parts: Sequence[bytes]) -> int:
+    async def _hand_over(self, parts: list[bytes]) -> int:
+        outbox = self._outbox
         if self._route is Route.ALL:
             self._give_up_if_failed()
-            return await self._send_to(list(self._ready), parts)
+            return await outbox.send_to(list(outbox.connections), parts)
         if self._route is Route.NAMED:
             if len(parts) < 2:
                 raise ValueError(f"the first part of a message on a {self.settings.socket_type} socket says to whom")
-            named = self._names.get(parts[0])
-            return 0 if named is None else await self._send_to([named], parts[1:])
+            return await outbox.send_to(outbox.named(parts[0]), parts[1:])
         if self._route is Route.BACK:
             if self._asker is None:
                 raise ValueError("a REP socket answers: first receive a request")
             connection, request = self._asker
-            sent = await self._send_to([connection] if connection in self._ready else [], parts, request.envelope)
+            still_there = [connection] if connection in outbox.connections else []
+            sent = await outbox.send_to(still_there, parts, request.envelope)
             self._asker = None
             return sent
         if self._asks and self._asked is not None:
             raise ValueError("a REQ socket waits for the reply before it asks again")
-        return await self._send_in_turn(await self._next_to_take(), parts)
+        connection = await self._next_in_turn()
+        much = outbox.send_in_turn(connection, parts)
+        if self._asks:
+            self._asked, self._lost = connection, None
+        if much:
+            await asyncio.sleep(0)
+        return 1
 
-    async def _next_to_take(self) -> Connection:
+    async def _next_in_turn(self) -> Connection:
         """The next connection in turn whose other side takes what is sent; waits for one. Raises `PeerError` where
         there will be none."""
         while True:
             await self.wait_ready()
-            while self._turns:
-                connection = self._turns.popleft()
-                if not connection.unsent:
-                    self._turns.append(connection)
-                    return connection
-                self._start(self._await_turn(connection), self._waits)
+            connection = self._outbox.next_in_turn()
+            if connection is not None:
+                return connection
             await self._wait()
 
-    async def _await_turn(self, connection: Connection) -> None:
-        """It has its turn again when it has taken what was sent."""
-        await connection.drain()
-        if connection in self._ready:
-            self._turns.append(connection)
-            self._changed.set()
-
-    async def _send_in_turn(self, connection: Connection, parts: Sequence[bytes]) -> int:
-        connection.peer.send(parts)
-        if self._asks:
-            self._asked, self._lost = connection, None
-        if connection.flush_soon(_size(parts)):
-            await asyncio.sleep(0)
-        return 1
-
-    async def _send_to(
-        self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
-    ) -> int:
-        """Send to those that want it, and wait until they take more, all at the same time. One that was waited for in
-        vain gets nothing until it does: others are waiting."""
-        sent, much = 0, False
-        dropped = Dropped([*parts], "the other side takes nothing of what is sent")
-        full: list[Connection] = []
-        for connection in connections:
-            if connection.is_stuck and connection.unsent > FULL:
-                if connection.peer.wants(parts[0]):
-                    self._report(connection.remote, dropped)
-                continue
-            connection.is_stuck = False
-            if not connection.peer.send(parts, envelope):
-                continue
-            sent += 1
-            much |= connection.flush_soon(_size(parts))
-            if connection.unsent > FULL:
-                full.append(connection)
-        if full:
-            await self._wait_for(full)
-        elif much:
-            await asyncio.sleep(0)
-        return sent
-
-    async def _wait_for(self, connections: list[Connection]) -> None:
-        await self._send_timeout.wait_for(connections)
-        for connection in connections:
-            if connection.is_stuck:
-                self._charge(connection)
-
-    async def subscribe(self, topic: bytes) -> None:
+    async def subscribe(self, topic: Text) -> None:
         """Ask all that are connected, now or later, for messages that begin with `topic` (SUB, XSUB).
 
         Raises `ValueError` on sockets of other types.
         """
-        check_subscriber(self.settings.socket_type)
-        self._topics.append(topic)
-        self._tell_all(lambda connection: connection.peer.subscribe(topic))
+        octets = self._add_topic(topic)
+        self._for_all(lambda connection: connection.peer.subscribe(octets))
 
-    async def cancel(self, topic: bytes) -> None:
+    async def cancel(self, topic: Text) -> None:
         """Take back one `subscribe`. Raises `ValueError` where there was none."""
-        self._topics.remove(topic)
-        self._tell_all(lambda connection: connection.peer.cancel(topic))
+        octets = octets_of(topic, "a topic")
+        _take_out(self._topics, octets, f"nothing was subscribed to as {topic!r}")
+        self._for_all(lambda connection: connection.peer.cancel(octets))
 
-    async def join(self, group: str) -> None:
-        """Ask for the messages of `group`, a `text` (DISH). Raises `ValueError` for what is no group."""
-        check_member(self.settings.socket_type, from_text(group))
-        self._groups.append(group)
-        self._tell_all(lambda connection: connection.peer.join(group))
+    async def join(self, group: Text) -> None:
+        """Ask for the messages of `group` (DISH). Raises `ValueError` for what is no group, and on other sockets."""
+        text = self._add_group(group)
+        self._for_all(lambda connection: connection.peer.join(text))
 
-    async def leave(self, group: str) -> None:
+    async def leave(self, group: Text) -> None:
         """Take back one `join`. Raises `ValueError` where there was none."""
-        self._groups.remove(group)
-        self._tell_all(lambda connection: connection.peer.leave(group))
+        text = text_of(group, "a group")
+        _take_out(self._groups, text, f"no group was joined as {group!r}")
+        self._for_all(lambda connection: connection.peer.leave(text))
 
-    def _tell_all(self, say: Callable[[Connection], None]) -> None:
-        for connection in self._ready:
-            say(connection)
+    def ask_for(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
+        """Subscribe to topics and join groups of all that will be connected. Raises as `subscribe` and `join` do."""
+        for topic in topics:
+            self._add_topic(topic)
+        for group in groups:
+            self._add_group(group)
+
+    def _add_topic(self, topic: Text) -> bytes:
+        check_subscriber(self.settings.socket_type)
+        self._topics.append(octets_of(topic, "a topic"))
+        return self._topics[-1]
+
+    def _add_group(self, group: Text) -> str:
+        text = text_of(group, "a group")
+        check_member(self.settings.socket_type, from_text(text))
+        self._groups.append(text)
+        return text
+
+    def _for_all(self, act: Callable[[Connection], None]) -> None:
+        for connection in self._outbox.connections:
+            act(connection)
             connection.flush()
 
     @property
@@ -319,24 +297,18 @@ class Socket:
     @property
     def connected(self) -> int:
         """How many connections have completed their handshake."""
-        return len(self._ready)
+        return len(self._outbox.connections)
 
     async def wait_ready(self, count: int = 1) -> None:
         """Until so many connections have completed their handshake. Raises `PeerError` where that will not happen."""
-        while len(self._ready) < count:
+        while self.connected < count:
             self._give_up_if_failed()
             await self._wait()
 
     async def flush(self) -> None:
         """Until the system has taken what was sent so far, but for those that were waited for in vain. What was sent to
         one of several is waited for as long as it takes: nobody else gets it."""
-        for connection in self._ready:
-            connection.flush()
-        full = [connection for connection in self._ready if connection.unsent and not connection.is_stuck]
-        if self._route is Route.TURN:
-            await asyncio.gather(*(connection.drain() for connection in full))
-        else:
-            await self._wait_for(full)
+        await self._outbox.flush()
 
     def _give_up_if_failed(self) -> None:
         if self.failure is not None:
@@ -347,11 +319,6 @@ class Socket:
         await self._changed.wait()
 
     # -- connections ---------------------------------------------------------------------------------------------------
-
-    def _start(self, work: Any, tasks: set[asyncio.Task[None]]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
 
     @property
     def _endpoint_is_ours(self) -> bool:
@@ -375,7 +342,7 @@ class Socket:
         if self._closed:
             writer.close()
         elif not self._pool.is_full or self._make_room():
-            self._start(self._serve(self._connection(reader, writer)), self._tasks)
+            start(self._serve(self._connection(reader, writer)), self._tasks)
         else:
             self._report(remote_name(writer), self._pool.rejection())
             writer.transport.abort()
@@ -449,6 +416,9 @@ class Socket:
             self._changed.set()
             inbox.charge(connection, size + count * PART_COST)
 
+    def _dropped(self, connection: Connection, dropped: Dropped) -> None:
+        self._report(connection.remote, dropped)
+
     def _charge(self, connection: Connection) -> None:
         """See that all connections together hold no more than they may."""
         for eviction in self._pool.charge(connection):
@@ -482,53 +452,20 @@ class Socket:
             connection.peer.subscribe(topic)
         for group in self._groups:
             connection.peer.join(group)
-        if self._route is Route.NAMED:
-            name = from_text(event.identity or "")
-            if not name or name in self._names:
-                name = b"\0" + os.urandom(4)
-            connection.name = name
-            self._names[name] = connection
-        self._ready[connection] = None
-        if self._route is Route.TURN:
-            self._turns.append(connection)
+        self._outbox.add(connection, from_text(event.identity or ""))
         self._delay = FIRST_DELAY
         self._changed.set()
 
     def _forget(self, connection: Connection, failure: PeerError | None) -> None:
         self._pool.remove(connection)
-        self._ready.pop(connection, None)
-        if connection in self._turns:
-            self._turns.remove(connection)
-        if self._names.get(connection.name) is connection:
-            del self._names[connection.name]
+        self._outbox.remove(connection)
         if self._asked is connection and not self._inbox:
             self._asked = None
             self._lost = failure or ClosedHalfWay("the other side closed, and did not answer the request")
         self._changed.set()
 
 
-def _size(parts: Sequence[bytes]) -> int:
-    """Octets of a message, about."""
-    return sum(map(len, parts), len(parts) * LEAST_FRAME)
-
-
-def connect(endpoint: str, socket_type: str, **options: Any) -> Socket:
-    """A socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
-
-    `options` are those of `Settings` (identity, security, version, heartbeat ...) and of `Socket` (report, recording,
-    comes_back). Raises `ValueError` where they do not fit together.
-    """
-    return _socket(parse_endpoint(endpoint), socket_type, False, options)
-
-
-def bind(endpoint: str, socket_type: str, **options: Any) -> Socket:
-    """A socket that listens on `endpoint`: on loopback where it names no host, on all interfaces where that is `*`.
-
-    With port 0 the system chooses one: `Socket.endpoint` has it inside of `async with`.
-    """
-    return _socket(parse_endpoint(endpoint, bind=True), socket_type, True, options)
-
-
-def _socket(endpoint: Endpoint, socket_type: str, listens: bool, options: dict[str, Any]) -> Socket:
-    of_socket = {name: options.pop(name) for name in ("report", "recording", "comes_back") if name in options}
-    return Socket(endpoint, Settings(socket_type, **options), listens=listens, **of_socket)
+def _take_out(items: list[Any], item: object, missing: str) -> None:
+    if item not in items:
+        raise ValueError(missing)
+    items.remove(item)

@@ -1,0 +1,103 @@
+"""Sockets are made here: what applications say of one, checked before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from zmtpscope.live.peer.arguments import Text, check_kind, endpoint_of, several, text_of
+from zmtpscope.live.peer.endpoint import Endpoint
+from zmtpscope.live.peer.socket import Report, Socket
+from zmtpscope.zmtp.peer import (
+    CurveClient,
+    CurveServer,
+    Heartbeat,
+    Limits,
+    Null,
+    PlainClient,
+    PlainServer,
+    Security,
+    Settings,
+)
+
+if TYPE_CHECKING:
+    from zmtpscope.live.recording.recording import Recording
+
+NULL, LIMITS = Null(), Limits()
+
+
+def _settings(
+    socket_type: str,
+    identity: Text,
+    security: Security,
+    properties: Sequence[tuple[str, str]],
+    version: str,
+    oldest: str | None,
+    heartbeat: Heartbeat | None,
+    limits: Limits,
+) -> Settings:
+    check_kind(security, (Null, PlainClient, PlainServer, CurveClient, CurveServer), "security")
+    check_kind(heartbeat, (Heartbeat, type(None)), "heartbeat")
+    check_kind(limits, (Limits,), "limits")
+    name = text_of(identity, "an identity")
+    return Settings(socket_type, security, name, tuple(properties), version, oldest, heartbeat, limits)
+
+
+def connect(
+    endpoint: str | Endpoint,
+    socket_type: str,
+    *,
+    subscribe: Iterable[Text] = (),
+    join: Iterable[Text] = (),
+    identity: Text = "",
+    security: Security = NULL,
+    version: str = "3.1",
+    oldest: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+    heartbeat: Heartbeat | None = None,
+    limits: Limits = LIMITS,
+    report: Report | None = None,
+    recording: Recording | None = None,
+    comes_back: bool = True,
+) -> Socket:
+    """A socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
+
+    `subscribe` are topics (SUB, XSUB), `join` groups (DISH), told to the other side as soon as it is there; the options
+    from `identity` to `limits` are those of `Settings`. Raises `TypeError` and `ValueError`, whose text says what does
+    not fit.
+    """
+    settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
+    where = endpoint_of(endpoint, bind=False)
+    socket = Socket(where, settings, listens=False, report=report, recording=recording, comes_back=comes_back)
+    return _subscribed(socket, subscribe, join)
+
+
+def bind(
+    endpoint: str | Endpoint,
+    socket_type: str,
+    *,
+    subscribe: Iterable[Text] = (),
+    join: Iterable[Text] = (),
+    identity: Text = "",
+    security: Security = NULL,
+    version: str = "3.1",
+    oldest: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+    heartbeat: Heartbeat | None = None,
+    limits: Limits = LIMITS,
+    report: Report | None = None,
+    recording: Recording | None = None,
+) -> Socket:
+    """A socket that listens on `endpoint`: on loopback where it names no host, on all interfaces where that is `*`.
+
+    With port 0 the system chooses one: `Socket.endpoint` has it inside of `async with`. The options are as for
+    `connect`.
+    """
+    settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
+    where = endpoint_of(endpoint, bind=True)
+    return _subscribed(Socket(where, settings, listens=True, report=report, recording=recording), subscribe, join)
+
+
+def _subscribed(socket: Socket, topics: Iterable[Text], groups: Iterable[Text]) -> Socket:
+    socket.ask_for(several(topics, "subscribe"), several(groups, "join"))
+    return socket

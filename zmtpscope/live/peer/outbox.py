@@ -1,0 +1,147 @@
+"""Which connections of a socket a message goes to, and how long it waits for those that take nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from zmtpscope.live.peer.connection import FULL, Connection
+from zmtpscope.live.peer.routing import Route
+from zmtpscope.live.peer.send_timeout import SendTimeout
+from zmtpscope.zmtp.peer import Dropped
+
+LEAST_FRAME = 2
+"""Octets of a frame beyond its body."""
+
+
+class Outbox:
+    """The connections of a socket that have completed their handshake, as messages go to them by `route`.
+
+    `dropped` is told of a message that one of them does not get, `stuck` of one that was waited for in vain; `changed`
+    is set when one has its turn again.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        dropped: Callable[[Connection, Dropped], None],
+        stuck: Callable[[Connection], None],
+        changed: asyncio.Event,
+    ) -> None:
+        self.connections: dict[Connection, None] = {}
+        self._route = route
+        self._dropped, self._stuck, self._changed = dropped, stuck, changed
+        self._turns: deque[Connection] = deque()
+        """Those of them that take what is sent, as far as is known, in turn."""
+        self._names: dict[bytes, Connection] = {}
+        self._awaited: set[asyncio.Task[None]] = set()
+        """For connections that have their turn again when they have taken what was sent."""
+        self._send_timeout = SendTimeout()
+
+    def add(self, connection: Connection, identity: bytes) -> None:
+        """It has completed its handshake, and is called `identity`, if nobody else is."""
+        if self._route is Route.NAMED:
+            name = identity if identity and identity not in self._names else b"\0" + os.urandom(4)
+            connection.name = name
+            self._names[name] = connection
+        self.connections[connection] = None
+        if self._route is Route.TURN:
+            self._turns.append(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """It is over."""
+        self.connections.pop(connection, None)
+        if connection in self._turns:
+            self._turns.remove(connection)
+        if self._names.get(connection.name) is connection:
+            del self._names[connection.name]
+
+    async def close(self) -> None:
+        """Nothing more will be sent."""
+        for task in self._awaited:
+            task.cancel()
+        await asyncio.gather(*self._awaited, return_exceptions=True)
+        await asyncio.gather(*(connection.close() for connection in list(self.connections)))
+
+    def named(self, name: bytes) -> list[Connection]:
+        """The connection of that name, if there is one."""
+        return [self._names[name]] if name in self._names else []
+
+    def next_in_turn(self) -> Connection | None:
+        """The next connection whose other side takes what is sent; None where `changed` is to be waited for."""
+        while self._turns:
+            connection = self._turns.popleft()
+            if not connection.unsent:
+                self._turns.append(connection)
+                return connection
+            start(self._await_turn(connection), self._awaited)
+        return None
+
+    async def _await_turn(self, connection: Connection) -> None:
+        await connection.drain()
+        if connection in self.connections:
+            self._turns.append(connection)
+            self._changed.set()
+
+    def send_in_turn(self, connection: Connection, parts: Sequence[bytes]) -> bool:
+        """Send to one that was `next_in_turn`; whether it was so much that everybody else should have a turn."""
+        connection.peer.send(parts)
+        return connection.flush_soon(_size(parts))
+
+    async def send_to(
+        self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
+    ) -> int:
+        """Send to those that want it, and wait until they take more, all at the same time: how many these were. One
+        that was waited for in vain gets nothing until it takes something: others are waiting."""
+        sent, much = 0, False
+        dropped = Dropped([*parts], "the other side takes nothing of what is sent")
+        full: list[Connection] = []
+        for connection in connections:
+            if connection.is_stuck and connection.unsent > FULL:
+                if connection.peer.wants(parts[0]):
+                    self._dropped(connection, dropped)
+                continue
+            connection.is_stuck = False
+            if not connection.peer.send(parts, envelope):
+                continue
+            sent += 1
+            much |= connection.flush_soon(_size(parts))
+            if connection.unsent > FULL:
+                full.append(connection)
+        if full:
+            await self._wait_for(full)
+        elif much:
+            await asyncio.sleep(0)
+        return sent
+
+    async def flush(self) -> None:
+        """Until the system has taken what was sent so far, but for those that were waited for in vain. What was sent to
+        one of several is waited for as long as it takes: nobody else gets it."""
+        for connection in self.connections:
+            connection.flush()
+        full = [connection for connection in self.connections if connection.unsent and not connection.is_stuck]
+        if self._route is Route.TURN:
+            await asyncio.gather(*(connection.drain() for connection in full))
+        else:
+            await self._wait_for(full)
+
+    async def _wait_for(self, connections: list[Connection]) -> None:
+        await self._send_timeout.wait_for(connections)
+        for connection in connections:
+            if connection.is_stuck:
+                self._stuck(connection)
+
+
+def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    """Start a task that is among `tasks` until it is done."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+def _size(parts: Sequence[bytes]) -> int:
+    """Octets of a message, about."""
+    return sum(map(len, parts), len(parts) * LEAST_FRAME)
