@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.dissect.talks import message
 from zmtpscope.dissect import resync
-from zmtpscope.dissect.resync import RUNS, WINDOW, Found, FrameSearch
+from zmtpscope.dissect.resync import RUNS, WINDOW, Boundary, FrameSearch
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
@@ -27,7 +27,7 @@ def sealed(number: int, size: int) -> bytes:
     return build_frame(Framing.V2, b"\x07MESSAGE" + number.to_bytes(8) + box)
 
 
-def search(octets: bytes, cuts: int, known: bool) -> Found | None:
+def search(octets: bytes, cuts: int, known: bool) -> Boundary | None:
     """What is found in these octets, in pieces of `cuts` octets."""
     found, frames = None, FrameSearch(Framing.V2, 0, known)
     for start in range(0, len(octets), cuts):
@@ -41,7 +41,7 @@ def test_frames_that_begin_with_a_segment(cuts: int) -> None:
     for start in range(0, len(REST), cuts):
         assert frames.feed(REST[start : start + cuts]) is None
     found = [frames.feed(message(b"from here on")) for _ in range(20)]
-    assert next(filter(None, found)) == Found(Framing.V2, len(REST))
+    assert next(filter(None, found)) == Boundary(Framing.V2, len(REST))
 
 
 @pytest.mark.parametrize("size", [20, 300])
@@ -52,7 +52,7 @@ def test_sealed_messages_wherever_they_begin(cuts: int, size: int) -> None:
     else:
         octets = REST
     messages = b"".join(sealed(number, size) for number in range(3, 20))
-    assert search(octets + messages, cuts, known=True) == Found(Framing.V2, len(octets))
+    assert search(octets + messages, cuts, known=True) == Boundary(Framing.V2, len(octets))
 
 
 def test_random_octets_alone_are_no_frames() -> None:
@@ -173,7 +173,7 @@ def test_what_is_passed_at_once_makes_no_difference(
 ) -> None:
     octets = b"".join(stretches)
 
-    def followed() -> tuple[Found | None, list[tuple[int, resync.Trial]]]:
+    def followed() -> tuple[Boundary | None, list[tuple[int, resync.Trial]]]:
         search = FrameSearch(framing, 0, known)
         found = None
         for start in range(0, len(octets), cuts):

@@ -544,7 +544,7 @@ def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.Mon
         for _ in analyser.take(block):
             pass
         held = sum(map(kept_octets, analyser.flows.sides.values()))
-        assert held == analyser.sink.held_octets <= (1 << 16) + 500 * FRAME_WEIGHT
+        assert held == analyser.sink.budget.held <= (1 << 16) + 500 * FRAME_WEIGHT
 
 
 def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -563,10 +563,10 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
             kept += [run.head(0) for run in batch.runs]
         sides = analyser.flows.sides.values()
         held = sum(map(kept_octets, sides))
-        assert held == analyser.sink.held_octets <= (4 << 20) + (1 << 17)
+        assert held == analyser.sink.budget.held <= (4 << 20) + (1 << 17)
     assert len(kept) == 16
     assert bytes(2 << 20) in kept
-    assert analyser.sink.held_octets == 0
+    assert analyser.sink.budget.held == 0
 
 
 def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -583,13 +583,13 @@ def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPat
     for block in Capture([packet for talk in talks for packet in talk.packets], 500):
         for batch in analyser.take(block):
             told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
-        most = max(most, analyser.sink.membership_octets)
-        assert analyser.sink.membership_octets <= analyser.sink.held_octets
+        most = max(most, analyser.sink.budget.memberships)
+        assert analyser.sink.budget.memberships <= analyser.sink.budget.held
     for batch in analyser.finish():
         told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
     assert (1 << 18) * 0.9 < most <= 1 << 18
     assert told == [2, 3, 4]
-    assert analyser.sink.held_octets == analyser.sink.membership_octets == 0
+    assert analyser.sink.budget.held == analyser.sink.budget.memberships == 0
 
 
 def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -608,10 +608,10 @@ def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     most = 0
     for block in Capture(packets, 64):
         list(analyser.take(block))
-        most = max(most, analyser.sink.held_octets)
+        most = max(most, analyser.sink.budget.held)
     assert 1 << 17 < most <= 1 << 18
     list(analyser.finish())
-    assert analyser.sink.held_octets == 0
+    assert analyser.sink.budget.held == 0
     assert analyser.summary.sums.hold()
 
 

@@ -476,12 +476,12 @@ def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytes
         for _ in analyser.take(block):
             pass
         held = sum(map(kept_octets, analyser.flows.sides.values()))
-        assert held == analyser.sink.held_octets <= (1 << 20) + (1 << 15)
+        assert held == analyser.sink.budget.held <= (1 << 20) + (1 << 15)
         most = max(most, held)
     assert most > 1 << 19  # it would be no limit if nothing came near it
     for _ in analyser.finish():
         pass
-    assert analyser.sink.held_octets == 0
+    assert analyser.sink.budget.held == 0
 
 
 @pytest.mark.parametrize("size", [100, 1 << 17])

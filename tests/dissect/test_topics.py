@@ -204,12 +204,12 @@ def test_the_subscriptions_of_all_connections_are_bounded(monkeypatch: pytest.Mo
     for block in Capture([*begins, *ends], 7):
         for batch in analyser.take(block):
             told += [run.topic(0) for run in batch.runs]
-        most = max(most, analyser.sink.subscription_octets)
+        most = max(most, analyser.sink.budget.subscriptions)
     list(analyser.finish())
     assert 250 * NODE_COST < most <= 300 * NODE_COST
     assert told[0] == b"000"
     assert told[-1] is None
-    assert analyser.sink.subscription_octets == 0
+    assert analyser.sink.budget.subscriptions == 0
 
 
 def test_subscriptions_count_as_what_is_held_as_long_as_the_connection_is_open() -> None:
@@ -219,9 +219,9 @@ def test_subscriptions_count_as_what_is_held_as_long_as_the_connection_is_open()
     for block in Capture(packets, 50):
         list(analyser.take(block))
     # the reader remembers them for its findings, too
-    assert 99 * NODE_COST < analyser.sink.held_octets < 300 * NODE_COST
+    assert 99 * NODE_COST < analyser.sink.budget.held < 300 * NODE_COST
     list(analyser.finish())
-    assert analyser.sink.held_octets == 0
+    assert analyser.sink.budget.held == 0
 
 
 def test_each_message_costs_as_many_steps_as_its_topic_branches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,7 @@ class Agreement:
                 stream.lose(entry)
             else:
                 stream.extend(view, [entry])
+            self.dialogue.record_outputs(stream)
             self.settle(arrival)
             return self.settled
 
@@ -212,6 +213,7 @@ class Agreement:
         greets = begins_like_a_signature(prefix) or begins_like_an_upgrade(prefix)
         if not (known or self._is_from_the_start(side)) and stream.queue and not greets:
             stream.search_from_the_start(arrival.ordinal, self._framings())
+            self.dialogue.record_outputs(stream)
             return b""
         return prefix
 
@@ -228,7 +230,7 @@ class Agreement:
         self.settled = True
         if decision.version is not None or not any(stream.lost_greeting() for stream in dialogue.streams):
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
-        self.version = decision.version
+        self._agree(decision.version)
         if not SILENT_FORMS.issuperset(decision.forms):
             dialogue.identify(arrival.ordinal)
         begin: list[tuple[SideStream, SideReader | None, str]] = []
@@ -240,6 +242,7 @@ class Agreement:
             lost = form is not Form.ALIEN and self.version is None and stream.lost_greeting()
             if forced or lost:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
+                dialogue.record_outputs(stream)
                 continue
             for finding in decision.findings[side] if dialogue.identified else ():
                 if finding.id != "ZMTP-CONN-03":
@@ -249,6 +252,11 @@ class Agreement:
             begin.append((stream, self._reader(stream, form), TOO_FEW if form is Form.WAIT else NOT_ZMTP))
         for stream, reader, reason in begin:
             stream.begin(reader, arrival.ordinal, decision.confidence, reason)
+
+    def _agree(self, version: str | None) -> None:
+        self.version = version
+        for stream in self.dialogue.streams:
+            stream.agree(version)
 
     def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
         """The stream of `side` has ended inside its greeting, which the segment `arrival` made known."""
@@ -282,7 +290,7 @@ class Agreement:
     def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
         """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
         self.settled = True
-        self.version = rule.version
+        self._agree(rule.version)
         form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
         framing = Framing.V1 if self.version == "1.0" else Framing.V2
         for side, stream in self._sides_to_begin():

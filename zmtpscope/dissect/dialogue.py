@@ -11,15 +11,16 @@ from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, BlockView
 from zmtpscope.dissect.assembly import Assembly
-from zmtpscope.dissect.batch import Int64, MessageRun, Unit
-from zmtpscope.dissect.leftovers import Gap, Untold, UntoldLeftovers
+from zmtpscope.dissect.batch import Int64, MessageRun
+from zmtpscope.dissect.leftovers import Gap, Leftover, Untold, UntoldLeftovers
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
-from zmtpscope.dissect.payload_rows import PayloadRows, side_payloads, starred
+from zmtpscope.dissect.outputs import Note, Repeats, UnitRead
+from zmtpscope.dissect.payload_rows import PayloadRows, SideFacts, side_payloads, starred
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
-from zmtpscope.dissect.row_rules import ROW_RULES, broken_rows
-from zmtpscope.dissect.stream import Held, Mode, SideStream
+from zmtpscope.dissect.row_rules import broken_rows
+from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.topics import COMMANDS, Topics
 from zmtpscope.dissect.zap import Turn, ZapTalk
@@ -28,9 +29,8 @@ from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.zap import Zap
 from zmtpscope.payloads.zre.messages import Zre, uuid_of
 from zmtpscope.records import from_text
-from zmtpscope.zmtp.events import Command, Event, Greeting, Remark
+from zmtpscope.zmtp.events import Command, Remark
 from zmtpscope.zmtp.reader import Finding
-from zmtpscope.zmtp.units import UnitReader
 from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 
 if TYPE_CHECKING:
@@ -60,20 +60,24 @@ class Dialogue:
         self.session: Session | None = None
         """What is known about the keys of the connection, where keys were given."""
         if self.options.keys is None:
-            self.streams = SideStream(self, 0, ends[0]), SideStream(self, 1, ends[1])
+            one, other = None, None
         else:
             from zmtpscope.dissect.session import Session
             from zmtpscope.dissect.unsealing import Unsealing  # PyNaCl takes its time to load
 
             session = self.session = Session(self.options.keys)
             one, other = Unsealing(session, ends[0]), Unsealing(session, ends[1])
-            self.streams = SideStream(self, 0, ends[0], one), SideStream(self, 1, ends[1], other)
+        budget = self.sink.budget
+        self.streams = (
+            SideStream(0, ends[0], self.options, budget, one),
+            SideStream(1, ends[1], self.options, budget, other),
+        )
         self.agreement = Agreement(self, forced)
         self.relations = Relations(self)
         self.links: list[Link | None] = [None, None]
         """The sides that are ZRE nodes."""
         self.zap = ZapTalk()
-        self.topics = Topics(self.sink)
+        self.topics = Topics(budget)
         self.teller = Teller(self.sink, ends, self.options.records)
 
     @property
@@ -96,14 +100,6 @@ class Dialogue:
         """Whether the sides have agreed on ZWS."""
         return self.version == VERSION_ZWS
 
-    @property
-    def told_version(self) -> str | None:
-        """The version as records have it: what ZWS has of commands and identities is as in 3.1 with a mechanism, as in
-        2.0 without one."""
-        if not self.is_websocket:
-            return self.version
-        return "2.0" if outcome.mechanism([stream.reader for stream in self.streams]) is None else "3.1"
-
     def advance(self, view: BlockView) -> None:
         """Read what the block brought."""
         if self.session is not None:
@@ -125,6 +121,8 @@ class Dialogue:
                     stream.lose(entry)
                 else:
                     stream.extend(view, entry)
+        for stream in self.streams:
+            self.record_outputs(stream)
         self.relations.weigh(view, rows)
         self._tell_gaps()
         self._tell_rows()
@@ -163,9 +161,11 @@ class Dialogue:
             self.agreement.settle(arrival, over=True)
         for side, stream in enumerate(self.streams):
             stream.finish(arrival, connection.ended(side))
+            self.record_outputs(stream)
         if self.session is not None:
             self.session.give_up()
-            self.note_unfit_keys(arrival)
+            for note in self.session.notes(arrival):
+                self.teller.note(note)
         self._tell_gaps()
         self._tell_rows()
         self.topics.release()
@@ -227,14 +227,9 @@ class Dialogue:
         return all(
             stream.closed_since is None
             and not (stream.counts.undissected or stream.counts.unfinished)
-            and self.is_certain_at(stream, stream.end)
+            and stream.is_certain_at(stream.end)
             for stream in self.streams
         )
-
-    def is_certain_at(self, stream: SideStream, offset: int) -> bool:
-        """Whether a side was read up to here, where it has come to `offset`, without a doubt."""
-        doubtful = None if stream.reader is None else stream.reader.unreliable_from
-        return stream.confidence == "proven" and (doubtful is None or offset < doubtful)
 
     def is_agreed(self) -> bool:
         """Whether both sides have ended their handshake."""
@@ -246,78 +241,43 @@ class Dialogue:
 
     # -- what the streams say ----------------------------------------------------------------------------------------
 
-    def wants_messages(self, stream: SideStream) -> bool:
-        """Whether message rows of this side are to be made: to be told, or to be judged."""
-        if self.options.records or stream.socket_type in ROW_RULES or self.links[1 - stream.side] is not None:
-            return True
-        return self.options.payloads is not None and stream.wants_rows
+    def record_outputs(self, stream: SideStream) -> None:
+        """Make records of what a stream has given since the last time, and of what is to be said about it."""
+        for output in stream.drain():
+            if isinstance(output, UnitRead):
+                self._record_unit(stream.side, output)
+            elif isinstance(output, Gap):
+                self.gaps.add(stream.side, output)
+            elif isinstance(output, Leftover):
+                self.leftovers.add(stream.side, output)
+            elif isinstance(output, Note):
+                self.teller.note(output)
+            elif isinstance(output, Repeats):
+                note = output.note
+                self.teller.repeated(stream.side, note.finding, note.at, output.number, note.source)
+            else:
+                self.identify(output.arrival.ordinal)
+                detail = f"frames were found from offset {output.offset} on"
+                self.note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
 
-    def take_event(self, stream: SideStream, event: Event, held: Held | None = None, whole: bool = True) -> None:
-        """Make records of something that was read, and of what is to be said about it.
-
-        `held`: what is known of it that the stream does not remember any more. `whole`: all octets of it are there.
-        """
-        side = stream.side
-        arrived = NOTHING if held is None else held.arrived
-        ordinal = stream.ordinal_of(event.start, event.stop)
+    def _record_unit(self, side: int, read: UnitRead) -> None:
+        event, ordinal = read.event, read.decided.ordinal
         if not isinstance(event, Remark):
-            first = arrived.get(event.start) or stream.arrivals.at(event.start)
-            unit = held.unit if held is not None else self.unit_of(stream, event) if self.options.details else None
-            octets = min(event.stop, stream.end) - event.start
-            whole = whole and (isinstance(event, Command) or event.complete)
-            stream.counts.units += octets - (0 if held is None else held.lost)
-            if not whole and (isinstance(event, Greeting) or event.regime.shakes_hands):
-                stream.has_part_of_a_handshake = True
-            self.teller.event(side, event, octets, whole, first, ordinal, unit)
-            self.relations.add(side, event, Arrival(ordinal, first.packet, first.time))
+            self.teller.event(side, event, read.octets, read.is_whole, read.decided, ordinal, read.unit)
+            self.relations.add(side, event, read)
             if isinstance(event, Command) and event.fields.get("name") in COMMANDS and self.options.records:
                 self.topics.feed(side, event, ordinal)
-            if stream.type_known is None and event.fields.get("socket_type") is not None:
-                stream.type_known = ordinal
-            if stream.identity_from is None and event.fields.get("identity") is not None:
-                stream.identity_from = event.start
-        for finding in event.findings:
-            at = event.start if finding.start is None else finding.start
-            # what is said about the end of a unit came with its last octet, whatever is behind that
-            first = arrived.get(at) or stream.arrivals.at(min(at, max(event.start, event.stop - 1), stream.end - 1))
-            self.teller.finding(side, finding, first, ordinal, unit=event.start, source=event.regime.source)
+        for note in read.notes:
+            self.teller.note(note)
+            finding = note.finding
             if (finding.severity or FINDINGS[finding.id].severity) == "error":
                 record = type(event).__name__.lower().replace("remark", "frame")
                 reference = self.teller.reference(side, event.regime.source, event.start, record)
-                self.relations.found(side, finding, Arrival(ordinal, first.packet, first.time), reference)
-
-    def unit_of(self, stream: SideStream, event: Greeting | Command) -> Unit:
-        """The octets of `event` that are being read, and under what they are read."""
-        octets = event.octets if isinstance(event, Command) else None
-        if octets is None:
-            octets = stream.octets(event.start, event.read_to)
-        return Unit(event.regime, event.start, octets, stream.arrivals.pieces().slices(event.start, event.read_to))
-
-    def count_repeats(self, stream: SideStream, reader: UnitReader, told: dict[str, int]) -> None:
-        """Take over what a reader of a side only counted since it was asked last; `told` is how much that was then."""
-        for id_, (count, offset) in reader.repeats.items():
-            more = count - told.get(id_, 0)
-            if more:
-                arrival = stream.arrivals.at(stream.end - 1 if offset is None else min(offset, stream.end - 1))
-                source = reader.regime.source
-                self.teller.repeated(stream.side, Finding(id_, offset), arrival, more, source)
-                told[id_] = count
-
-    def note_unfit_keys(self, arrival: Arrival) -> None:
-        """Say once that the key files name this connection in vain, if so; `arrival` is what proved it."""
-        session = self.session
-        if session is not None and session.unfit and not session.unfit_told:
-            session.unfit_told = True
-            self.note({"client": 0, "server": 1}.get(session.role(0) or ""), Finding("CURVE-12"), arrival)
+                self.relations.found(side, finding, note.at._replace(ordinal=ordinal), reference)
 
     def note(self, side: int | None, finding: Finding, arrival: Arrival, refs: tuple[str, ...] = ()) -> None:
         """A finding that becomes decidable with the segment `arrival`."""
         self.teller.finding(side, finding, arrival, arrival.ordinal, refs)
-
-    def note_gap(self, stream: SideStream, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
-        """A hole, once it is known where reading goes on behind it (None: nowhere)."""
-        gap = Gap(start, start + hole.octets, hole.octets, hole.reason, told, resumed_at)
-        self.gaps.add(stream.side, gap)
 
     def _tell_gaps(self) -> None:
         for side, leftover in self.leftovers.take(self.identified_since):
@@ -328,12 +288,6 @@ class Dialogue:
             behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"
             detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
             self.note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.told)
-
-    def found_midstream(self, stream: SideStream, offset: int, arrival: Arrival) -> None:
-        """Frames were found in a stream whose start was not captured."""
-        self.identify(arrival.ordinal)
-        detail = f"frames were found from offset {offset} on"
-        self.note(stream.side, Finding("ZMTP-CONN-01", offset, 0, None, detail), arrival)
 
     def said_something_after(self, side: int, arrival: Arrival) -> bool:
         """Whether octets of `side` were captured behind `arrival`."""
@@ -380,7 +334,8 @@ class Dialogue:
             side = side_payloads(self.options, lambda rule: rule.matches(number, ports))
             assert side is not None
             assembly.payloads = PayloadRows(self.options, side)
-        secrets = assembly.payloads.take(stream, run)
+        identity, begun = stream.identity_at(int(run.offsets[0])), self.connection.tcp[stream.side].begun
+        secrets = assembly.payloads.take(run, SideFacts(identity, stream.holes, begun))
         for row, made in enumerate(run.payloads or ()):
             if made is None or not (made.findings or made.protocol in FOLLOWED):
                 continue
@@ -405,6 +360,7 @@ class Dialogue:
             listener = connection.listener
             identity = stream.identity_at(offset)
             uuid = uuid_of(None if identity is None else from_text(identity))
+            self.streams[1 - side].require_rows()
             link = self.links[side] = Link(
                 teller=self.teller,
                 side=side,

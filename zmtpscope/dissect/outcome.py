@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zmtpscope.dissect.agreement import SILENT_FORMS
 from zmtpscope.dissect.sink import count_word
+from zmtpscope.dissect.stream import version_of_records
 from zmtpscope.zmtp.side import SideReader
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "port_1": there.src_port,
         "opened_by": connection.opened_by,
         "security_server": server,
-        "version": dialogue.told_version,
+        "version": version_of_records(dialogue.version, mechanism(readers)),
         "transport": "ws" if dialogue.is_websocket else "tcp",
         "mechanism": mechanism(readers),
         "handshake": handshake(dialogue),
@@ -86,7 +87,7 @@ def handshake(dialogue: Dialogue) -> str:
 def count(dialogue: Dialogue) -> None:
     """Add the connection to the summary of the run."""
     summary = dialogue.sink.summary
-    version = dialogue.told_version
+    version = version_of_records(dialogue.version, mechanism([stream.reader for stream in dialogue.streams]))
     without = "none" if version in ("1.0", "2.0") else "unknown"
     summary.connections += 1
     summary.versions[(version or "unknown") + (" over WebSocket" if dialogue.is_websocket else "")] += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,6 @@ from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.stream import SideStream
 
 Bool = NDArray[np.bool_]
 
@@ -53,6 +50,17 @@ def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> Sid
     )
 
 
+class SideFacts(NamedTuple):
+    """What is known of the side that sends the messages of a run."""
+
+    identity: str | None
+    """As far as it was told in front of the run."""
+    holes: list[int]
+    """Stream offsets at which octets are missing, or what a box holds is."""
+    is_from_the_start: bool
+    """Whether the first octets that were captured are the first of the side."""
+
+
 class PayloadRows:
     """The payloads of one side. `take` its runs in the order of the stream."""
 
@@ -70,7 +78,7 @@ class PayloadRows:
         """Whether findings may come of rows that nobody else wants."""
         return not self.side.left_alone
 
-    def take(self, stream: SideStream, run: MessageRun) -> list[range]:
+    def take(self, run: MessageRun, sender: SideFacts) -> list[range]:
         """Find out what is in the messages of a run: `run.payloads` and `run.texts`. The places in the stream of frames
         that hold passwords: in `run` they are starred."""
         side = self.side
@@ -95,7 +103,7 @@ class PayloadRows:
             if shapes is not None and not side.trees:
                 candidates = candidates_of(side.shapes, np.where(first == last, shapes, SEVERAL)[rows])
             messages = RowMessages(run, rows, first[rows])
-            behind = self._ask(stream, messages, candidates, known, texts, behind, found)
+            behind = self._ask(sender, messages, candidates, known, texts, behind, found)
             rows, shapes = np.flatnonzero(known[behind:]) + behind, None
         self._pass_by(known, behind, len(known))
         run.payloads = [found.get(row) for row in range(len(known))] if found else None
@@ -111,7 +119,7 @@ class PayloadRows:
 
     def _ask(
         self,
-        stream: SideStream,
+        sender: SideFacts,
         messages: RowMessages,
         candidates: Sequence[Candidates | None],
         known: Bool,
@@ -124,7 +132,7 @@ class PayloadRows:
         enough to ask them."""
         side, wanted_all = self.side, self.side.wants_all
         about: About | None = None
-        whole_to = self._whole_to(stream)
+        whole_to = self._whole_to(sender)
         for place, row in enumerate(messages.rows):
             if behind < row:
                 self._pass_by(known, behind, row)
@@ -139,12 +147,12 @@ class PayloadRows:
                 if side.left_alone and (is_text or not side.asks_for_text):
                     side.pass_by(1)
                     continue
-                about = about or about_side(stream, messages.run)
+                about = about or about_side(sender, messages.run)
                 message, offsets = messages.message(place, after_loss=lost)
                 made = side.dissect(message, about, offsets, is_text=is_text)
             self.unseen, self.seen_to = False, begin
             if lost:
-                whole_to = self._whole_to(stream)
+                whole_to = self._whole_to(sender)
             if made is not None:
                 found[row] = made
             if side.wants_all and not wanted_all:
@@ -157,12 +165,12 @@ class PayloadRows:
         self.side.pass_by(high - low)
         self.unseen = self.unseen or not known[low:high].all()
 
-    def _whole_to(self, stream: SideStream) -> int:
+    def _whole_to(self, sender: SideFacts) -> int:
         """Up to which offset nothing is missing behind the message that was asked about last."""
-        if not self.seen_to and not stream.is_from_the_start:
+        if not self.seen_to and not sender.is_from_the_start:
             return 0
-        place = bisect_left(stream.holes, self.seen_to)
-        return stream.holes[place] if place < len(stream.holes) else sys.maxsize
+        place = bisect_left(sender.holes, self.seen_to)
+        return sender.holes[place] if place < len(sender.holes) else sys.maxsize
 
 
 SEVERAL = -1
@@ -303,9 +311,8 @@ def _start_of(secret: range) -> int:
     return secret.start
 
 
-def about_side(stream: SideStream, run: MessageRun) -> About:
+def about_side(sender: SideFacts, run: MessageRun) -> About:
     """What is known of who sends the messages of a run."""
-    identity = stream.identity_at(int(run.offsets[0]))
     ends = run.stream
     return About(
         conn=ends.conn or 0,
@@ -314,7 +321,7 @@ def about_side(stream: SideStream, run: MessageRun) -> About:
         mechanism=run.regime.mechanism,
         socket_type=run.socket_type,
         peer_socket_type=run.peer_socket_type,
-        identity=None if identity is None else from_text(identity),
+        identity=None if sender.identity is None else from_text(sender.identity),
         src_port=ends.src_port,
         dst_port=ends.dst_port,
     )

@@ -15,6 +15,7 @@ from zmtpscope.dissect import closing
 from zmtpscope.dissect.arrivals import Arrival, BlockView, is_decided_by_time
 from zmtpscope.dissect.heartbeats import Heartbeats
 from zmtpscope.dissect.moments import SECOND, Moment, order
+from zmtpscope.dissect.outputs import UnitRead
 from zmtpscope.dissect.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.reports import Reports
 from zmtpscope.zmtp.events import Command, Greeting
@@ -84,17 +85,14 @@ class Relations:
         self.faults: list[Fault | None] = [None, None]
         """The last error of each side."""
 
-    def add(self, side: int, event: Greeting | Command, arrival: Arrival) -> None:
-        """Something was read on `side`; its last octet came with `arrival`."""
-        stream = self.dialogue.streams[side]
-        beats = event.fields.get("name") in ("PING", "PONG")  # nobody else asks
-        certain = not beats or self.dialogue.is_certain_at(stream, event.start)
-        self.moments.append(Moment(arrival, side, event, certain))
+    def add(self, side: int, event: Greeting | Command, read: UnitRead) -> None:
+        """Something was read on `side`."""
+        self.moments.append(Moment(read.decided, side, event, read.is_certain))
         if event.fields.get("name") == "READY" and event.regime.mechanism == "NULL":
-            if stream.end > event.stop:
-                self.sides[side].behind_ready = stream.arrivals.at(event.stop)
+            if read.next_octets is not None:
+                self.sides[side].behind_ready = read.next_octets
             else:
-                self.awaiting, self.sides[side].awaited = True, arrival.ordinal
+                self.awaiting, self.sides[side].awaited = True, read.decided.ordinal
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
         """Remember the last error in front of the first FIN or RST, which may be sent because of it."""

@@ -103,7 +103,7 @@ def is_known_command(body: bytes) -> bool:
     return layout is not None and "error" not in severities
 
 
-class Found(NamedTuple):
+class Boundary(NamedTuple):
     """A trial that succeeded: frames of `framing` begin at stream offset `offset`."""
 
     framing: Framing
@@ -163,7 +163,7 @@ class FrameSearch:
         self.starts: deque[int] = deque([offset])
         """Where to look behind the window, in order (the window needs no list)."""
 
-    def feed(self, octets: bytes) -> Found | None:
+    def feed(self, octets: bytes) -> Boundary | None:
         """Take the octets of the next segment; where frames begin, once that is likely enough."""
         end = self.base + len(self.data)
         self.at = min(self.at, end)  # where nothing was to be looked at before, something is now
@@ -179,7 +179,7 @@ class FrameSearch:
             self.boundary = self._behind_greeting()
         if self.boundary is not None:
             framing = self.framing if self.known else Framing.V2
-            return Found(framing, self.boundary) if self.boundary <= self.end else None
+            return Boundary(framing, self.boundary) if self.boundary <= self.end else None
         found = self._follow()
         if found is None:
             self._trim()
@@ -203,14 +203,14 @@ class FrameSearch:
         """The stream offset behind the last octet that was fed."""
         return self.base + len(self.data)
 
-    def conclude(self) -> Found | None:
+    def conclude(self) -> Boundary | None:
         """No more octets will come in one piece with these: less evidence is enough for frames that begin at a segment
         start and end with the last octet."""
         if self.boundary is not None:
             return None
         trial = self.trials.get(self.end)
         if self.known and trial is not None and trial.start in self.edges and trial.score >= ENOUGH_AT_THE_END:
-            return Found(self.framing, trial.start)
+            return Boundary(self.framing, trial.start)
         return None
 
     @property
@@ -218,10 +218,10 @@ class FrameSearch:
         """What the search holds, in octets."""
         return len(self.data) + TRIAL_WEIGHT * len(self.trials) + EDGE_WEIGHT * len(self.edges)
 
-    def first_octets(self) -> Found | None:
+    def first_octets(self) -> Boundary | None:
         """The very start, once the window was looked at in vain, if a frame may begin there."""
         header = self._header(0) if self.base == self.origin and self.end >= self.limit else None
-        return Found(self.framing, self.origin) if header is not None and header[0] else None
+        return Boundary(self.framing, self.origin) if header is not None and header[0] else None
 
     def exhausted(self) -> bool:
         """No trial is under way and every octet of the window was looked at."""
@@ -236,13 +236,13 @@ class FrameSearch:
         rest = GREETING_REST.match(self.data)
         return None if rest is None else self.base + rest.end()
 
-    def _follow(self) -> Found | None:
+    def _follow(self) -> Boundary | None:
         end = self.base + len(self.data)
         while self.at <= end:
             trial = self.trials.get(self.at)
             if trial is not None:
                 if self._succeeds(self.at):
-                    return Found(self.framing, trial.start)
+                    return Boundary(self.framing, trial.start)
                 trial = self.trials.get(self.at)
                 run = self.runs.match(self.data, self.at - self.base)
                 if run is not None and self._pass_run(run[0][0], end):
@@ -252,7 +252,7 @@ class FrameSearch:
             self.trials.pop(self.at, None)
             self.at = self._next(end)
         if self._succeeds(end):  # a frame may end here although an octet in front of it could begin one
-            return Found(self.framing, self.trials[end].start)
+            return Boundary(self.framing, self.trials[end].start)
         return None
 
     def _pass_run(self, octet: int, end: int) -> bool:

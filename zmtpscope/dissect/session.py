@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from zmtpscope.curve_crypto import open_box, shared_key
 from zmtpscope.curve_keys import ConnectionSecrets, Keys, Place
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.outputs import Note
 from zmtpscope.zmtp.mechanisms.curve import (
     BOX_OF_MESSAGE,
     BOXES,
@@ -23,6 +25,7 @@ from zmtpscope.zmtp.mechanisms.curve import (
     VOUCH_PREFIX,
     VOUCH_SIZE,
 )
+from zmtpscope.zmtp.reader import Finding
 
 TRIES = 3
 """MESSAGEs of each side on which keys are tried, and handshake commands of each name."""
@@ -72,7 +75,7 @@ class Session:
         self.hopeless = False
         self.unfit = False
         """The key files name this connection, and nothing that they say of it opens a box."""
-        self.unfit_told = False
+        self._is_unfit_noted = False
         self.cookie: bytes | None = None
         """The cookie that the WELCOME brought, where that was opened."""
         self._roles: list[str | None] = [None, None]
@@ -213,6 +216,14 @@ class Session:
             self.hopeless = True
             opened = self._pair is not None and self._pair.said
             self.unfit = self._secrets is not None and self._met_box_of_k and not opened
+
+    def notes(self, arrival: Arrival) -> list[Note]:
+        """What `arrival` has proved of the key files: once, if so, that they name this connection in vain."""
+        if not self.unfit or self._is_unfit_noted:
+            return []
+        self._is_unfit_noted = True
+        client = {"client": 0, "server": 1}.get(self.role(0) or "")
+        return [Note(client, Finding("CURVE-12"), arrival, arrival.ordinal)]
 
     def vouch_is_wrong(self, content: bytes) -> bool:
         """Whether the vouch in the box of an INITIATE names another client or server than those that shake hands.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.batch import Batch, Record
+from zmtpscope.dissect.budget import OctetBudget
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.attempts import Attempt
@@ -115,12 +116,7 @@ class Sink:
         """Where connections went that speak ZMTP: address and port, some thousands."""
         self.decided_by: int | None = None
         """The datagram that is being read or weighed, as a place among connections: it settles what is told now."""
-        self.held_octets = 0
-        """Octets that all sides hold."""
-        self.membership_octets = 0
-        """Those of them that are topics and groups."""
-        self.subscription_octets = 0
-        """Octets of the subscriptions of all sides by which topics of messages are found (`topics.py`)."""
+        self.budget = OctetBudget()
 
     def file(self, packet: int) -> str | None:
         """The name of the file that a packet reference points into."""

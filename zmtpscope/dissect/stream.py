@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
 from zmtpscope.dissect.assembly import Assembly, Context, Kept
 from zmtpscope.dissect.batch import HEAD_KEPT, Stream, Unit
+from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.leftovers import (
     AT_THE_END,
     AT_THE_END_OF_THE_CAPTURE,
@@ -22,21 +23,26 @@ from zmtpscope.dissect.leftovers import (
     NOT_ZMTP,
     UNDISSECTED,
     UNFINISHED,
+    Gap,
     Leftover,
     OctetCounts,
 )
-from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.outputs import FoundMidstream, Note, Output, Repeats, UnitRead
 from zmtpscope.dissect.reassembly import Hole
-from zmtpscope.dissect.resync import Found, FrameSearch
+from zmtpscope.dissect.resync import Boundary, FrameSearch
+from zmtpscope.dissect.row_rules import ROW_RULES
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import NO_FRAMES, Command, Event, FrameColumns, Greeting, Remark, Runs, Skipped
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
+from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.units import UnitReader
+from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 from zmtpscope.zmtp.websocket import Unmasking
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
     from zmtpscope.dissect.unsealing import Unsealing
 
 ALL_HELD = 256 << 20
@@ -52,6 +58,9 @@ ALL_MEMBERSHIPS = 64 << 20
 
 MOST_HOLES = 1024
 """So many holes of a side are remembered, the last ones; messages that wait for so many are not certain anyway."""
+
+
+NOTHING: Mapping[int, Arrival] = {}
 
 
 class Mode(Enum):
@@ -118,16 +127,21 @@ class SideStream:
     and how many of them belong to units all the same."""
     reason = NOT_ZMTP
     """Why octets are left over while a boundary is looked for, or nothing is read."""
+    agreed: str | None = None
+    """The version in force, as it was negotiated."""
+    _are_rows_required = False
     has_part_of_a_handshake = False
     """Octets of its greeting or of a handshake command are missing."""
 
-    def __init__(self, dialogue: Dialogue, side: int, stream: Stream, unsealing: Unsealing | None = None) -> None:
-        self.dialogue = dialogue
+    def __init__(
+        self, side: int, stream: Stream, options: Options, budget: OctetBudget, unsealing: Unsealing | None = None
+    ) -> None:
+        self.options = options
+        self.budget = budget
         self.side = side
         self.stream = stream
         self.unsealing = unsealing
         """Where keys were given."""
-        options = dialogue.options
         self._limit = max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
         """Octets of the largest message of which all bodies are kept; of a larger one the first octets are."""
         self.holes: list[int] = []
@@ -141,13 +155,9 @@ class SideStream:
         self.kept: list[bytes] = []
         self.held: list[Held] = []
         self.counts = OctetCounts()
+        self._outputs: list[Output] = []
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
-
-    @property
-    def is_from_the_start(self) -> bool:
-        """Whether the first octets that were captured are the first of the side."""
-        return self.dialogue.connection.tcp[self.side].begun
 
     @property
     def socket_type(self) -> str | None:
@@ -214,6 +224,93 @@ class SideStream:
         if len(self.holes) > MOST_HOLES:
             seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
             del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MOST_HOLES)]
+
+    # -- what was read goes out --------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Output]:
+        """What was read, found and lost since this was asked last, in the order in which it was."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def give(self, notes: Sequence[Note]) -> None:
+        """Give findings that are about no unit of the side."""
+        self._outputs += notes
+
+    def _give_unit(self, event: Event, held: Held | None = None, whole: bool = True) -> None:
+        """Give what was read. `held`: what is known of it that the stream does not remember any more. `whole`: all
+        octets of it are there."""
+        arrived = NOTHING if held is None else held.arrived
+        start, ordinal, source = event.start, self.ordinal_of(event.start, event.stop), event.regime.source
+        octets, unit, next_octets = 0, None, None
+        decided = Arrival(ordinal, 0, 0)
+        if not isinstance(event, Remark):
+            decided = (arrived.get(start) or self.arrivals.at(start))._replace(ordinal=ordinal)
+            if self.options.details:
+                unit = self._unit_of(event) if held is None else held.unit
+            octets = min(event.stop, self.end) - start
+            whole = whole and (isinstance(event, Command) or event.complete)
+            self.counts.units += octets - (0 if held is None else held.lost)
+            if not whole and (isinstance(event, Greeting) or event.regime.shakes_hands):
+                self.has_part_of_a_handshake = True
+            if event.regime.shakes_hands and self.end > event.stop:
+                next_octets = self.arrivals.at(event.stop)
+            if self.type_known is None and event.fields.get("socket_type") is not None:
+                self.type_known = ordinal
+            if self.identity_from is None and event.fields.get("identity") is not None:
+                self.identity_from = start
+        notes = []
+        for finding in event.findings:
+            at = start if finding.start is None else finding.start
+            # what is said about the end of a unit came with its last octet, whatever is behind that
+            first = arrived.get(at) or self.arrivals.at(min(at, max(start, event.stop - 1), self.end - 1))
+            notes.append(Note(self.side, finding, first, ordinal, (), start, source))
+        certain = self.is_certain_at(start)
+        self._outputs.append(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes))
+
+    def is_certain_at(self, offset: int) -> bool:
+        """Whether the stream was read up to here, where it has come to `offset`, without a doubt."""
+        doubtful = None if self.reader is None else self.reader.unreliable_from
+        return self.confidence == "proven" and (doubtful is None or offset < doubtful)
+
+    def _unit_of(self, event: Greeting | Command) -> Unit:
+        """The octets of `event` that are being read, and under what they are read."""
+        octets = event.octets if isinstance(event, Command) else None
+        if octets is None:
+            octets = self.octets(event.start, event.read_to)
+        return Unit(event.regime, event.start, octets, self.arrivals.pieces().slices(event.start, event.read_to))
+
+    def _give_repeats(self, reader: UnitReader, given: dict[str, int]) -> None:
+        """Give what a reader only counted since it was asked last; `given` is how much that was then."""
+        for id_, (count, offset) in reader.repeats.items():
+            more = count - given.get(id_, 0)
+            if more:
+                at = self.arrivals.at(self.end - 1 if offset is None else min(offset, self.end - 1))
+                note = Note(self.side, Finding(id_, offset), at, at.ordinal, source=reader.regime.source)
+                self._outputs.append(Repeats(note, more))
+                given[id_] = count
+
+    def _give_gap(self, hole: Hole, start: int, told: Arrival, resumed_at: int | None) -> None:
+        """Give a hole, once it is known where reading goes on behind it (None: nowhere)."""
+        self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, told, resumed_at))
+
+    def agree(self, version: str | None) -> None:
+        """The sides have settled which version is in force, None where there is none."""
+        self.agreed = version
+
+    @property
+    def version(self) -> str | None:
+        """The version as records have it."""
+        return version_of_records(self.agreed, None if self.reader is None else self.reader.mechanism)
+
+    def require_rows(self) -> None:
+        """Make rows of the messages even where they are only counted: somebody evaluates them."""
+        self._are_rows_required = True
+
+    def _wants_messages(self) -> bool:
+        """Whether message rows are to be made: to be written, or to be evaluated."""
+        if self.options.records or self._are_rows_required or self.socket_type in ROW_RULES:
+            return True
+        return self.options.payloads is not None and self.wants_rows
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
@@ -316,7 +413,7 @@ class SideStream:
         rest = data[base - self.kept_base :]
         self._hold([rest] if rest else [])
         self.kept_base = base
-        if self.dialogue.sink.held_octets > ALL_HELD:
+        if self.budget.held > ALL_HELD:
             self._give_way()
         return b""
 
@@ -343,7 +440,7 @@ class SideStream:
             if event.stop > self.end and (event.frame if isinstance(event, Remark) else True):
                 self._hold_back(event)
             else:
-                self.dialogue.take_event(self, event)
+                self._give_unit(event)
         if self.reader.skipped:
             self._tell_skipped(self.reader.take_skipped())
         if self.unsealing is not None:
@@ -354,8 +451,8 @@ class SideStream:
     def _hold_back(self, event: Event | Skipped) -> None:
         """Tell `event` when all of its octets are there, or are known to be lost."""
         held = Held(event)
-        if isinstance(event, Greeting | Command) and self.dialogue.options.details:
-            held.unit = self.dialogue.unit_of(self, event)
+        if isinstance(event, Greeting | Command) and self.options.details:
+            held.unit = self._unit_of(event)
         self.held.append(held)
 
     def _tell_skipped(self, skipped: list[Skipped]) -> None:
@@ -413,13 +510,13 @@ class SideStream:
     def _leave(self, leftover: Leftover) -> None:
         """These octets are in no unit."""
         self.counts.leave(leftover)
-        self.dialogue.leftovers.add(self.side, leftover)
+        self._outputs.append(leftover)
 
     def _count_repeats(self, reader: SideReader) -> None:
         if reader.repeats:
-            self.dialogue.count_repeats(self, reader, self.repeats)
+            self._give_repeats(reader, self.repeats)
         if self.unsealing is not None and self.unsealing.reader is not None and self.unsealing.reader.repeats:
-            self.dialogue.count_repeats(self, self.unsealing.reader, self.unsealing.repeats)
+            self._give_repeats(self.unsealing.reader, self.unsealing.repeats)
 
     def note_closed(self, offset: int, ordinal: int) -> None:
         """What the MESSAGE at `offset` holds stays unknown, as the segment `ordinal` told."""
@@ -449,7 +546,7 @@ class SideStream:
             for at in (event.start, *(each.start for each in findings)):
                 if at is not None and at < self.end and at not in arrived:
                     arrived[at] = self.arrivals.at(at)
-        if self.dialogue.options.details and (begin := self._kept_message()) is not None:
+        if self.options.details and (begin := self._kept_message()) is not None:
             offset = min(offset, begin)
         if self.unsealing is not None and self.unsealing.waits_from is not None:
             offset = min(offset, self.unsealing.waits_from)
@@ -460,7 +557,7 @@ class SideStream:
         message that is under way, where its bodies are kept."""
         assert self.reader is not None
         offset = min(self.reader.position, self.end)
-        others = self.dialogue.sink.held_octets - self.held_octets
+        others = self.budget.held - self.held_octets
         if (begin := self._kept_message()) is not None:
             offset = min(offset, begin)
         waits_from = None if self.unsealing is None else self.unsealing.waits_from
@@ -478,11 +575,11 @@ class SideStream:
 
     def _kept_from(self, assembly: Assembly) -> int | None:
         """Where the message under way begins, if it is kept."""
-        options, begin = self.dialogue.options, assembly.open_offset
+        options, begin = self.options, assembly.open_offset
         wanted = options.records or (options.keeps_bodies and assembly.wants_rows)
         if begin is None or assembly.head is not None or not wanted:
             return None
-        others = self.dialogue.sink.held_octets - self.held_octets
+        others = self.budget.held - self.held_octets
         small = self._end_of(assembly) - begin <= self._limit + HEADERS * assembly.open_frames
         return begin if small and self.end - begin + others <= ALL_HELD else None
 
@@ -493,7 +590,7 @@ class SideStream:
 
     def _limit_memberships(self) -> None:
         """Let this side remember what all sides leave of the limit."""
-        left = ALL_MEMBERSHIPS - self.dialogue.sink.membership_octets
+        left = ALL_MEMBERSHIPS - self.budget.memberships
         if left >= LARGEST_MEMORY and not self.are_memberships_limited:
             return
         self.are_memberships_limited = left < LARGEST_MEMORY
@@ -513,17 +610,17 @@ class SideStream:
         for assembly in self.assemblies():
             if assembly.open_offset is None or assembly.head is not None or self._kept_from(assembly) is not None:
                 continue
-            others = self.dialogue.sink.held_octets - self.held_octets
-            wanted = self.dialogue.options.records and others + HEAD_KEPT <= ALL_HELD
+            others = self.budget.held - self.held_octets
+            wanted = self.options.records and others + HEAD_KEPT <= ALL_HELD
             assembly.let_go(self._kept_octets(octets() if wanted else b""))
 
     def _kept_octets(self, octets: bytes) -> Kept:
         """Octets from `kept_base` on."""
-        return Kept(octets, self.kept_base, self.arrivals.pieces() if self.dialogue.options.details else None)
+        return Kept(octets, self.kept_base, self.arrivals.pieces() if self.options.details else None)
 
     def _hold(self, kept: list[bytes]) -> None:
         """Hold these octets, from `kept_base` on, and no others; frames under way count as well."""
-        octets = self.assembly.held_octets + self.dialogue.topics.size(self.side)
+        octets = self.assembly.held_octets
         size = 0 if self.reader is None else self.reader.memberships.size
         if kept:
             octets += sum(map(len, kept))
@@ -531,17 +628,17 @@ class SideStream:
             octets += self.unsealing.assembly.held_octets
             size = sum([memberships.size for memberships in self._memberships()])
         if size != self.membership_octets:
-            self.dialogue.sink.membership_octets += size - self.membership_octets
+            self.budget.memberships += size - self.membership_octets
             self.membership_octets = size
         octets += size
-        self.dialogue.sink.held_octets += octets - self.held_octets
+        self.budget.held += octets - self.held_octets
         self.held_octets = octets
         self.kept = kept
 
     def _hold_more(self, octets: bytes) -> None:
         """Hold these octets behind the others: what waits may be large and come in small pieces."""
         self.kept.append(octets)
-        self.dialogue.sink.held_octets += len(octets)
+        self.budget.held += len(octets)
         self.held_octets += len(octets)
 
     def context(self, data: bytes) -> Context:
@@ -554,14 +651,14 @@ class SideStream:
             end=self.end,
             arrivals=self.arrivals,
             regimes=reader.regimes,
-            version=self.dialogue.told_version,
+            version=self.version,
             confidence=self.confidence,
             doubtful=reader.unreliable_from,
             settled=self.settled,
-            pieces=self.arrivals.pieces() if self.dialogue.options.details else None,
+            pieces=self.arrivals.pieces() if self.options.details else None,
             seals=seals(reader.regime),
-            messages=self.dialogue.wants_messages(self),
-            frames=self.dialogue.options.frames,
+            messages=self._wants_messages(),
+            frames=self.options.frames,
             limit=self._limit,
         )
 
@@ -648,11 +745,11 @@ class SideStream:
         self._end_stretch(start, told.ordinal)
         self._pass_hole(stop, told)
         if self.mode is Mode.OPAQUE:
-            self.dialogue.note_gap(self, hole, start, told, None)
+            self._give_gap(hole, start, told, None)
             return
         if self.unmasking is not None:  # the headers of WebSocket are not looked for
             self.mode, self.reason = Mode.OPAQUE, NOT_READ_ON
-            self.dialogue.note_gap(self, hole, start, told, None)
+            self._give_gap(hole, start, told, None)
             return
         self.pending_gap = (hole, start)
         self.begin_search(self.end, self._greeting_end())
@@ -680,7 +777,7 @@ class SideStream:
         else:
             torn.lost += hole.octets
         self._hold([])
-        self.dialogue.note_gap(self, hole, start, told, reader.position)
+        self._give_gap(hole, start, told, reader.position)
         self._read_end_of_body()
 
     def _release_held(self, *, over: bool = False) -> None:
@@ -696,7 +793,7 @@ class SideStream:
                 self._leave_skipped(event, event.start, there, told, each.lost)
             else:
                 whole = there == event.stop and not each.lost
-                self.dialogue.take_event(self, event, each, whole)
+                self._give_unit(event, each, whole)
 
     def _give_up_unit(self, reader: SideReader, reason: str, ordinal: int) -> None:
         """The unit under way will never be whole, as the segment `ordinal` told: tell the message as far as it came,
@@ -769,11 +866,11 @@ class SideStream:
     def _hold_searches(self) -> None:
         """Count what the searches hold as held; where all sides hold too much, they begin anew behind it."""
         held = sum(search.held_octets for search in self.searches)
-        if self.dialogue.sink.held_octets - self.held_octets + held > ALL_HELD:
+        if self.budget.held - self.held_octets + held > ALL_HELD:
             for search in self.searches:
                 search.give_up_in_front_of(search.end)
             held = 0
-        self.dialogue.sink.held_octets += held - self.held_octets
+        self.budget.held += held - self.held_octets
         self.held_octets = held
 
     def _conclude(self, arrival: Arrival) -> None:
@@ -781,7 +878,7 @@ class SideStream:
         for search in self.searches:
             found = search.conclude()
             if found is None and self.forced is not None and search.base == search.origin:
-                found = Found(search.framing, search.origin)  # whoever forced it knows better
+                found = Boundary(search.framing, search.origin)  # whoever forced it knows better
             if found is not None:
                 self._resume(found, search, arrival)
                 self._consume(search.octets_from(found.offset))
@@ -793,7 +890,7 @@ class SideStream:
         self._hold([])
         self._tell_gap(arrival, None)
 
-    def _resume(self, found: Found, search: FrameSearch, arrival: Arrival) -> None:
+    def _resume(self, found: Boundary, search: FrameSearch, arrival: Arrival) -> None:
         """Read on at the boundary that was found when the segment `arrival` came."""
         self.searches = []
         self._hold([])
@@ -808,7 +905,7 @@ class SideStream:
             self.forced = None
         elif self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
-            self.dialogue.found_midstream(self, found.offset, arrival._replace(ordinal=self.settled))
+            self._outputs.append(FoundMidstream(found.offset, arrival._replace(ordinal=self.settled)))
         else:
             self.reader.resume(found.offset)
 
@@ -817,7 +914,7 @@ class SideStream:
             hole, start = self.pending_gap
             self.pending_gap = None
             told = Arrival(max(arrival.ordinal, hole.ordinal, self.settled), hole.packet, hole.time)
-            self.dialogue.note_gap(self, hole, start, told, resumed_at)
+            self._give_gap(hole, start, told, resumed_at)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -837,14 +934,22 @@ class SideStream:
             self._give_up_unit(reader, AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, arrival.ordinal)
         self._end_stretch(self.end, arrival.ordinal)
         self.mode = Mode.OPAQUE
-        self.dialogue.sink.held_octets -= self.held_octets
-        self.dialogue.sink.membership_octets -= self.membership_octets
+        self.budget.held -= self.held_octets
+        self.budget.memberships -= self.membership_octets
         self.held_octets = self.membership_octets = 0
+
+
+def version_of_records(agreed: str | None, mechanism: str | None) -> str | None:
+    """The version that was agreed on as records have it: what ZWS has of commands and identities is as in 3.1 with a
+    mechanism, as in 2.0 without one."""
+    if agreed != VERSION_ZWS:
+        return agreed
+    return "2.0" if mechanism is None else "3.1"
 
 
 def _is_hole(entry: bytes | Hole) -> bool:
     return isinstance(entry, Hole)
 
 
-def _offset_of(entry: tuple[Found, FrameSearch]) -> int:
+def _offset_of(entry: tuple[Boundary, FrameSearch]) -> int:
     return entry[0].offset

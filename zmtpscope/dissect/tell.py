@@ -9,6 +9,7 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit, place_of
 from zmtpscope.dissect.leftovers import Gap, Leftover
+from zmtpscope.dissect.outputs import Note
 from zmtpscope.dissect.sink import Sink, count_word
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import empty
@@ -113,6 +114,10 @@ class Teller:
             self.last[key] = (finding, first, source)
         elif self.telling:
             self._put_finding(side, finding, first, ordinal, refs, unit, 1, source)
+
+    def note(self, note: Note) -> None:
+        """Likewise."""
+        self.finding(note.side, note.finding, note.at, note.decided, note.refs, note.unit, note.source)
 
     def left_to_write(self, side: int | None, id_: str) -> int:
         """How many findings of a kind still make a record each on a side."""

@@ -22,7 +22,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.sink import Sink
+    from zmtpscope.dissect.budget import OctetBudget
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
 """What subscribes on 3.1."""
@@ -132,17 +132,11 @@ class Subscriptions:
 
 
 class Topics:
-    """The topics of one connection. What its sides have subscribed to is counted in `Sink.subscription_octets` until
-    `release`."""
+    """The topics of one connection. What its sides have subscribed to is counted in `budget` until `release`."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, budget: OctetBudget) -> None:
+        self._budget = budget
         self._sides: list[Subscriptions | None] = [None, None]
-
-    def size(self, side: int) -> int:
-        """Octets of memory for what a side has subscribed to, about."""
-        subscriptions = self._sides[side]
-        return 0 if subscriptions is None else subscriptions.size
 
     def feed(self, side: int, command: Command, ordinal: int) -> None:
         """Take a SUBSCRIBE or CANCEL of a side, decidable with the segment `ordinal`."""
@@ -162,14 +156,18 @@ class Topics:
         for side, subscriptions in enumerate(self._sides):
             if subscriptions is not None:
                 before = subscriptions.size
-                subscriptions.limit = min(LARGEST_MEMORY, before + ALL_MEMORY - self._sink.subscription_octets)
+                subscriptions.limit = min(LARGEST_MEMORY, before + ALL_MEMORY - self._budget.subscriptions)
                 subscriptions.assign([run for run in runs[1 - side] if run.socket_type in PUBLISHERS])
-                self._sink.subscription_octets += subscriptions.size - before
+                self._count(subscriptions.size - before)
 
     def release(self) -> None:
         """The connection is over: nothing of it is remembered any more."""
-        self._sink.subscription_octets -= self.size(0) + self.size(1)
+        self._count(-sum(each.size for each in self._sides if each is not None))
         self._sides = [None, None]
+
+    def _count(self, octets: int) -> None:
+        self._budget.subscriptions += octets
+        self._budget.held += octets
 
     def _of(self, side: int) -> Subscriptions:
         subscriptions = self._sides[side]

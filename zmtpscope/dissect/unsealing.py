@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zmtpscope.curve_crypto import open_box
-from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.assembly import Assembly, Context, Kept
 from zmtpscope.dissect.batch import Stream
+from zmtpscope.dissect.outputs import Note
 from zmtpscope.dissect.session import LAST_STEPS, TRIES, Session
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.content import MESSAGE_HEAD
@@ -68,7 +68,7 @@ class Unsealing:
         self.opened = 0
         self.repeats: dict[str, int] = {}
         """How many of the findings that the reader only counts have been told."""
-        self._notes: list[tuple[Finding, Arrival]] = []
+        self._notes: list[Note] = []
         """What is to be said about boxes that stay closed."""
         self._steps: Counter[str] = Counter()
         """How often a step of the handshake was looked at, by its name."""
@@ -107,8 +107,7 @@ class Unsealing:
     def tell_notes(self, stream: SideStream) -> None:
         """Say what is to be said about boxes that stay closed, once the events of their frames were told."""
         notes, self._notes = self._notes, []
-        for finding, arrival in notes:
-            stream.dialogue.note(stream.side, finding, arrival)
+        stream.give(notes)
 
     # -- the handshake -----------------------------------------------------------------------------------------------
 
@@ -165,7 +164,7 @@ class Unsealing:
     @staticmethod
     def _limit(stream: SideStream) -> int:
         """Octets of the largest MESSAGE that is opened."""
-        return max(LARGEST_BOX, stream.dialogue.options.body_limit)
+        return max(LARGEST_BOX, stream.options.body_limit)
 
     def _open(self, stream: SideStream, rows: list[Row]) -> list[Event]:
         """Open the MESSAGEs among `rows` and tell what is inside: the events. The last may have to wait."""
@@ -254,11 +253,11 @@ class Unsealing:
         arrival = stream.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
         stream.note_closed(offset, arrival.ordinal)
         if self.session.key is None:
-            stream.dialogue.note_unfit_keys(arrival)
+            stream.give(self.session.notes(arrival))
         elif size >= SMALLEST_MESSAGE:
             let_go = too_large or body < stream.kept_base
             finding = Finding("CURVE-25" if let_go else "CURVE-20", offset, body + size - offset)
-            self._notes.append((finding, arrival))
+            self._notes.append(Note(stream.side, finding, arrival, arrival.ordinal))
         self.lose(stream, arrival.ordinal)
 
     def let_go(self, stream: SideStream, ordinal: int) -> FrameColumns:
@@ -300,7 +299,7 @@ class Unsealing:
     def _reader(self, stream: SideStream) -> OpenedReader:
         if self.reader is None:
             assert stream.reader is not None
-            self.reader = OpenedReader(stream.reader.regime.framing, stream.dialogue.version)
+            self.reader = OpenedReader(stream.reader.regime.framing, stream.agreed)
             if self.assembly.uncertain_start or stream.reader.role is None:
                 self.reader.lose()  # there may have been MESSAGEs in front
         return self.reader
