@@ -41,7 +41,7 @@ def test_a_fifo_is_read_without_seeking(tmp_path: Path, file: Path) -> None:
 
 def test_a_pipe_is_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It hands on 64 KiB at a time, whatever is asked for."""
-    monkeypatch.setattr(source, "PATIENCE", 60)
+    monkeypatch.setattr(source, "GATHER_SECONDS", 60)
     path = tmp_path / "fifo"
     os.mkfifo(path)
     octets = FILE + FILE[24:] * 60

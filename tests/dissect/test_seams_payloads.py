@@ -29,7 +29,7 @@ from zmtpscope.export.json_lines import lines, record_line
 from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Shapes
-from zmtpscope.payloads.side import PATIENCE, SidePayloads
+from zmtpscope.payloads.side import MOST_UNCLAIMED, SidePayloads
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -127,7 +127,11 @@ SAID = st.one_of(
     ),
     zre_talks(),
     numbered(),
-    st.builds(lambda count, rest: [(b"\xff\xfe",)] * count + rest, st.integers(PATIENCE - 2, PATIENCE + 2), numbered()),
+    st.builds(
+        lambda count, rest: [(b"\xff\xfe",)] * count + rest,
+        st.integers(MOST_UNCLAIMED - 2, MOST_UNCLAIMED + 2),
+        numbered(),
+    ),
 )
 
 
@@ -230,7 +234,13 @@ def with_a_hole(*parts: list[Frames]) -> list[Packet]:
 
 def at_the_edge(filling: bytes, before: int) -> list[Frames]:
     """What nobody claims, and around the place where its side is left alone what somebody does."""
-    return [*[(filling,)] * before, (b'{"a":1}',), *[(filling,)] * (PATIENCE + 1), (b'{"a":2}',), (b"plain text",)]
+    return [
+        *[(filling,)] * before,
+        (b'{"a":1}',),
+        *[(filling,)] * (MOST_UNCLAIMED + 1),
+        (b'{"a":2}',),
+        (b"plain text",),
+    ]
 
 
 ODD = [7, 8, 9, 10, 14, 15, 16, 17, 30, 31, 5, 6, 7, 8]
@@ -249,7 +259,7 @@ LONG: dict[str, Callable[[], list[Packet]]] = {
         ("PUB", "SUB"), counted(range(90), (b"x" * 100, b"y")), 1, (30, 32)
     ),
     "left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 10), 9),
-    "just not left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 0)[: -PATIENCE // 2], 9),
+    "just not left alone": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"\xff\xfe", 0)[: -MOST_UNCLAIMED // 2], 9),
     "left alone behind text": lambda: in_packets(("PUSH", "PULL"), at_the_edge(b"some text", 10), 9),
     "just not left alone behind text": lambda: in_packets(
         ("PUSH", "PULL"), [*at_the_edge(b"some text", 0)[2:], (b'{"a":3}',)], 9
@@ -293,7 +303,8 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
         return known & False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zmtpscope.payloads.side.PATIENCE", 1 << 30)  # nobody looks with care behind many that are none
+        # nobody looks with care behind many that are none
+        patch.setattr("zmtpscope.payloads.side.MOST_UNCLAIMED", 1 << 30)
         quick, _ = records(Capture(packets), options(given))
         patch.setattr(payload_rows, "plain_texts", carefully)
         careful, _ = records(Capture(packets), options(given))
@@ -494,18 +505,18 @@ def test_counting_goes_on_about_what_routers_send() -> None:
     talk.send(0, peer("DEALER", UUID))
     talk.send(1, peer("ROUTER"))
     talk.send(0, message(zre.hello()))
-    for _ in range(2 * PATIENCE):
+    for _ in range(2 * MOST_UNCLAIMED):
         talk.send(1, message(b"\xff\xfe"))
     talk.close()
     for size in (1 << 30, 1):
         for told in (True, False):
             _, analyser = records(Capture(talk.packets, size), options({}, records=told))
-            assert analyser.summary.findings["error", "ZRE-09"] == 2 * PATIENCE
+            assert analyser.summary.findings["error", "ZRE-09"] == 2 * MOST_UNCLAIMED
 
 
 @pytest.mark.parametrize("forced", [(), (DecodeAs("topic", b"none", payload=("json", None)),)])
 def test_text_is_text_however_much_came_that_is_none(forced: tuple[DecodeAs, ...]) -> None:
-    talk = published(*[(b"\xff\xfe",)] * (PATIENCE + 10), (b"plain text",), types=("PUSH", "PULL"))
+    talk = published(*[(b"\xff\xfe",)] * (MOST_UNCLAIMED + 10), (b"plain text",), types=("PUSH", "PULL"))
     talk.close()
     for size in (1, 1 << 30):
         found, _ = records(Capture(talk.packets, size), options({"decode_as": forced}))

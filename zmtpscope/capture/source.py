@@ -26,7 +26,7 @@ RECORDS_PER_OCTET = 2
 times and numbers, so of captured traffic it never has one; records without octets pack to a sixtieth of an octet."""
 MOST_OPEN_FILES = 64
 """Regular files that a run has open at a time, however many it merges: a process may often have 1,024."""
-PATIENCE = 0.02
+GATHER_SECONDS = 0.02
 """Seconds that octets out of a pipe wait for more: it hands on 64 KiB at a time, and small blocks cost more."""
 
 
@@ -126,7 +126,7 @@ class Source:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
         octets = self._read_now(size)
-        return self._gather(octets, size, PATIENCE) if self._poll and 0 < len(octets) < size else octets
+        return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
         """What one call of the system gives; none at the end and ever after."""

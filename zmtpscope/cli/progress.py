@@ -11,7 +11,7 @@ from types import TracebackType
 
 from zmtpscope.capture import CaptureStatistics
 
-PATIENCE = 1.0
+FIRST_SHOWN = 1.0
 """Seconds before the bar is shown for the first time."""
 
 INTERVAL = 0.2
@@ -42,7 +42,7 @@ class Progress:
 
     def _draw(self) -> None:
         start = time.monotonic()
-        wait, drawn = PATIENCE, False
+        wait, drawn = FIRST_SHOWN, False
         while not self._done.wait(wait):
             wait, drawn = INTERVAL, True
             octets = self._statistics.octets + PCAP_HEADER * self._statistics.packets

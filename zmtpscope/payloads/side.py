@@ -14,7 +14,7 @@ from zmtpscope.payloads.registry import TEXT, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import plain, shortened
 
-PATIENCE = 256
+MOST_UNCLAIMED = 256
 """When nobody but the dissector of text has claimed so many messages one after the other, the side is left alone."""
 
 
@@ -78,12 +78,12 @@ class SidePayloads:
     @property
     def left_alone(self) -> bool:
         """Whether nobody but the dissector of text is asked any more."""
-        return not self.forced and self.unclaimed > PATIENCE
+        return not self.forced and self.unclaimed > MOST_UNCLAIMED
 
     @property
     def asks_for_text(self) -> bool:
         """Whether messages that are no plain text are looked at for other text."""
-        return self.text is not None and not self.judging and self.unreadable <= PATIENCE
+        return self.text is not None and not self.judging and self.unreadable <= MOST_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
         """So many messages went by about which nobody was asked."""

@@ -11,7 +11,6 @@ import functools
 from zmtpscope.records import from_text
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, read_data, starts_padded
-from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, RULED, Kind
 from zmtpscope.zmtp.events import (
     ENCRYPTED,
@@ -31,8 +30,9 @@ from zmtpscope.zmtp.framing import (
     read_header_2,
 )
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
+from zmtpscope.zmtp.handshake_cache import CachedUnit, HandshakeCache, may_be_cached
+from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
-from zmtpscope.zmtp.openings import Opening, Openings, may_be_kept
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import end_of_zeros, scan_1, scan_2, scan_curve
@@ -46,11 +46,22 @@ LENGTH_0 = "frame of length 0"
 TOO_LARGE = "size above 2^63-1"
 """Why octets are no unit."""
 
-OPENINGS: dict[str | None, Openings] = {}
-"""Where 3.x sides begin, by the version in force."""
+CACHES: dict[str | None, HandshakeCache] = {}
+"""What 3.x sides begin with, by the version in force."""
 
-STANDING: tuple[str, ...] = ("position", "regime", "broken", "opaque", "version_announced", "mechanism", "as_server")
-STANDING += ("socket_type", "identity", "_padding", "_scanning")
+CACHED_ATTRIBUTES = (
+    "position",
+    "regime",
+    "broken",
+    "opaque",
+    "version_announced",
+    "mechanism",
+    "as_server",
+    "socket_type",
+    "identity",
+    "_padding",
+    "_scanning",
+)
 """Attributes that say what greeting and handshake tell of a side, and that hold no object that changes."""
 
 _FRAMINGS = {
@@ -104,15 +115,15 @@ class SideReader(UnitReader):
     _partial = b""
     _scanning = False
     _undecided = False
-    _openings: Openings | None = None
+    _cache: HandshakeCache | None = None
     """How other sides went on from here, as long as this one begins as they did or might."""
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(_first_regime(form, version), offset)
-        self._conduct = Conduct(None)
+        self._handshake = HandshakeState(None)
         self.opaque = form in _SILENT
         if form is Form.GREETING_3 and offset == 0:
-            self._openings = OPENINGS.get(version) or OPENINGS.setdefault(version, Openings())
+            self._cache = CACHES.get(version) or CACHES.setdefault(version, HandshakeCache())
 
     @classmethod
     def midstream(
@@ -142,7 +153,7 @@ class SideReader(UnitReader):
 
     def _begin_amid_traffic(self) -> None:
         """What came before was not captured: its order proves nothing."""
-        self._conduct = Conduct(self.mechanism, done=True)
+        self._handshake = HandshakeState(self.mechanism, done=True)
         self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None
         self._choose_lane()
@@ -164,17 +175,17 @@ class SideReader(UnitReader):
     @property
     def handshake_done(self) -> bool:
         """The side has sent its own last handshake command."""
-        return self._conduct.done
+        return self._handshake.done
 
     @property
     def error_seen(self) -> bool:
         """The side has sent ERROR."""
-        return self._conduct.error
+        return self._handshake.error
 
     @property
     def role(self) -> str | None:
         """ "client" or "server" of the security handshake, once known by what the side sends."""
-        return self._conduct.role
+        return self._handshake.role
 
     def read(self, data: bytes, base: int) -> None:
         """Read every unit that can be read; `data[0]` has the stream offset `base`, at most `position`."""
@@ -185,14 +196,14 @@ class SideReader(UnitReader):
                 self._scan(data, base)
                 if self.position - base >= length:
                     return
-            openings = self._openings
-            if openings is not None and self._begin_alike(openings, data, self.position - base):
+            cache = self._cache
+            if cache is not None and self._go_on_from_cache(cache, data, self.position - base):
                 continue
             start = self.position
             if not self._read_unit(data, base):
                 return
-            if openings is not None:
-                self._keep_opening(openings, data[start - base : self.position - base], start)
+            if cache is not None:
+                self._cache_unit(cache, data[start - base : self.position - base], start)
 
     def take_skipped(self) -> list[Skipped]:
         """What was passed over since the last call, in order."""
@@ -202,9 +213,9 @@ class SideReader(UnitReader):
     def resume(self, offset: int) -> None:
         """Octets were lost; the next unit begins at `offset`. An open message is given up."""
         self.position = offset
-        self.broken = self._openings = None
+        self.broken = self._cache = None
         self.message_open = False
-        self._conduct.forgive()
+        self._handshake.forgive()
         self._nonces.forgive()
         self.memberships.forgive()
         if self.regime.greets:
@@ -223,34 +234,34 @@ class SideReader(UnitReader):
             self._remark(min(self.position, stop), stop, [Finding("ZMTP10-FRAME-05" if old else "ZMTP3X-FRAME-05")])
         elif self.message_open:
             self._remark(stop, stop, [Finding("ZMTP10-FRAME-06" if old else "ZMTP3X-FRAME-06")])
-        if self._conduct.never_ready and self.regime.mechanism == "NULL":
+        if self._handshake.never_ready and self.regime.mechanism == "NULL":
             self._remark(stop, stop, [Finding("NULL-06")])
 
-    # Openings
+    # Handshake cache
 
-    def _begin_alike(self, openings: Openings, data: bytes, at: int) -> bool:
+    def _go_on_from_cache(self, cache: HandshakeCache, data: bytes, at: int) -> bool:
         """Take over what another side knew behind the unit at `data[at]`; False where none was met that began so."""
-        opening = openings.find(data, at)
-        if opening is None:
+        unit = cache.find(data, at)
+        if unit is None:
             return False
-        vars(self).update(opening.standing)
-        self.regimes = [*opening.regimes]
-        self._conduct = opening.conduct.copy()
-        self.events.append(opening.event)
-        self._openings = opening.openings if self.regime.shakes_hands else None
+        vars(self).update(unit.attributes)
+        self.regimes = [*unit.regimes]
+        self._handshake = unit.handshake.copy()
+        self.events.append(unit.event)
+        self._cache = unit.cache if self.regime.shakes_hands else None
         return True
 
-    def _keep_opening(self, openings: Openings, octets: bytes, start: int) -> None:
+    def _cache_unit(self, cache: HandshakeCache, octets: bytes, start: int) -> None:
         """Keep what is known behind the unit just read, which had these octets, for sides that begin alike."""
-        self._openings = None
+        self._cache = None
         event = self.events[-1] if self.events else None
-        if len(octets) < self.position - start or event is None or event.start != start or not may_be_kept(event):
+        if len(octets) < self.position - start or event is None or event.start != start or not may_be_cached(event):
             return
-        standing = {name: getattr(self, name) for name in STANDING}
-        opening = Opening(octets, event, standing, (*self.regimes,), self._conduct.copy(), Openings())
-        openings.keep(opening)
+        attributes = {name: getattr(self, name) for name in CACHED_ATTRIBUTES}
+        unit = CachedUnit(octets, event, attributes, (*self.regimes,), self._handshake.copy(), HandshakeCache())
+        cache.keep(unit)
         if self.regime.shakes_hands:
-            self._openings = opening.openings
+            self._cache = unit.cache
 
     # Greeting
 
@@ -306,10 +317,10 @@ class SideReader(UnitReader):
         elif self.regime.form is Form.GREETING_3:
             self._padding = int.from_bytes(reader.data[start - reader.base + 1 : start - reader.base + 9], "big")
             known = self.mechanism in MECHANISMS
-            self._conduct = Conduct(self.mechanism, done=not known)
+            self._handshake = HandshakeState(self.mechanism, done=not known)
             self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
         else:
-            self._conduct = Conduct(None, done=True)
+            self._handshake = HandshakeState(None, done=True)
             self._change(phase=Phase.TRAFFIC)
 
     # Frames
@@ -336,7 +347,7 @@ class SideReader(UnitReader):
         if len(flags) > rows:
             self.position = base + at
             self.message_open = bool(flags[-1] & MORE)
-            self._conduct.traffic = True
+            self._handshake.traffic = True
 
     def _read_unit(self, data: bytes, base: int) -> bool:
         """One unit by the careful reader; False where more octets are needed."""
@@ -386,7 +397,7 @@ class SideReader(UnitReader):
             told = ENCRYPTED
             self._judge_encrypted(reader, flags)
         else:
-            self._conduct.message(reader)
+            self._handshake.message(reader)
             told = self._read_content(reader, flags, size, kind, inside)
         self.frames.append(reader.unit, reader.body, size, flags | told)
         self.position = reader.body + size
@@ -401,7 +412,7 @@ class SideReader(UnitReader):
         if reader.stop > len(reader.data):
             self.wanted = reader.base + reader.stop
             return False
-        if not self._conduct.done and not self.regime.early and starts_padded(reader):
+        if not self._handshake.done and not self.regime.early and starts_padded(reader):
             self._change(early=True)
         if not flags & COMMAND:
             reader.finding("ZMTP3X-CMD-10", reader.unit, 1)
@@ -415,14 +426,14 @@ class SideReader(UnitReader):
         layout = read_command(reader, read_under, fields, whole)
         reader.stop = reader.body - reader.base + size
         if layout is not None:
-            self._conduct.command(reader, layout)
+            self._handshake.command(reader, layout)
             if whole:
                 self._judge_command(reader, layout.name, fields)
         self.position = reader.body + size
         findings = tuple(reader.findings)
         self.events.append(Command(reader.unit, self.position, read_under, fields, findings, None, reader.head))
         self._settle_phase()
-        if self._conduct.error:
+        if self._handshake.error:
             self._choose_lane()
         return True
 
@@ -451,13 +462,13 @@ class SideReader(UnitReader):
                 reader.finding("CURVE-18", reader.unit, 1)
         fields: Fields = {"name": "MESSAGE"}
         reader.position += len(MESSAGE_NAME)
-        read_data(reader, self.regime, self._conduct.mechanism.commands["MESSAGE"], fields)
+        read_data(reader, self.regime, self._handshake.mechanism.commands["MESSAGE"], fields)
         self._judge_nonce(reader, "MESSAGE", fields)
-        self._conduct.encrypted(reader)
+        self._handshake.encrypted(reader)
 
     def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
         """Where the mechanism counts commands, which is not known of a side without a greeting."""
-        place = self._conduct.mechanism.nonce_at.get(name)
+        place = self._handshake.mechanism.nonce_at.get(name)
         if place is not None and "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
@@ -467,7 +478,7 @@ class SideReader(UnitReader):
         if head.startswith(MESSAGE_NAME) and len(head) > 11:
             token = int.from_bytes(head[8:12], "big") == size - 12
             self.mechanism = "GSSAPI" if token else "CURVE"
-            self._conduct = Conduct(self.mechanism, done=True)
+            self._handshake = HandshakeState(self.mechanism, done=True)
             self._change()
         self._choose_lane()
 
@@ -517,9 +528,9 @@ class SideReader(UnitReader):
     def _settle_phase(self) -> None:
         """Take over what the unit just read has changed; it holds from the next unit on."""
         now = self.regime
-        done = self._conduct.done
+        done = self._handshake.done
         known = self.socket_type if self.socket_type in PEERS else None
-        if done is now.shakes_hands or self._conduct.role != now.role or known != now.socket_type:
+        if done is now.shakes_hands or self._handshake.role != now.role or known != now.socket_type:
             self._change(phase=Phase.TRAFFIC if done else Phase.HANDSHAKE)
 
     def _change(self, *, phase: Phase | None = None, early: bool = False) -> None:
@@ -531,7 +542,7 @@ class SideReader(UnitReader):
             self.mechanism,
             phase,
             None,
-            self._conduct.role,
+            self._handshake.role,
             self.socket_type if self.socket_type in PEERS else None,
             phase is Phase.HANDSHAKE and (early or now.early),
         )
@@ -542,4 +553,4 @@ class SideReader(UnitReader):
         now = self.regime
         scans = now.mechanism == "CURVE" or not content.seals(now)
         plain = scans and now.socket_type not in RULED
-        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._conduct.error
+        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._handshake.error

@@ -9,11 +9,11 @@ and ends stays as it was. The stream without masks, and with such messages moved
 from __future__ import annotations
 
 from zmtpscope.zmtp import content
-from zmtpscope.zmtp.conduct import Conduct
 from zmtpscope.zmtp.content import Kind
 from zmtpscope.zmtp.events import Command, Fields, Greeting, Runs, Skipped
 from zmtpscope.zmtp.framing import LARGEST_SIZE, MORE
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY
+from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, regime
@@ -85,7 +85,7 @@ class ZwsReader(SideReader):
         self._partial = b""
         if self.regime.form is Form.ZWS_IDENTITY:
             self.identity = fields.get("identity")
-            self._conduct = Conduct(None, done=True)
+            self._handshake = HandshakeState(None, done=True)
             self._change(phase=Phase.TRAFFIC)
             return
         self.version_announced = fields.get("version_announced")
@@ -97,7 +97,7 @@ class ZwsReader(SideReader):
             self.regimes.append((self.position, self.regime))
         else:
             known = self._chosen in MECHANISMS
-            self._conduct = Conduct(self._chosen, done=not known)
+            self._handshake = HandshakeState(self._chosen, done=not known)
             self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
 
     def _finish_greeting(self, stop: int) -> None:
@@ -134,7 +134,7 @@ class ZwsReader(SideReader):
                 self._skip_others(others)
             if len(flags) > rows:
                 self.message_open = bool(flags[-1] & MORE)
-                self._conduct.traffic = True
+                self._handshake.traffic = True
 
     def _skip_others(self, others: OtherFrames) -> None:
         """Count frames that the scanner has passed over, and note where they stand."""

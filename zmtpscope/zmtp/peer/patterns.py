@@ -11,7 +11,7 @@ from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND, PEERS, SUBSCRIB
 from zmtpscope.zmtp.traffic import LARGEST_GROUP
 
 
-class Form(Enum):
+class MessageLayout(Enum):
     """What stands around the parts of a message on the wire."""
 
     PLAIN = "the parts as they are"
@@ -24,21 +24,22 @@ class Form(Enum):
 class Pattern(NamedTuple):
     """One socket type: what its messages look like, and which way they go."""
 
-    form: Form
+    layout: MessageLayout
     sends: bool
     receives: bool
 
 
-_FORMS = {
-    "REQ": Form.DELIMITED,
-    "REP": Form.ENVELOPED,
-    "RADIO": Form.GROUPED,
-    "DISH": Form.GROUPED,
-    **dict.fromkeys(("CLIENT", "SERVER", "SCATTER", "GATHER", "PEER", "CHANNEL"), Form.SINGLE),
+_LAYOUTS = {
+    "REQ": MessageLayout.DELIMITED,
+    "REP": MessageLayout.ENVELOPED,
+    "RADIO": MessageLayout.GROUPED,
+    "DISH": MessageLayout.GROUPED,
+    **dict.fromkeys(("CLIENT", "SERVER", "SCATTER", "GATHER", "PEER", "CHANNEL"), MessageLayout.SINGLE),
 }
 
 PATTERNS = {
-    name: Pattern(_FORMS.get(name, Form.PLAIN), name not in ONLY_RECEIVE, name not in ONLY_SEND) for name in PEERS
+    name: Pattern(_LAYOUTS.get(name, MessageLayout.PLAIN), name not in ONLY_RECEIVE, name not in ONLY_SEND)
+    for name in PEERS
 }
 
 
@@ -49,21 +50,21 @@ def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> lis
         raise ValueError(f"a {socket_type} socket sends no messages")
     if not parts:
         raise ValueError("a message has at least one part")
-    if pattern.form is Form.PLAIN and not envelope:
+    if pattern.layout is MessageLayout.PLAIN and not envelope:
         return parts
-    if pattern.form is Form.SINGLE and len(parts) > 1:
+    if pattern.layout is MessageLayout.SINGLE and len(parts) > 1:
         raise ValueError(f"a {socket_type} socket sends messages of one part, not of {len(parts)}")
-    if envelope and pattern.form is not Form.ENVELOPED:
+    if envelope and pattern.layout is not MessageLayout.ENVELOPED:
         raise ValueError(f"a {socket_type} socket puts no envelope in front of its messages")
     if b"" in envelope:
         raise ValueError("an envelope has no empty address: behind an empty frame the message begins")
-    if pattern.form is Form.GROUPED:
+    if pattern.layout is MessageLayout.GROUPED:
         if len(parts) != 2:
             raise ValueError(f"a RADIO socket sends two parts, the group and the body, not {len(parts)}")
         check_group(parts[0])
-    if pattern.form is Form.DELIMITED:
+    if pattern.layout is MessageLayout.DELIMITED:
         return [b"", *parts]
-    if pattern.form is Form.ENVELOPED:
+    if pattern.layout is MessageLayout.ENVELOPED:
         return [*envelope, b"", *parts]
     return parts
 
@@ -92,15 +93,15 @@ def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
     pattern = PATTERNS[socket_type]
     if not pattern.receives:
         return Dropped(frames, f"a {socket_type} socket takes no messages")
-    if pattern.form is Form.SINGLE and len(frames) > 1:
+    if pattern.layout is MessageLayout.SINGLE and len(frames) > 1:
         return Dropped(frames, f"a {socket_type} socket takes messages of one frame, not of {len(frames)}")
-    if pattern.form is Form.GROUPED and len(frames) != 2:
+    if pattern.layout is MessageLayout.GROUPED and len(frames) != 2:
         return Dropped(frames, f"a message of RADIO has two frames, not {len(frames)}")
-    if pattern.form is Form.DELIMITED:
+    if pattern.layout is MessageLayout.DELIMITED:
         if frames[0]:
             return Dropped(frames, "the reply has no empty frame in front")
         return Message(frames[1:]) if len(frames) > 1 else Dropped(frames, "there is nothing behind the empty frame")
-    if pattern.form is Form.ENVELOPED:
+    if pattern.layout is MessageLayout.ENVELOPED:
         if b"" not in frames[:-1]:
             return Dropped(frames, "the request has no empty frame, behind which a REP socket finds it")
         delimiter = frames.index(b"")

@@ -30,7 +30,7 @@ from zmtpscope.zmtp.peer.errors import (
 from zmtpscope.zmtp.peer.events import Membership, Message, PeerEvent, Pong, Ready, Subscription
 from zmtpscope.zmtp.peer.greeting import GreetingSender
 from zmtpscope.zmtp.peer.handshakes import CurvePart, Part, part_for, unfit
-from zmtpscope.zmtp.peer.patterns import PATTERNS, Form, check_member, check_subscriber, incoming, outgoing
+from zmtpscope.zmtp.peer.patterns import PATTERNS, MessageLayout, check_member, check_subscriber, incoming, outgoing
 from zmtpscope.zmtp.peer.settings import PART_COST, Heartbeat, Settings
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
@@ -98,7 +98,7 @@ class Peer:
     def _be(self, settings: Settings) -> None:
         pattern = PATTERNS[settings.socket_type]
         self.settings = settings
-        self._takes_as_is = pattern.form is Form.PLAIN and pattern.receives
+        self._takes_as_is = pattern.layout is MessageLayout.PLAIN and pattern.receives
         self._publishes = settings.socket_type in PUBLISHERS
         self._has_groups = settings.socket_type == "RADIO"
 

@@ -11,7 +11,7 @@ from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Phase
 
 
-class Conduct:
+class HandshakeState:
     """How far one side has come in its handshake, and the findings that follow from it.
 
     `done`: its last handshake command was sent, or was never captured; `traffic`: it has sent a message or a traffic
@@ -31,10 +31,10 @@ class Conduct:
         self._after_error = False
         self._forgiving = done
 
-    def copy(self) -> Conduct:
+    def copy(self) -> HandshakeState:
         """The same state, to go on from alone."""
-        other = Conduct.__new__(Conduct)
-        for name in Conduct.__slots__:
+        other = HandshakeState.__new__(HandshakeState)
+        for name in HandshakeState.__slots__:
             setattr(other, name, getattr(self, name))
         return other
 

@@ -14,32 +14,32 @@ from tests.zmtp.sides import MANY, command, feed
 from zmtpscope.zmtp.events import Command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.openings import LARGEST_UNIT, MOST_OPENINGS, Opening
+from zmtpscope.zmtp.handshake_cache import LARGEST_UNIT, MOST_CACHED, CachedUnit
 from zmtpscope.zmtp.regime import Form, Framing
-from zmtpscope.zmtp.side import OPENINGS, SideReader
+from zmtpscope.zmtp.side import CACHES, SideReader
 
 
 @pytest.fixture(autouse=True)
 def _nothing_met() -> None:
-    OPENINGS.clear()
+    CACHES.clear()
 
 
-def kept() -> list[Opening]:
+def kept() -> list[CachedUnit]:
     """Everything that is kept of the sides read so far."""
 
-    def below(openings: Iterable[Opening]) -> Iterator[Opening]:
-        for opening in openings:
-            yield opening
-            yield from below(opening.openings)
+    def below(cache: Iterable[CachedUnit]) -> Iterator[CachedUnit]:
+        for unit in cache:
+            yield unit
+            yield from below(unit.cache)
 
-    return [opening for openings in OPENINGS.values() for opening in below(openings)]
+    return [unit for cache in CACHES.values() for unit in below(cache)]
 
 
 @MANY
 @given(side=strategies.damaged_sides(), data=st.data())
 def test_sides_that_begin_alike_are_told_alike(side: Side, data: st.DataObject) -> None:
     """The second and third time the same octets say the same, whatever the sides before went on to do."""
-    OPENINGS.clear()
+    CACHES.clear()
     cuts = data.draw(strategies.cuts(len(side.octets)))
     first = feed(SideReader(side.form, side.version), side.octets)
     assert feed(SideReader(side.form, side.version), side.octets, cuts) == first
@@ -70,20 +70,20 @@ def test_what_may_be_secret_is_not_kept() -> None:
     for mechanism in ("PLAIN", "CURVE", "GSSAPI"):
         octets = build_greeting_3(mechanism) + hello + command("PLAIN", "INITIATE", socket_type="PUSH")
         feed(SideReader(Form.GREETING_3, "3.1"), octets)
-    assert {opening.octets for opening in kept()} == {build_greeting_3(each) for each in ("PLAIN", "CURVE", "GSSAPI")}
+    assert {unit.octets for unit in kept()} == {build_greeting_3(each) for each in ("PLAIN", "CURVE", "GSSAPI")}
 
 
 def test_little_is_kept() -> None:
-    """However many sides begin differently, few openings are kept, the latest: none that is large or of one sender."""
+    """However many sides begin differently, few units are kept, the latest: none that is large or of one sender."""
     for number in range(100):
         named = [{"name": "Socket-Type", "value": "PUSH"}, {"name": "X-Name", "value": f"client {number}"}]
         ready = command("NULL", "READY", metadata=named)
         for padding in (number, 0):
             feed(SideReader(Form.GREETING_3, "3.1"), build_greeting_3(padding=padding) + ready)
-    assert len(kept()) <= MOST_OPENINGS * (1 + MOST_OPENINGS)
+    assert len(kept()) <= MOST_CACHED * (1 + MOST_CACHED)
     large = command("NULL", "READY", metadata=[*named, {"name": "X-Much", "value": "x" * LARGEST_UNIT}])
     identified = command("NULL", "READY", socket_type="DEALER", identity="me")
     for last in (large, identified, ready):
         feed(SideReader(Form.GREETING_3, "3.1"), build_greeting_3() + last)
-    assert not {large, identified} & {opening.octets for opening in kept()}
-    assert ready in [opening.octets for opening in kept() if isinstance(opening.event, Command)]
+    assert not {large, identified} & {unit.octets for unit in kept()}
+    assert ready in [unit.octets for unit in kept() if isinstance(unit.event, Command)]
