@@ -9,7 +9,8 @@ import pickle
 import pytest
 
 from zmtpscope.option_texts import Body, Forced
-from zmtpscope.spark.settings import ReadSettings, SettingsError
+from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.settings import ReadSettings
 
 
 def test_no_options_ask_for_messages_with_all_that_they_hold() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from zmtpscope.capture.decoder import Decoder
-from zmtpscope.capture.files import find_files
+from zmtpscope.capture.files import ALWAYS, TimeSpan, find_again, find_files
 from zmtpscope.capture.following import Follow, read_followed
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
@@ -95,6 +95,16 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
     files = find_files(paths)
     read = partial(read_merged, files, block_size)
     return Captures([file.name for file in files], read, packet_limit)
+
+
+def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size: int = BLOCK_SIZE) -> Captures:
+    """Read the packets within `span` of files that were found to be captures before, perhaps by another process. What
+    has become of a file since is one of the problems, and its place in `files` is kept."""
+
+    def read(reports: FileReports) -> Iterator[PacketBlock]:
+        return read_merged(find_again(paths, span, reports), block_size, reports)
+
+    return Captures(list(paths), read, None)
 
 
 def follow_captures(follow: Follow, *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:

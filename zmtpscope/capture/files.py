@@ -6,10 +6,13 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
 
 from zmtpscope.capture import pcap, pcapng
 from zmtpscope.capture.errors import CaptureError, CaptureProblem, CutShort, Damage
-from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.packets import LATEST, PacketBlock
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.source import OpenFiles, Source, open_source
 from zmtpscope.capture.statistics import FileReports, FileStatistics
@@ -35,16 +38,28 @@ class NotACapture(CaptureError):
     """A file that can be read and holds something else: wrong where it was named, passed over in a directory."""
 
 
+class TimeSpan(NamedTuple):
+    """From one time to before another, nanoseconds since the epoch."""
+
+    since: int
+    until: int
+
+
+ALWAYS = TimeSpan(0, LATEST)
+
+
 class CaptureFile:
     """One file of a run, known to begin like a capture. `name` is None for standard input.
 
     A pipe stays open from the beginning; a regular file is open only while it is read, and of many that are read at
-    the same time few (`open_files`), so that a run may have more files than a process may have open. Raises
+    the same time few (`open_files`), so that a run may have more files than a process may have open. Packets that were
+    not taken within `span` are passed over: a packet counts as taken at the largest time of its file so far. Raises
     `CaptureError`.
     """
 
-    def __init__(self, path: str, open_files: OpenFiles | None = None) -> None:
+    def __init__(self, path: str, open_files: OpenFiles | None = None, span: TimeSpan = ALWAYS) -> None:
         self.path = path
+        self._span = span
         self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
@@ -86,10 +101,20 @@ class CaptureFile:
                 blocks = pcapng.read_pcapng(source, block_size, reports.statistics[-1])
             else:
                 blocks = pcap.read_pcap(source, block_size)
+            taken = 0
             for block in blocks:
                 last = int(block.references[-1]) if len(block) else last
                 block.references += (self.index << FILE_SHIFT) + self.packets_before
-                yield block
+                if self._span is ALWAYS:
+                    yield block
+                    continue
+                times = np.maximum.accumulate(np.maximum(block.times, taken))
+                taken = int(times[-1]) if len(block) else taken
+                first, behind = times.searchsorted(self._span).tolist()
+                if first < behind:
+                    yield block[first:behind]
+                if taken >= self._span.until:
+                    break
             if source.damage is not None:
                 reports.problems.append(CaptureProblem(self.name, last, source.octets, source.damage))
         except Damage as damage:
@@ -145,6 +170,22 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
         files += _in_directory(path, open_files) if is_directory else [CaptureFile(path, open_files)]
     for index, file in enumerate(files):
         file.index = index
+    return files
+
+
+def find_again(paths: Sequence[str], span: TimeSpan, reports: FileReports) -> list[CaptureFile]:
+    """The captures of a list of files that was made before, perhaps by another process. One that has vanished, or is no
+    capture any more, is added to the problems of `reports`; the others keep their places."""
+    files: list[CaptureFile] = []
+    open_files = OpenFiles()
+    for index, path in enumerate(paths):
+        try:
+            file = CaptureFile(path, open_files, span)
+        except CaptureError as error:
+            reports.problems.append(CaptureProblem(path, 0, error.offset or 0, error.message))
+        else:
+            file.index = index
+            files.append(file)
     return files
 
 

@@ -37,6 +37,7 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
     if len(files) == 1:
         yield from files[0].blocks(block_size, reports)
         return
+    by_index = {file.index: file for file in files}
     unopened = sorted(((file.first_time(block_size, reports), file.index) for file in files), reverse=True)
     at_hand = AtHand()
     while unopened or at_hand.cursors:
@@ -46,7 +47,7 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
             parts = at_hand.take((time, index - 1)) if at_hand.may_be_merged(block_size) else []
             if not parts:
                 size = min(block_size, max(SMALLEST_BLOCK, block_size // (len(at_hand.cursors) + 1)))
-                at_hand.open(Cursor(files[unopened.pop()[1]], size, reports))
+                at_hand.open(Cursor(by_index[unopened.pop()[1]], size, reports))
         elif at_hand.lacks_packets():
             at_hand.read_on()
             continue

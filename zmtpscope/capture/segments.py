@@ -67,6 +67,13 @@ class DatagramColumns:
     def __len__(self) -> int:
         return len(self.flows)
 
+    def select(self, flows: Mask) -> DatagramColumns:
+        """Those of which of `keys` `flows` says so."""
+        chosen = flows[self.flows]
+        columns = self.starts, self.stops, self.cut, self.packets, self.times, self.rows, self.ordinals
+        keys = [self.keys[index] for index in flows.nonzero()[0].tolist()]
+        return DatagramColumns(keys, (flows.cumsum() - 1)[self.flows[chosen]], *(column[chosen] for column in columns))
+
     def __getitem__(self, index: int) -> Datagram:
         columns = self.starts, self.stops, self.packets, self.times, self.cut, self.rows, self.ordinals
         return Datagram(self.keys[self.flows[index]], *(int(column[index]) for column in columns))
@@ -180,8 +187,9 @@ class SegmentBlock:
         )
         return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
 
-    def select(self, flows: Mask, *, datagrams: bool) -> SegmentBlock:
-        """The segments of those of `keys` for which `flows` says so, and all datagrams or none, over the same octets.
+    def select(self, flows: Mask, *, datagrams: bool | Mask) -> SegmentBlock:
+        """The segments of those of `keys` for which `flows` says so, and all datagrams, none, or those of which of
+        `datagrams.keys`, over the same octets.
 
         `latest` stays. Ordinals are counted anew from that of this block on, so they are never behind those of the next
         block.
@@ -189,10 +197,12 @@ class SegmentBlock:
         block = SegmentBlock(self.data, self.ordinal)
         block.latest = self.latest
         chosen = flows[self.flows]
-        if datagrams and len(self.datagrams):
+        if datagrams is not False and len(self.datagrams):
             in_front = np.cumsum(np.concatenate(([0], chosen)))
             places = (self.datagrams.ordinals - self.ordinal) // ORDINALS + 1
             block.datagrams = replace(self.datagrams, ordinals=self.ordinal + ORDINALS * (in_front[places] - 1))
+            if datagrams is not True:
+                block.datagrams = block.datagrams.select(datagrams)
         block.keys = [self.keys[index] for index in flows.nonzero()[0].tolist()]
         block.flows = (flows.cumsum() - 1)[self.flows[chosen]]
         for name in ("sequences", "acknowledgments", "flags", "starts", "stops", "packets", "times"):

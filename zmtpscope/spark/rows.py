@@ -1,4 +1,4 @@
-"""Rows of a batch as Spark takes them: Arrow batches of its types, of bounded size."""
+"""Rows of batches as Spark takes them: Arrow batches of its types, neither small nor large."""
 
 from __future__ import annotations
 
@@ -6,44 +6,88 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
-from zmtpscope.export.tables import by_type
 from zmtpscope.spark.schemas import arrow_schema
 
 LARGEST_BATCH = 8 << 20
 """Octets of an Arrow batch that is handed to Spark; only a single row may be larger."""
 
+MOST_ROWS = 1 << 14
+"""So many rows come to some megabytes when every word of theirs is written out."""
+
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
 """These columns are null: each worker would count the connections that it sees. `conn_id` is the key."""
 
 
+class RowBatches:
+    """Makes Arrow batches of the records of one type. The batches of several blocks become one: each costs as much as a
+    thousand rows, and a worker that reads some of the flows has few rows of each block."""
+
+    def __init__(self, record: str, columns: Sequence[str], options: Options) -> None:
+        self._record = record
+        self._options = options
+        self._held_schema = held_schema(record, [name for name in columns if name not in NUMBERS_OF_CONNECTIONS])
+        self._schema = arrow_schema(record, columns)
+        self._waiting: Batch | None = None
+        self._rows = self._octets = 0
+
+    def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
+        """Take in the records of a batch; what there is enough of by now."""
+        part = _only(self._record, batch)
+        if self._waiting is None:
+            self._waiting = part
+        else:
+            self._waiting.runs += part.runs
+            self._waiting.frame_runs += part.frame_runs
+            self._waiting.records += part.records
+        self._rows += len(part.records)
+        runs: list[MessageRun | FrameRun] = [*part.runs, *part.frame_runs]
+        for run in runs:
+            self._rows += len(run.orders)
+            self._octets += len(run.data)
+        if self._rows >= MOST_ROWS or self._octets >= LARGEST_BATCH:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """What waits."""
+        if self._waiting is not None and self._rows:
+            waiting, self._waiting, self._rows, self._octets = self._waiting, None, 0, 0
+            held = arrow_batch(waiting, self._record, self._held_schema, self._options)
+            yield from map(self._as_spark_takes_it, _pieces(held))
+
+    def _as_spark_takes_it(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = []
+        for field in self._schema:
+            if field.name in NUMBERS_OF_CONNECTIONS:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+            else:
+                column = batch.column(field.name)
+                arrays.append(column if column.type == field.type else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
 def rows(batch: Batch, record: str, columns: Sequence[str], options: Options) -> Iterator[pa.RecordBatch]:
     """The records of one type in a batch, in their order, with these columns; nothing where there are none."""
-    for type_, part in by_type(batch):
-        if type_ == record:
-            made = [name for name in columns if name not in NUMBERS_OF_CONNECTIONS]
-            held = arrow_batch(part, record, held_schema(record, made), options)
-            for piece in _pieces(held):
-                yield _as_spark_takes_it(piece, record, columns)
+    made = RowBatches(record, columns, options)
+    yield from made.add(batch)
+    yield from made.finish()
+
+
+def _only(record: str, batch: Batch) -> Batch:
+    """The records of one type in a batch."""
+    if record == "message":
+        return Batch(batch.files, runs=[*batch.runs])
+    if record == "frame":
+        return Batch(batch.files, frame_runs=[*batch.frame_runs])
+    return Batch(batch.files, records=[each for each in batch.records if each.type == record])
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces of at most `LARGEST_BATCH`, or of one row."""
-    if batch.get_total_buffer_size() <= LARGEST_BATCH or batch.num_rows == 1 or batch.nbytes <= LARGEST_BATCH:
+    """A batch in pieces of at most `MOST_ROWS` and `LARGEST_BATCH`, or of one row."""
+    if batch.num_rows == 1 or (batch.num_rows <= MOST_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return
     half = batch.num_rows // 2
     yield from _pieces(batch.slice(0, half))
     yield from _pieces(batch.slice(half))
-
-
-def _as_spark_takes_it(batch: pa.RecordBatch, record: str, columns: Sequence[str]) -> pa.RecordBatch:
-    schema = arrow_schema(record, columns)
-    arrays = [
-        pa.nulls(batch.num_rows, field.type)
-        if field.name in NUMBERS_OF_CONNECTIONS
-        else batch.column(field.name).cast(field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -69,6 +69,18 @@ def schema(record: str, columns: Sequence[str] | None = None) -> StructType:
     return StructType([StructField(name, spark_type(types[name])) for name in column_names(record, columns)])
 
 
+def check_schema(record: str, given: StructType) -> None:
+    """Whether a schema that the user declared has columns of the record type, as they are. Raises `ValueError` with a
+    sentence."""
+    for name in column_names(record, given.fieldNames()):
+        wanted, declared = spark_type(_types(record)[name]), given[name].dataType
+        if wanted != declared:
+            words = wanted.simpleString(), declared.simpleString()
+            raise ValueError(f"the column {name!r} of {record}s is {words[0]}, not {words[1]}")
+        if not given[name].nullable:
+            raise ValueError(f"the column {name!r} of {record}s may be null")
+
+
 def spark_type(type_: str) -> DataType:
     """A logical type of `zmtpscope.records` in Spark."""
     return translate(type_, SPARK, ArrayType, _spark_struct)

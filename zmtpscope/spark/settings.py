@@ -12,23 +12,22 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql.types import StructType
+
+from zmtpscope.capture import ALWAYS, TimeSpan
 from zmtpscope.curve_keys import KeyFileError, Keys
 from zmtpscope.dissect import DecodeAs, Options
 from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import SECOND
-from zmtpscope.spark.schemas import column_names, record_name
+from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.paths import PATH_OPTIONS
+from zmtpscope.spark.schemas import check_schema, column_names, record_name
 
 LARGEST_BODY = 1 << 30
 """Octets; Spark holds no value of twice as many."""
 MOST_PARTITIONS = 10_000
 FULL = Body("full", None)
-PATH_OPTIONS = ("path", "paths")
-"""Where Spark puts what `load` is given."""
-
-
-class SettingsError(ValueError):
-    """An option that cannot be what the user meant: one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,20 @@ class ReadSettings:
         for path in self.keys:
             if not os.access(path, os.R_OK):
                 raise SettingsError(f"option keys: {path}: there is no such file, or no permission to read it")
+
+    @property
+    def span(self) -> TimeSpan:
+        """When packets must have been taken."""
+        if self.since is None and self.until is None:
+            return ALWAYS
+        return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
+
+    def check_schema(self, declared: StructType) -> None:
+        """Raises `SettingsError` where a schema that the user declared does not fit `record`."""
+        try:
+            check_schema(self.record, declared)
+        except ValueError as error:
+            raise SettingsError(f"schema: {error}") from None
 
     def dissect_options(self, columns: Iterable[str]) -> Options:
         """How the analyser is asked, where rows of `record` with these columns are wanted. Reads the key files; raises

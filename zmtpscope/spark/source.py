@@ -1,45 +1,137 @@
-"""`format("zmtp")`: captures as a data source of Spark."""
+"""`format("zmtp")`: captures as a data source of Spark.
+
+A source cannot shuffle, so many files are read as a shared scan: each partition reads all files, and analyses the flows
+whose key hashes to it. A connection that spans files is one connection, and rows are those of one local run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser
-from zmtpscope.spark.rows import rows
+from zmtpscope.capture import CaptureError, reopen_captures
+from zmtpscope.dissect import Analyser, Batch
+from zmtpscope.spark.errors import one_sentence
+from zmtpscope.spark.filters import (
+    COMPARING,
+    Endpoints,
+    FlowFilter,
+    can_decide,
+    endpoints_of,
+    filtered,
+    of_hosts,
+    of_ports,
+)
+from zmtpscope.spark.paths import find_paths, given_paths
+from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import schema
 from zmtpscope.spark.settings import ReadSettings
+
+BLOCK_SIZE = 1 << 20
+"""Octets of a capture at a time."""
+
+OCTETS_OF_A_PARTITION = 32 << 20
+"""Of captures that are smaller than that one partition is quicker than two."""
+MOST_PARTITIONS = 8
+"""As many as are made unless the user asks for more: each reads all files."""
 
 
 class ZmtpDataSource(DataSource):
     """Captures as rows of one record type."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        with one_sentence():
+            self.settings = ReadSettings.parse(options)
+            self.paths = given_paths(options)
+            find_paths(self.paths)  # whatever is wrong with one is said at once
 
     @classmethod
     def name(cls) -> str:
         return "zmtp"
 
     def schema(self) -> StructType:
-        settings = ReadSettings.parse(self.options)
-        return schema(settings.record, settings.columns)
+        return schema(self.settings.record, self.settings.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return CaptureReader([self.options["path"]], ReadSettings.parse(self.options), schema.fieldNames())
+        with one_sentence():
+            self.settings.check_schema(schema)
+            return CaptureReader(find_paths(self.paths), self.settings, schema.fieldNames())
+
+
+@dataclass
+class FlowPartition(InputPartition):
+    """One of so many partitions of the flows of a run."""
+
+    number: int
+    count: int
 
 
 class CaptureReader(DataSourceReader):
-    """Reads captures in one pass."""
+    """Reads capture files as a shared scan."""
 
-    def __init__(self, paths: list[str], settings: ReadSettings, columns: list[str]) -> None:
-        self.paths = paths
+    def __init__(self, files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> None:
+        self.files = list(files)
         self.settings = settings
-        self.columns = columns
+        self.columns = list(columns)
+        self.filters: list[Filter] = []
+        self.endpoints: list[Endpoints] = []
+        if settings.ports:
+            self.endpoints.append(of_ports(settings.ports))
+        if settings.hosts:
+            self.endpoints.append(of_hosts(settings.hosts))
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Take the filters that rows are left out by here; what is returned Spark decides."""
+        for filter_ in filters:
+            if not can_decide(self.settings.record, filter_):
+                yield filter_
+                continue
+            self.filters.append(filter_)
+            endpoints = endpoints_of(self.settings.record, filter_)
+            if endpoints is not None:
+                self.endpoints.append(endpoints)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        count = 1
+        if self.settings.record not in COMPARING and self.settings.record != "datagram":
+            count = self.settings.partitions or self._usual_number()
+        return [FlowPartition(number, count) for number in range(count)]
+
+    def _usual_number(self) -> int:
+        octets = sum(os.path.getsize(file) for file in self.files if os.path.exists(file))
+        return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1, MOST_PARTITIONS))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        captures = open_captures(self.paths)
+        assert isinstance(partition, FlowPartition)
+        with one_sentence():
+            yield from self._rows(FlowFilter(partition.number, partition.count, tuple(self.endpoints)))
+
+    def _rows(self, flows: FlowFilter) -> Iterator[pa.RecordBatch]:
+        if not any(map(os.path.exists, self.files)):
+            hint = "captures must lie where every worker can read them"
+            raise CaptureError(self.files[0], "there is no such file on this worker", hint=hint)
         options = self.settings.dissect_options(self.columns)
-        for batch in Analyser(options).run(captures):
-            yield from rows(batch, self.settings.record, self.columns, options)
+        batches = RowBatches(self.settings.record, self.columns, options)
+        for batch in self._analysed(Analyser(options), flows):
+            for rows in batches.add(batch):
+                yield filtered(rows, self.filters)
+        for rows in batches.finish():
+            yield filtered(rows, self.filters)
+
+    def _analysed(self, analyser: Analyser, flows: FlowFilter) -> Iterator[Batch]:
+        captures = reopen_captures(self.files, self.settings.span, block_size=BLOCK_SIZE)
+        analyser.begin(captures.files)
+        for block in captures:
+            yield from analyser.take(flows.select(block))
+            if self.settings.fails and captures.problems:
+                break
+        if self.settings.fails and captures.problems:
+            problem = captures.problems[0]
+            raise CaptureError(problem.file, problem.text, offset=problem.offset)
+        yield from analyser.finish(captures.statistics.dropped())

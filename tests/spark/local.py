@@ -1,0 +1,64 @@
+"""What a run on one machine says, as rows that can be compared with those of Spark; captures cut in pieces."""
+
+from __future__ import annotations
+
+import pathlib
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser
+from zmtpscope.export.arrow import arrow_batch, held_schema
+from zmtpscope.export.tables import by_type
+from zmtpscope.spark.filters import COMPARING
+from zmtpscope.spark.rows import NUMBERS_OF_CONNECTIONS
+from zmtpscope.spark.schemas import column_names
+from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.source import CaptureReader
+
+Row = dict[str, Any]
+
+
+def local_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
+    """The rows that `export` writes, with null for the numbers of connections."""
+    columns = column_names(settings.record, settings.columns)
+    options = settings.dissect_options(column_names(settings.record))
+    schema = held_schema(settings.record, columns)
+    found: list[Row] = []
+    for batch in Analyser(options).run(open_captures(list(map(str, files)))):
+        for record, part in by_type(batch):
+            if record == settings.record:
+                found += arrow_batch(part, record, schema, options).to_pylist()
+    return [row | dict.fromkeys(NUMBERS_OF_CONNECTIONS & row.keys()) for row in found]
+
+
+def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
+    """The rows of all partitions of a shared scan, without Spark around it."""
+    columns = column_names(settings.record, settings.columns)
+    reader = CaptureReader(list(map(str, files)), settings, columns)
+    partitions = reader.partitions()
+    if settings.partitions and settings.record not in COMPARING | {"datagram"}:
+        assert len(partitions) == settings.partitions
+    return [row for partition in partitions for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+def in_any_order(rows: Iterable[Row]) -> list[str]:
+    """Rows as they can be compared: those of several workers have no order."""
+    return sorted(map(repr, rows))
+
+
+def pieces(capture: pathlib.Path, cuts: Iterable[int], folder: pathlib.Path) -> list[pathlib.Path]:
+    """A pcap file cut in front of these packets (counted from 0), as a tool that rotates files would write it."""
+    octets = capture.read_bytes()
+    order = "<" if octets[0] in (0xD4, 0x4D) else ">"
+    at, begins = 24, []
+    while at + 16 <= len(octets):
+        begins.append(at)
+        at += 16 + struct.unpack_from(f"{order}I", octets, at + 8)[0]
+    edges = sorted({begins[cut % len(begins)] for cut in cuts} | {24})
+    made = []
+    for number, (begin, end) in enumerate(zip(edges, [*edges[1:], len(octets)], strict=True)):
+        made.append(folder / f"{capture.stem}-{number:05}.pcap")
+        made[-1].write_bytes(octets[:24] + octets[begin:end])
+    return made

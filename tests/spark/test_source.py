@@ -1,0 +1,144 @@
+"""`format("zmtp")`: the rows of a shared scan are those of one run on one machine, field by field."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.readings import CAPTURES
+from tests.spark.local import in_any_order, local_rows, pieces, scanned_rows
+from zmtpscope.records import RECORDS
+from zmtpscope.spark import schema
+from zmtpscope.spark.settings import ReadSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILES = sorted(CAPTURES.glob("*/*.pcap*"))
+KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
+MIXED = [
+    CAPTURES / name
+    for name in (
+        "damage/holes.pcap",
+        "implementations/jupyter.pcap",
+        "implementations/zre-pyre.pcap",
+        "patterns/pubsub.pcap",
+        "patterns/radio-dish.pcap",
+        "security/curve-with-key-log.pcap",
+        "security/plain-accepted.pcap",
+    )
+]
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+
+
+def spark_rows(frame: DataFrame) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_rows_of_a_shared_scan_are_those_of_one_run(record: str) -> None:
+    """All captures at once: some hundred connections, encrypted ones with their keys."""
+    local = in_any_order(local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS})))
+    assert local
+    for partitions in (1, 2, 8):
+        settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
+        assert in_any_order(scanned_rows(FILES, settings)) == local
+
+
+@pytest.mark.parametrize(("record", "partitions"), [("messages", 2), ("findings", 1)])
+def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, partitions: int) -> None:
+    paths = [str(path) for path in FILES]
+    options = {"record": record, "keys": KEYS, "partitions": str(partitions)}
+    frame = spark.read.format("zmtp").options(**options).load(paths)
+    assert frame.schema == schema(record)
+    assert frame.rdd.getNumPartitions() == partitions
+    assert in_any_order(spark_rows(frame)) == in_any_order(local_rows(paths, ReadSettings.parse(options)))
+
+
+@given(
+    capture=st.sampled_from([path for path in FILES if path.suffix == ".pcap"]),
+    cuts=st.lists(st.integers(0, 10_000), min_size=1, max_size=6),
+    record=st.sampled_from(list(RECORDS)),
+    partitions=st.sampled_from([1, 2, 8]),
+)
+def test_rows_of_a_capture_in_pieces_are_those_of_one_run(
+    capture: pathlib.Path, cuts: list[int], record: str, partitions: int
+) -> None:
+    settings = ReadSettings.parse({"record": record, "partitions": partitions})
+    with tempfile.TemporaryDirectory() as folder:
+        files = pieces(capture, cuts, pathlib.Path(folder))
+        scanned = scanned_rows(files, settings)
+        assert in_any_order(scanned) == in_any_order(local_rows(files, settings))
+    # a connection that spans files is one connection: where packets stand is all that is different
+    anywhere = dict.fromkeys(("file", "packet", "packet_end", "last_packet"))
+    whole = [row | anywhere for row in local_rows([capture], settings)]
+    assert in_any_order(row | anywhere for row in scanned) == in_any_order(whole)
+
+
+@given(record=st.sampled_from(list(RECORDS)), numbers=st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))
+def test_columns_are_the_same_whatever_else_is_asked_for(record: str, numbers: list[int]) -> None:
+    fields = [field.name for field in RECORDS[record].fields]
+    columns = list(dict.fromkeys(fields[number % len(fields)] for number in numbers))
+    options = {"record": record, "keys": KEYS}
+    whole = scanned_rows(MIXED, ReadSettings.parse(options))
+    some = scanned_rows(MIXED, ReadSettings.parse({**options, "columns": columns}))
+    assert some == [{name: row[name] for name in columns} for row in whole]
+
+
+def test_columns_may_be_an_option_or_a_declared_schema(spark: SparkSession) -> None:
+    reader = spark.read.format("zmtp")
+    by_option = reader.option("columns", "topic,ts_ns").load(str(PUBSUB))
+    declared = spark.read.format("zmtp").schema(schema("messages", ["topic", "ts_ns"])).load(str(PUBSUB))
+    assert by_option.columns == declared.columns == ["topic", "ts_ns"]
+    local = local_rows([PUBSUB], ReadSettings.parse({"columns": "topic,ts_ns"}))
+    assert spark_rows(by_option) == spark_rows(declared) == local
+
+
+def test_captures_are_a_view_in_sql(spark: SparkSession) -> None:
+    spark.sql(
+        "create or replace temporary view topics (topic string, src_port bigint) using zmtp "
+        f"options (path '{PUBSUB.parent}/pub*.pcap', partitions '2', port '5630')"
+    )
+    counts = spark.sql("select topic, count(*) as messages from topics where topic like 'a%' group by topic").collect()
+    rows = local_rows([PUBSUB], ReadSettings())
+    assert [tuple(row) for row in counts] == [("a.topic", sum(row["topic"] == "a.topic" for row in rows))]
+
+
+def test_filters_are_decided_before_rows_reach_spark(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = spark.read.format("zmtp").load(str(PUBSUB)).where("src_port = 5630 and topic in ('a.topic', 'x')")
+    frame.explain()
+    assert "Filter (" not in capsys.readouterr().out
+    wanted = [row for row in local_rows([PUBSUB], ReadSettings()) if row["topic"] == "a.topic"]
+    assert spark_rows(frame) == wanted
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert spark_rows(frame.filter("true")) == wanted  # a session that was made elsewhere
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def test_options_choose_packets() -> None:
+    """`port`, `host`, `from` and `to` read what a capture would hold that was taken with such a filter."""
+    files = [CAPTURES / "patterns" / "pubsub.pcap", CAPTURES / "patterns" / "reqrep.pcap"]
+    ports = {row["src_port"] for row in local_rows(files, ReadSettings())}
+    assert len(ports) > 2
+    for options in ({"port": "5630"}, {"port": 5630, "host": "127.0.0.1", "partitions": 8}):
+        assert {row["file"] for row in scanned_rows(files, ReadSettings.parse(options))} == {str(files[0])}
+    assert scanned_rows(files, ReadSettings.parse({"host": "10.1.2.3,::1"})) == []
+    times = sorted(row["ts_ns"] for row in local_rows(files[:1], ReadSettings()))
+    middle = times[len(times) // 2]
+    behind = scanned_rows(files[:1], ReadSettings.parse({"from": middle}))
+    in_front = scanned_rows(files[:1], ReadSettings.parse({"to": middle}))
+    assert min(row["ts_ns"] for row in behind) >= middle > max(row["ts_ns"] for row in in_front)
+    assert len(behind) + len(in_front) == len(times)
+
+
+def test_few_octets_are_one_partition(spark: SparkSession) -> None:
+    assert spark.read.format("zmtp").load(str(PUBSUB)).rdd.getNumPartitions() == 1

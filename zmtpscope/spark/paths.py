@@ -1,0 +1,77 @@
+"""What `load` is given becomes a list of capture files, on the driver: whatever is wrong with a path is said there."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from zmtpscope.capture import CaptureError
+from zmtpscope.capture.files import NotACapture, find_files
+
+PATH_OPTIONS = ("path", "paths")
+"""The options in which Spark hands on what `load` is given: one path, or a JSON list."""
+
+
+def given_paths(options: Mapping[str, str]) -> list[str]:
+    """The paths, globs and directories that `load` was given. Raises `CaptureError` where there are none."""
+    one, many = options.get("path"), options.get("paths")
+    paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
+    if not paths:
+        raise CaptureError("load", "it was given no path", hint='name captures, load("captures/*.pcap")')
+    return paths
+
+
+def find_paths(given: Iterable[str | Path]) -> list[str]:
+    """The capture files that paths, globs and directories name, each once: of a directory or glob those that are
+    captures, by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
+    found: dict[str, None] = {}
+    for path in map(str, given):
+        found.update(dict.fromkeys(_expand(_local(path))))
+    return list(found)
+
+
+def _local(path: str) -> str:
+    """A path of the file system that a path or `file:` URI names."""
+    scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
+    if scheme is None or os.path.exists(path):
+        return path
+    if scheme[1] != "file":
+        raise CaptureError(path, f"{scheme[1]}: is not read here", hint="load reads files that all workers can open")
+    return unquote(re.sub("^//[^/]*", "", path.removeprefix("file:")))
+
+
+def _expand(path: str) -> list[str]:
+    if path == "-":
+        raise CaptureError(None, "workers cannot read it", hint="write the capture to a file first")
+    if glob.has_magic(path) and not os.path.exists(path):
+        return _matches(path)
+    return [_readable(file.path) for file in find_files([path])]
+
+
+def _matches(pattern: str) -> list[str]:
+    matches = sorted(glob.glob(pattern, recursive=True))
+    found: list[str] = []
+    for match in matches:
+        try:
+            found += _expand(match)
+        except NotACapture:
+            continue
+        except CaptureError:
+            if not os.path.isdir(match):
+                raise
+    if not found:
+        what = f"none of the {len(matches)} that match is a capture" if matches else "nothing matches"
+        raise CaptureError(pattern, what)
+    return found
+
+
+def _readable(path: str) -> str:
+    """The same path, if it is a file that can be read more than once."""
+    if not os.path.isfile(path):
+        raise CaptureError(path, "is no regular file, and every worker reads it anew", hint="write it to a file first")
+    return path
