@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival, BlockView, decided_by_time
 from zmtpscope.dissect.leftovers import NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.moments import SECOND, duration
 from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.outputs import Note
 from zmtpscope.dissect.reassembly import Hole, TcpSide, entries
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
@@ -22,9 +22,6 @@ from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.upgrade import begins_like_an_upgrade
 from zmtpscope.zmtp.zws_side import ZwsReader
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
 
 WAIT_LIMIT = 3_000_000_000
 """How many nanoseconds of capture time the octets of one side wait for the version of the other."""
@@ -46,25 +43,41 @@ FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
 
 
 class Agreement:
-    """The version that the two sides of `dialogue` speak, once it is `settled`.
+    """The version that the two sides speak, once it is `settled`: `streams` as the dissector sees them, `tcp` as
+    reassembly does. `forced` is what the user said of the connection, if anything.
 
     `decision` tells how it was settled; None where it was not asked (nothing was captured from its start on, or the
     user forced the version).
     """
 
-    def __init__(self, dialogue: Dialogue, forced: DecodeAs | None) -> None:
-        self.dialogue = dialogue
+    def __init__(
+        self, tcp: tuple[TcpSide, TcpSide], streams: tuple[SideStream, SideStream], forced: DecodeAs | None
+    ) -> None:
+        self.tcp = tcp
+        self.streams = streams
         self.forced = forced
+        self.greeted_since: int | None = None
+        """The ordinal of the segment that told that a side speaks ZMTP, or began like it, if the version did."""
         self.settled = False
         self.decision: Decision | None = None
         self.version: str | None = None
         self.first_octets: Arrival | None = None
         self.waited = False
         """A side has waited for the other long enough: what is there decides, if it decides anything."""
-        self.over = False
-        """No more octets will come."""
-        self.weighed = [0, 0]
-        """How many octets of each side there were when the version was last weighed."""
+        self.evaluated = [0, 0]
+        """How many octets of each side there were when the version was last negotiated."""
+        self._notes: list[Note] = []
+
+    @property
+    def is_zmtp(self) -> bool:
+        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        found = any(stream.found_since is not None for stream in self.streams)
+        return found or self.greeted_since is not None or self.forced is not None
+
+    def drain(self) -> list[Note]:
+        """What is to be said about the greetings, of what was not given yet."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def advance(self, view: BlockView) -> None:
         """Take pieces of both sides until the version is settled; the rest of the block is left to the bulk way."""
@@ -78,7 +91,7 @@ class Agreement:
         the two segments that brought the minor version.
         """
         prefixes, settled_by = [], []
-        for tcp, stream in zip(self.dialogue.connection.tcp, self.dialogue.streams, strict=True):
+        for tcp, stream in zip(self.tcp, self.streams, strict=True):
             if not tcp.begun or tcp.holes or stream.end or self.forced is not None:
                 return False
             prefix = b""
@@ -97,13 +110,13 @@ class Agreement:
         decision = negotiate(prefixes[0], prefixes[1])
         if decision is None or self._one_waits(view, arrival):
             return False
-        self._apply(decision, arrival)
+        self._apply(decision, arrival, (False, False))
         return True
 
     def _one_waits(self, view: BlockView, last: Arrival) -> bool:
         """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards. Or
         whether one side had sent by then as much as waits for the other."""
-        pieces = [tcp.pieces for tcp in self.dialogue.connection.tcp]
+        pieces = [tcp.pieces for tcp in self.tcp]
         latest = min(view.arrival(rows[0]) for rows in pieces).time + WAIT_LIMIT
         come = [list(takewhile(lambda row: view.ordinals[row] <= last.ordinal, rows)) for rows in pieces]
         return any(
@@ -116,7 +129,7 @@ class Agreement:
         """The general case: one piece after the other, as they arrived."""
 
         def take(side: int, entry: int | Hole) -> bool:
-            stream = self.dialogue.streams[side]
+            stream = self.streams[side]
             if isinstance(entry, Hole):
                 arrival, now = Arrival(entry.ordinal, entry.packet, entry.time), entry.decided
             else:
@@ -130,11 +143,10 @@ class Agreement:
                 stream.lose(entry)
             else:
                 stream.extend(view, [entry])
-            self.dialogue.record_outputs(stream)
             self.settle(arrival)
             return self.settled
 
-        deliver(self.dialogue.connection.tcp, view, take)
+        deliver(self.tcp, view, take)
 
     @property
     def awaits_time(self) -> bool:
@@ -152,23 +164,24 @@ class Agreement:
 
     def _last_octets(self, ordinal: int) -> Arrival:
         """The packet that brought the last octets of either side, as what the segment `ordinal` has decided."""
-        ends = [stream.arrivals.at(stream.end) for stream in self.dialogue.streams if stream.arrivals.ends]
+        ends = [stream.arrivals.at(stream.end) for stream in self.streams if stream.arrivals.ends]
         return max(ends)._replace(ordinal=ordinal)
 
-    def settle(self, arrival: Arrival, *, now: bool = False, over: bool = False) -> None:
+    def settle(self, arrival: Arrival, *, now: bool = False, ended: tuple[bool, bool] | None = None) -> None:
         """Settle the version if the octets that are there allow it.
 
-        `now`: weigh them although nothing has come. `over`: no more octets will come, so they decide in any case.
+        `now`: negotiate although nothing has come. `ended`: no more octets will come, so they decide in any case; which
+        sides have closed (else the capture ends).
         """
+        over = ended is not None
         if self.settled or not (now or over or self._has_news()):
             return
-        self.over = over
-        self.weighed = [stream.end for stream in self.dialogue.streams]
+        self.evaluated = [stream.end for stream in self.streams]
         prefixes = [self._prefix(side, arrival) for side in (0, 1)]
-        if all(stream.mode is not Mode.NEGOTIATING for stream in self.dialogue.streams):
+        if all(stream.mode is not Mode.NEGOTIATING for stream in self.streams):
             self.settled = True
             return
-        waiting = [stream.end for stream in self.dialogue.streams if stream.mode is Mode.NEGOTIATING]
+        waiting = [stream.end for stream in self.streams if stream.mode is Mode.NEGOTIATING]
         is_full = max(waiting) >= PREFIX_LIMIT
         over = over or is_full
         if self.forced is not None and self.forced.version is not None:
@@ -180,20 +193,21 @@ class Agreement:
             decision = self._by_the_other_side(prefixes, is_full) or decision
         if decision is not None and (over or not self.waited or decision.version is not None):
             is_decided_by_silence = (now or over) and decision.version is not None
-            self._apply(decision, self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival)
+            decided = self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival
+            self._apply(decision, decided, ended or (False, False))
 
     def _has_news(self) -> bool:
-        """Whether a side has sent enough since the version was last weighed to weigh it again."""
-        ends = [stream.end for stream in self.dialogue.streams]
+        """Whether a side has sent enough since the version was last negotiated to negotiate it again."""
+        ends = [stream.end for stream in self.streams]
         return any(
             end != before and (end <= EAGER or end >= 2 * before)
-            for end, before in zip(ends, self.weighed, strict=True)
+            for end, before in zip(ends, self.evaluated, strict=True)
         )
 
     def _by_the_other_side(self, prefixes: list[bytes], is_full: bool) -> Decision | None:
         """What the greeting of one side says by itself, where octets of the other side were lost, or have not all come
         when no more of this one can wait for them (`is_full`)."""
-        for side, stream in enumerate(self.dialogue.streams):
+        for side, stream in enumerate(self.streams):
             is_under_way = is_full and 0 < len(prefixes[side]) < VERSIONED and begins_like_a_signature(prefixes[side])
             if is_under_way or stream.lost_greeting():
                 alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
@@ -205,7 +219,7 @@ class Agreement:
     def _prefix(self, side: int, arrival: Arrival) -> bytes:
         """The first octets of a side that take part in the negotiation; a side that was captured from some later point
         on takes no part, unless it begins with a signature or offers or chooses ZWS."""
-        stream = self.dialogue.streams[side]
+        stream = self.streams[side]
         if stream.mode is not Mode.NEGOTIATING:
             return b""
         prefix = stream.prefix()
@@ -213,7 +227,6 @@ class Agreement:
         greets = begins_like_a_signature(prefix) or begins_like_an_upgrade(prefix)
         if not (known or self._is_from_the_start(side)) and stream.queue and not greets:
             stream.search_from_the_start(arrival.ordinal, self._framings())
-            self.dialogue.record_outputs(stream)
             return b""
         return prefix
 
@@ -221,18 +234,17 @@ class Agreement:
         """Whether the first octets that were captured of a side are its first. Where that is known only from what the
         other side acknowledged, octets may have been lost in front, and one that announces a version has had an answer
         that begins with a signature."""
-        tcp = self.dialogue.connection.tcp[side]
-        told = announces_a_version(self.dialogue.streams[1 - side].prefix())
+        tcp = self.tcp[side]
+        told = announces_a_version(self.streams[1 - side].prefix())
         return tcp.begun and (tcp.initial >= 0 or not told)
 
-    def _apply(self, decision: Decision, arrival: Arrival) -> None:
-        dialogue = self.dialogue
+    def _apply(self, decision: Decision, arrival: Arrival, ended: tuple[bool, bool]) -> None:
         self.settled = True
-        if decision.version is not None or not any(stream.lost_greeting() for stream in dialogue.streams):
+        if decision.version is not None or not any(stream.lost_greeting() for stream in self.streams):
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self._agree(decision.version)
         if not SILENT_FORMS.issuperset(decision.forms):
-            dialogue.identify(arrival.ordinal)
+            self.greeted_since = arrival.ordinal
         begin: list[tuple[SideStream, SideReader | None, str]] = []
         for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
@@ -242,12 +254,11 @@ class Agreement:
             lost = form is not Form.ALIEN and self.version is None and stream.lost_greeting()
             if forced or lost:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
-                dialogue.record_outputs(stream)
                 continue
-            for finding in decision.findings[side] if dialogue.identified else ():
+            for finding in decision.findings[side] if self.is_zmtp else ():
                 if finding.id != "ZMTP-CONN-03":
-                    dialogue.note(side, finding, arrival)
-                elif self.over and dialogue.connection.ended(side):  # else it may go on
+                    self._note(side, finding, arrival)
+                elif ended[side]:  # else it may go on
                     self._note_cut_greeting(side, finding, arrival)
             begin.append((stream, self._reader(stream, form), TOO_FEW if form is Form.WAIT else NOT_ZMTP))
         for stream, reader, reason in begin:
@@ -255,31 +266,34 @@ class Agreement:
 
     def _agree(self, version: str | None) -> None:
         self.version = version
-        for stream in self.dialogue.streams:
+        for stream in self.streams:
             stream.agree(version)
 
     def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
         """The stream of `side` has ended inside its greeting, which the segment `arrival` made known."""
-        connection, first = self.dialogue.connection, self.first_octets
-        ended, other = connection.tcp[side].fin or arrival, connection.tcp[1 - side]
-        if first is not None and other.seen and not self.dialogue.streams[1 - side].end:
+        first = self.first_octets
+        ended, other = self.tcp[side].fin or arrival, self.tcp[1 - side]
+        if first is not None and other.seen and not self.streams[1 - side].end:
             waited = ended.time - first.time
             detail = "the other side sent nothing" + f" for {duration(waited)}" * (waited > SECOND)
             finding = finding._replace(detail=detail, hint=NOTHING_SENT_HINT)
-        self.dialogue.note(side, finding, ended._replace(ordinal=arrival.ordinal))
+        self._note(side, finding, ended._replace(ordinal=arrival.ordinal))
+
+    def _note(self, side: int, finding: Finding, arrival: Arrival) -> None:
+        self._notes.append(Note(side, finding, arrival, arrival.ordinal))
 
     def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
         """Both sides, in the order in which what waited is read: the one whose octets have settled the version last."""
-        return sorted(enumerate(self.dialogue.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
+        return sorted(enumerate(self.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
 
     def _framings(self) -> tuple[Framing, ...]:
         """What framings a side may speak that begins with a hole."""
-        versioned = any(announces_a_version(stream.prefix()) for stream in self.dialogue.streams)
+        versioned = any(announces_a_version(stream.prefix()) for stream in self.streams)
         return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
 
     def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
         """How a side is read from its first octet on; None where it is left alone."""
-        if not self.dialogue.identified or form is Form.ALIEN:
+        if not self.is_zmtp or form is Form.ALIEN:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.lost_greeting()):
             form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
@@ -296,7 +310,7 @@ class Agreement:
         for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
                 continue
-            if self.dialogue.connection.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
+            if self.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
                 stream.begin(SideReader(form, self.version), arrival.ordinal, "likely")
             else:
                 stream.forced = rule

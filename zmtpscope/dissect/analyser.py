@@ -101,7 +101,7 @@ class Analyser:
         messages, connections = self.summary.messages, 0
         for side in self.flows.sides.values():
             dialogue = side.connection.dialogue
-            if side.number == 0 and dialogue is not None and dialogue.identified:
+            if side.number == 0 and dialogue is not None and dialogue.is_zmtp:
                 connections += 1
                 messages += sum(stream.message_count for stream in dialogue.streams)
         return messages, connections

@@ -15,7 +15,7 @@ from zmtpscope.dissect.batch import Int64, MessageRun
 from zmtpscope.dissect.leftovers import Gap, Leftover, Untold, UntoldLeftovers
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
-from zmtpscope.dissect.outputs import Note, Repeats, UnitRead
+from zmtpscope.dissect.outputs import Note, Output, Repeats, UnitRead
 from zmtpscope.dissect.payload_rows import PayloadRows, SideFacts, side_payloads, starred
 from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
@@ -52,8 +52,6 @@ class Dialogue:
         self.connection = connection
         self.sink = connection.sink
         self.options = connection.options
-        self.identified_since = None if forced is None else connection.start.ordinal
-        """The ordinal of the segment that told that a side speaks ZMTP, began like it, or is forced to."""
         self.gaps = Untold[Gap]()
         self.leftovers = UntoldLeftovers()
         ends = connection.ends()
@@ -72,7 +70,7 @@ class Dialogue:
             SideStream(0, ends[0], self.options, budget, one),
             SideStream(1, ends[1], self.options, budget, other),
         )
-        self.agreement = Agreement(self, forced)
+        self.agreement = Agreement(connection.tcp, self.streams, forced)
         self.relations = Relations(self)
         self.links: list[Link | None] = [None, None]
         """The sides that are ZRE nodes."""
@@ -81,14 +79,17 @@ class Dialogue:
         self.teller = Teller(self.sink, ends, self.options.records)
 
     @property
-    def identified(self) -> bool:
+    def is_zmtp(self) -> bool:
         """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
-        return self.identified_since is not None
+        return self.agreement.is_zmtp
 
-    def identify(self, ordinal: int) -> None:
-        """The segment `ordinal` told that this is ZMTP, if none did before."""
-        since = self.identified_since
-        self.identified_since = ordinal if since is None else min(since, ordinal)
+    @property
+    def zmtp_since(self) -> int | None:
+        """The ordinal of the segment that told so; None where none has."""
+        if self.agreement.forced is not None:
+            return self.connection.start.ordinal
+        told = [self.agreement.greeted_since, *(stream.found_since for stream in self.streams)]
+        return min((ordinal for ordinal in told if ordinal is not None), default=None)
 
     @property
     def version(self) -> str | None:
@@ -121,8 +122,7 @@ class Dialogue:
                     stream.lose(entry)
                 else:
                     stream.extend(view, entry)
-        for stream in self.streams:
-            self.record_outputs(stream)
+        self._record_outputs()
         self.relations.weigh(view, rows)
         self._tell_gaps()
         self._tell_rows()
@@ -158,10 +158,10 @@ class Dialogue:
         if not self.agreement.settled:
             # which of the two decides depends on how long the capture went on; the order of records must not
             self.agreement.pass_time(connection.ceased, arrival.ordinal)
-            self.agreement.settle(arrival, over=True)
+            self.agreement.settle(arrival, ended=(connection.ended(0), connection.ended(1)))
         for side, stream in enumerate(self.streams):
             stream.finish(arrival, connection.ended(side))
-            self.record_outputs(stream)
+        self._record_outputs()
         if self.session is not None:
             self.session.give_up()
             for note in self.session.notes(arrival):
@@ -169,7 +169,7 @@ class Dialogue:
         self._tell_gaps()
         self._tell_rows()
         self.topics.release()
-        if not self.identified:
+        if not self.is_zmtp:
             self.sink.summary.other_tcp += 1
             return
         if connection.is_to_itself:
@@ -241,24 +241,29 @@ class Dialogue:
 
     # -- what the streams say ----------------------------------------------------------------------------------------
 
-    def record_outputs(self, stream: SideStream) -> None:
-        """Make records of what a stream has given since the last time, and of what is to be said about it."""
-        for output in stream.drain():
-            if isinstance(output, UnitRead):
-                self._record_unit(stream.side, output)
-            elif isinstance(output, Gap):
-                self.gaps.add(stream.side, output)
-            elif isinstance(output, Leftover):
-                self.leftovers.add(stream.side, output)
-            elif isinstance(output, Note):
-                self.teller.note(output)
-            elif isinstance(output, Repeats):
-                note = output.note
-                self.teller.repeated(stream.side, note.finding, note.at, output.number, note.source)
-            else:
-                self.identify(output.arrival.ordinal)
-                detail = f"frames were found from offset {output.offset} on"
-                self.note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
+    def _record_outputs(self) -> None:
+        """Make records of what the sides have given since the last time, and of what is to be said about it."""
+        for note in self.agreement.drain():
+            self.teller.note(note)
+        for stream in self.streams:
+            for output in stream.drain():
+                self._record_output(stream, output)
+
+    def _record_output(self, stream: SideStream, output: Output) -> None:
+        if isinstance(output, UnitRead):
+            self._record_unit(stream.side, output)
+        elif isinstance(output, Gap):
+            self.gaps.add(stream.side, output)
+        elif isinstance(output, Leftover):
+            self.leftovers.add(stream.side, output)
+        elif isinstance(output, Note):
+            self.teller.note(output)
+        elif isinstance(output, Repeats):
+            note = output.note
+            self.teller.repeated(stream.side, note.finding, note.at, output.number, note.source)
+        else:
+            detail = f"frames were found from offset {output.offset} on"
+            self.note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
 
     def _record_unit(self, side: int, read: UnitRead) -> None:
         event, ordinal = read.event, read.decided.ordinal
@@ -280,9 +285,10 @@ class Dialogue:
         self.teller.finding(side, finding, arrival, arrival.ordinal, refs)
 
     def _tell_gaps(self) -> None:
-        for side, leftover in self.leftovers.take(self.identified_since):
+        since = self.zmtp_since
+        for side, leftover in self.leftovers.take(since):
             self.teller.leftover(side, leftover)
-        for side, gap in self.gaps.take(self.identified_since):
+        for side, gap in self.gaps.take(since):
             self.teller.gap(side, gap)
             went_on = gap.resumed_at is not None
             behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"

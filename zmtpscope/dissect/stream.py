@@ -116,6 +116,8 @@ class SideStream:
     confidence = "proven"
     type_known: int | None = None
     """Ordinal of the segment that told the side's socket type."""
+    found_since: int | None = None
+    """Ordinal of the segment that told that the side speaks ZMTP, where frames were found in the midst of it."""
     identity_from: int | None = None
     """Stream offset of what told the side's identity."""
     lost_since: int | None = None
@@ -905,6 +907,7 @@ class SideStream:
             self.forced = None
         elif self.reader is None:
             self.reader = SideReader.midstream(found.framing, offset=found.offset)
+            self.found_since = self.settled
             self._outputs.append(FoundMidstream(found.offset, arrival._replace(ordinal=self.settled)))
         else:
             self.reader.resume(found.offset)
