@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from hashlib import sha256
@@ -57,19 +58,28 @@ def version(java: str) -> int:
 
 
 def java_home(java: Path) -> Path:
-    """A folder in the user's cache that Spark takes for a Java, and that is `java` without what that does not have."""
+    """A folder in the user's cache that Spark takes for a Java, and that is `java` without what that does not have.
+    Raises `JavaError` where others than the user could change it."""
     shim = WITHOUT_VECTORS.format(java=shlex.quote(str(java)))
-    home = cache() / f"java-{sha256(shim.encode()).hexdigest()[:16]}"
-    (home / "bin").mkdir(parents=True, exist_ok=True)
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zmtpscope"
+    home = folder / f"java-{sha256(shim.encode()).hexdigest()[:16]}"
     target = home / "bin" / "java"
-    if not target.exists() or target.read_text() != shim:
-        with tempfile.NamedTemporaryFile("w", dir=home / "bin", delete=False) as file:
-            file.write(shim)
-        os.chmod(file.name, 0o700)
-        os.replace(file.name, target)  # whoever runs it meanwhile has the one or the other
+    try:
+        for each in (folder, home, target.parent):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _refuse_what_others_may_change(each)
+        if not target.exists() or target.read_text() != shim:
+            with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
+                file.write(shim)
+            os.chmod(file.name, 0o700)
+            os.replace(file.name, target)  # who starts it meanwhile has the one or the other
+        _refuse_what_others_may_change(target)
+    except OSError as error:
+        raise JavaError(f"{error.filename}: {error.strerror}; set XDG_CACHE_HOME, or JAVA_HOME to a Java") from None
     return home
 
 
-def cache() -> Path:
-    """The folder of this user where programs keep what they can make again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zmtpscope"
+def _refuse_what_others_may_change(path: Path) -> None:
+    status = path.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise JavaError(f"{path}: others may change what Spark starts; set XDG_CACHE_HOME, or JAVA_HOME to a Java")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +14,7 @@ from zmtpscope.spark.java import provide_java
 BATCH_OCTETS = 8 << 20
 
 SETTINGS = {
+    "spark.log.level": "ERROR",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_OCTETS),
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -49,7 +51,16 @@ def _new_session(settings: dict[str, str]) -> SparkSession:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _leave_errors_to_python(spark)
+    return spark
+
+
+def _leave_errors_to_python(spark: SparkSession) -> None:
+    """What fails in a worker reaches the caller as an exception; the log would have a hundred lines of Java before."""
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel("org.apache.spark.executor.Executor", log4j.Level.OFF)
 
 
 def register(spark: SparkSession) -> None:

@@ -133,5 +133,5 @@ class CaptureReader(DataSourceReader):
                 break
         if self.settings.fails and captures.problems:
             problem = captures.problems[0]
-            raise CaptureError(problem.file, problem.text, offset=problem.offset)
+            raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
         yield from analyser.finish(captures.statistics.dropped())

@@ -1,0 +1,152 @@
+"""What is wrong with captures or options is one sentence, and a damaged file does not end a job."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+
+from tests.readings import CAPTURES
+from tests.spark.local import local_rows, scanned_rows
+from zmtpscope.capture import CaptureError
+from zmtpscope.spark import session
+from zmtpscope.spark.paths import find_paths, given_paths
+from zmtpscope.spark.settings import ReadSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+REQREP = CAPTURES / "patterns" / "reqrep.pcap"
+CUT = CAPTURES / "damage" / "cut-file.pcap"
+
+
+def load(spark: SparkSession, path: object, declared: str | None = None, **options: str) -> DataFrame:
+    reader = spark.read.format("zmtp").options(**options)
+    return (reader if declared is None else reader.schema(declared)).load(str(path))
+
+
+def what_is_seen(error: BaseException) -> str:
+    """The sentence in what Spark raises, which is all that it prints but for the kind of error."""
+    match = re.fullmatch(r"[^\n]*[:\n ] ?zmtpscope[\w.]+: (.*?)(\n SQLSTATE: 38000)?\n?", str(error))
+    assert match is not None, str(error)
+    return match[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "sentence"),
+    [
+        ("none.pcap", {}, "none.pcap: there is no such file"),
+        (CAPTURES / "README.md", {}, f"{CAPTURES}/README.md: is not a capture, neither pcap nor pcapng begins with"),
+        (PUBSUB, {"recrod": "messages"}, "there is no option 'recrod'; did you mean record?"),
+        (PUBSUB, {"record": "mesages"}, "option record: there is no table 'mesages'; did you mean messages?"),
+        (PUBSUB, {"columns": "topik"}, "option columns: messages has no column 'topik'; did you mean topic?"),
+    ],
+)
+def test_mistakes_are_a_sentence_of_load(
+    spark: SparkSession, path: object, options: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(AnalysisException) as error:
+        load(spark, path, **options)
+    assert what_is_seen(error.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ("topik string", "schema: messages has no column 'topik'; did you mean topic?"),
+        ("ts_ns string", "schema: the column 'ts_ns' of messages is bigint, not string"),
+        ("ts_ns bigint not null", "schema: the column 'ts_ns' of messages may be null"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_a_sentence(spark: SparkSession, declared: str, sentence: str) -> None:
+    frame = load(spark, PUBSUB, declared)
+    with pytest.raises(AnalysisException) as error:
+        frame.count()
+    assert what_is_seen(error.value) == sentence
+
+
+def test_an_unknown_column_of_a_query_is_what_spark_says(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match=r"with name `topik` cannot be resolved. Did you mean .*`topic`"):
+        load(spark, PUBSUB).select("topik")
+
+
+def test_a_damaged_file_ends_the_job_where_that_is_asked_for(spark: SparkSession) -> None:
+    frame = load(spark, CUT, columns="topic", onError="fail")
+    with pytest.raises(PythonException) as error:
+        frame.count()
+    assert what_is_seen(error.value) == f"{CUT}, octet 4436: the file ends inside a packet, 62 octets of it are there"
+
+
+def test_readable_rows_of_a_damaged_file_come_with_those_of_the_others(tmp_path: pathlib.Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(REQREP.read_bytes()[: REQREP.stat().st_size * 2 // 3])
+    rows = scanned_rows([cut, PUBSUB], ReadSettings.parse({"partitions": 2}))
+    assert 0 < sum(row["file"] == str(cut) for row in rows) < len(local_rows([REQREP], ReadSettings()))
+    assert len(rows) == len(local_rows([cut, PUBSUB], ReadSettings()))
+
+
+def test_a_file_that_vanishes_or_grows_meanwhile_is_no_end_of_the_others(tmp_path: pathlib.Path) -> None:
+    gone, growing = tmp_path / "gone.pcap", tmp_path / "growing.pcap"
+    octets = PUBSUB.read_bytes()
+    growing.write_bytes(octets + octets[24:60])  # a record under way
+    files = [str(gone), str(growing)]
+    assert len(scanned_rows(files, ReadSettings())) == len(local_rows([PUBSUB], ReadSettings()))
+    with pytest.raises(CaptureError, match=r"gone.pcap: there is no such file$"):
+        scanned_rows(files, ReadSettings.parse({"onError": "fail"}))
+    growing.unlink()
+    with pytest.raises(CaptureError, match="no such file on this worker; captures must lie where"):
+        scanned_rows(files, ReadSettings())
+
+
+def test_paths_are_files_globs_directories_and_uris(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    for name in ("2.pcap", "1.pcap"):
+        shutil.copy(PUBSUB, folder / name)
+    (folder / "notes.txt").write_text("no capture")
+    (tmp_path / "empty").mkdir()
+    both = [f"{folder}/1.pcap", f"{folder}/2.pcap"]
+    assert find_paths([folder]) == find_paths([f"{folder}/*"]) == find_paths([f"{tmp_path}/*"]) == both
+    assert find_paths([f"{folder}/2.pcap", folder]) == both[::-1]
+    assert find_paths([(folder / "1.pcap").as_uri(), f"file:{folder}/2.pcap"]) == both
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("{}/none.pcap", "{}/none.pcap: there is no such file"),
+        ("{}", "{}: is a directory without captures; no file is in it, and directories inside it are not searched"),
+        ("{}/*.pcap", "{}/*.pcap: nothing matches"),
+        (f"{CAPTURES}/*.md", f"{CAPTURES}/*.md: none of the 1 that match is a capture"),
+        ("s3://bucket/a.pcap", "s3://bucket/a.pcap: s3: is not read here; load reads files that all workers can open"),
+        ("-", "standard input: workers cannot read it; write the capture to a file first"),
+    ],
+)
+def test_paths_that_name_no_capture_are_a_sentence(tmp_path: pathlib.Path, path: str, sentence: str) -> None:
+    with pytest.raises(CaptureError) as error:
+        find_paths([path.replace("{}", str(tmp_path))])
+    assert str(error.value) == sentence.replace("{}", str(tmp_path))
+
+
+def test_a_load_without_a_path_is_a_sentence() -> None:
+    with pytest.raises(CaptureError, match=r"^load: it was given no path; name captures"):
+        given_paths({"record": "messages"})
+
+
+def test_keys_that_vanish_meanwhile_are_a_sentence(tmp_path: pathlib.Path) -> None:
+    keys = tmp_path / "some.keys"
+    keys.touch()
+    settings = ReadSettings.parse({"keys": str(keys)})
+    os.remove(keys)
+    with pytest.raises(ValueError, match=r"^option keys: .*some.keys: "):
+        scanned_rows([PUBSUB], settings)
+
+
+def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
+    assert session() is spark
