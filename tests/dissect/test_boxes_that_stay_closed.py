@@ -14,7 +14,7 @@ from tests.curve import CLIENT, MORE, SERVER, CurvePeers, Steps, conversation, f
 from tests.dissect.boxes import Found, command, contents, finding, ids, messages, read, read_packets
 from tests.traffic import Capture, Packet, record_of
 from zmtpscope.curve_keys import Keys
-from zmtpscope.dissect import Analyser, Options, session, unsealing
+from zmtpscope.dissect import Analyser, Options, decryption, session
 from zmtpscope.dissect.session import MOST_KEYS, ROLES, TRIES
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
@@ -259,7 +259,7 @@ def test_a_message_above_the_limit_is_not_waited_for(
     label: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing depends on whether its octets happen to be there at once."""
-    monkeypatch.setattr(unsealing, "LARGEST_BOX", 1033)
+    monkeypatch.setattr(decryption, "LARGEST_BOX", 1033)
     peers = CurvePeers()
     talk = conversation(peers.handshake())
     for body in (b"x" * 1000, b"y" * 1001, b"z"):
@@ -275,7 +275,7 @@ def test_a_message_above_the_limit_is_not_waited_for(
 
 
 def test_p1_findings_about_closed_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unsealing, "LARGEST_BOX", 1033)
+    monkeypatch.setattr(decryption, "LARGEST_BOX", 1033)
     peers = CurvePeers()
     talk = conversation(peers.handshake())
     for number, body in enumerate((b"x" * 1000, b"y" * 1001, b"z", b"Y" * 3000, b"Z")):

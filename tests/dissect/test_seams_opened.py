@@ -50,7 +50,7 @@ Rows = list[dict[str, Any]]
 def boxes_are_small() -> Any:
     """So that what is too large to wait for is still small for a test."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("zmtpscope.dissect.unsealing.LARGEST_BOX", SMALL_BOXES)
+        patched.setattr("zmtpscope.dissect.decryption.LARGEST_BOX", SMALL_BOXES)
         yield
 
 
@@ -455,7 +455,7 @@ def kept_octets(side: TcpSide) -> int:
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 40])
 def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.unsealing.LARGEST_BOX", 1 << 20)
+    monkeypatch.setattr("zmtpscope.dissect.decryption.LARGEST_BOX", 1 << 20)
     monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 20)
     head = b"\x02" + size.to_bytes(8) + b"\x07MESSAGE" + (3).to_bytes(8)
     text, talks = "", []
@@ -486,7 +486,7 @@ def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytes
 
 @pytest.mark.parametrize("size", [100, 1 << 17])
 def test_p9_foreign_keys_are_tried_on_few_messages_and_few_octets(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.unsealing.LARGEST_BOX", 1 << 24)
+    monkeypatch.setattr("zmtpscope.dissect.decryption.LARGEST_BOX", 1 << 24)
     tried: list[int] = []
     monkeypatch.setattr("zmtpscope.dissect.session.open_box", lambda box, nonce, key: tried.append(len(box)))
     peers = CurvePeers()

@@ -111,6 +111,11 @@ class Arrivals:
         """The ordinal of that segment."""
         return self.ordinals[min(bisect_right(self.ends, offset), len(self.ends) - 1)]
 
+    def decided(self, start: int, stop: int, settled: int) -> int:
+        """The ordinal of the segment that completed `start..stop`, but for what was decidable no earlier than
+        `settled`."""
+        return max(self.ordinal_at(max(start, stop - 1)), settled)
+
     def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
         """(segment, offset behind it) of every piece that holds octets of `start..stop`."""
         rows = slice(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1)

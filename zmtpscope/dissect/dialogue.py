@@ -60,11 +60,12 @@ class Dialogue:
         if self.options.keys is None:
             one, other = None, None
         else:
+            from zmtpscope.dissect.decryption import Decryption  # PyNaCl takes its time to load
             from zmtpscope.dissect.session import Session
-            from zmtpscope.dissect.unsealing import Unsealing  # PyNaCl takes its time to load
 
             session = self.session = Session(self.options.keys)
-            one, other = Unsealing(session, ends[0]), Unsealing(session, ends[1])
+            limit = self.options.body_limit
+            one, other = Decryption(session, 0, limit), Decryption(session, 1, limit)
         budget = self.sink.budget
         self.streams = (
             SideStream(0, ends[0], self.options, budget, one),

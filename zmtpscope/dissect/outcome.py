@@ -106,7 +106,7 @@ def count(dialogue: Dialogue) -> None:
         summary.sealed += stream.assembly.sealed
         summary.frames += stream.frame_count
         summary.body_octets += stream.body_octets
-        summary.opened_boxes += 0 if stream.unsealing is None else stream.unsealing.opened
+        summary.opened_boxes += stream.opened_boxes
         sums.stream += stream.end
         sums.units += stream.unit_octets
         sums.gaps += stream.counts.gaps

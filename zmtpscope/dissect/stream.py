@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
 from zmtpscope.dissect.assembly import Assembly, Context, Kept
 from zmtpscope.dissect.batch import HEAD_KEPT, Stream, Unit
+from zmtpscope.dissect.boxes import Broken, Inside, Sealed, Step
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.leftovers import (
     AT_THE_END,
@@ -43,7 +44,7 @@ from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 from zmtpscope.zmtp.websocket import Unmasking
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.unsealing import Unsealing
+    from zmtpscope.dissect.decryption import Decryption  # PyNaCl takes its time to load
 
 ALL_HELD = 256 << 20
 """What all sides together may hold; where that is reached, bodies of messages under way are let go, and messages of
@@ -136,14 +137,16 @@ class SideStream:
     """Octets of its greeting or of a handshake command are missing."""
 
     def __init__(
-        self, side: int, stream: Stream, options: Options, budget: OctetBudget, unsealing: Unsealing | None = None
+        self, side: int, stream: Stream, options: Options, budget: OctetBudget, decryption: Decryption | None = None
     ) -> None:
         self.options = options
         self.budget = budget
         self.side = side
         self.stream = stream
-        self.unsealing = unsealing
+        self.decryption = decryption
         """Where keys were given."""
+        self.inside = None if decryption is None else Assembly(stream)
+        """The messages that were inside of boxes."""
         self._limit = max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
         """Octets of the largest message of which all bodies are kept; of a larger one the first octets are."""
         self.holes: list[int] = []
@@ -177,18 +180,18 @@ class SideStream:
 
     def _told(self, name: str) -> str | None:
         told: str | None = None if self.reader is None else getattr(self.reader, name)
-        if told is None and self.unsealing is not None and self.unsealing.reader is not None:
-            told = getattr(self.unsealing.reader, name)
+        if told is None and self.decryption is not None and self.decryption.reader is not None:
+            told = getattr(self.decryption.reader, name)
         return told
 
     def assemblies(self) -> tuple[Assembly, ...]:
         """Of what stands in clear, and of what was inside boxes."""
-        return (self.assembly,) if self.unsealing is None else (self.assembly, self.unsealing.assembly)
+        return (self.assembly,) if self.inside is None else (self.assembly, self.inside)
 
     @property
     def wants_rows(self) -> bool:
         """Whether findings may come of what rides inside its messages, where that is wanted."""
-        return self.assembly.wants_rows or (self.unsealing is not None and self.unsealing.assembly.wants_rows)
+        return self.assembly.wants_rows or (self.inside is not None and self.inside.wants_rows)
 
     @property
     def message_count(self) -> int:
@@ -219,7 +222,7 @@ class SideStream:
     def _counted(self, name: str) -> int:
         """A count of what stands in clear, and of what was inside boxes."""
         count: int = getattr(self.assembly, name)
-        return count if self.unsealing is None else count + getattr(self.unsealing.assembly, name)
+        return count if self.inside is None else count + getattr(self.inside, name)
 
     def forget_holes(self) -> None:
         """Forget the holes in front of the messages that were looked into."""
@@ -233,10 +236,6 @@ class SideStream:
         """What was read, found and lost since this was asked last, in the order in which it was."""
         outputs, self._outputs = self._outputs, []
         return outputs
-
-    def give(self, notes: Sequence[Note]) -> None:
-        """Give findings that are about no unit of the side."""
-        self._outputs += notes
 
     def _give_unit(self, event: Event, held: Held | None = None, whole: bool = True) -> None:
         """Give what was read. `held`: what is known of it that the stream does not remember any more. `whole`: all
@@ -369,7 +368,7 @@ class SideStream:
         reader = self.reader
         if reader is None or reader.position != self.end:
             return
-        if self.kept or self.held or reader.opaque or self.unsealing is not None:
+        if self.kept or self.held or reader.opaque or self.decryption is not None:
             self._read(b"")
         else:  # nothing is there to be read, and the message is over, or was let go
             self.kept_base = self.end
@@ -424,8 +423,10 @@ class SideStream:
         data = b"".join(self.kept)
         if self.assembly.open_frames > 1:
             self.assembly.take_part(self.context(data))
-        if self.unsealing is not None:
-            self.unsealing.give_way(self, data)
+        inside, decryption = self.inside, self.decryption
+        if inside is not None and decryption is not None and decryption.reader is not None and inside.open_frames > 1:
+            inside.give_up(self._context_inside(data), self.settled)
+            inside.damage(Kept(b"", self.end, None), 0)
         self._hold(self.kept)
 
     def _tell(self) -> None:
@@ -433,11 +434,10 @@ class SideStream:
         assert self.reader is not None
         if self.reader.moves:
             self._move(self.reader.moves)
-        columns: FrameColumns
-        events: Sequence[Event]
+        notes: Sequence[Note] = ()
         columns, events = self.reader.take()
-        if self.unsealing is not None:
-            columns, events = self.unsealing.take(self, columns, events)
+        if self.decryption is not None and self.reader.mechanism == "CURVE":
+            columns, events, notes = self._decrypt(self.decryption, self.reader, columns, events)
         for event in events:
             if event.stop > self.end and (event.frame if isinstance(event, Remark) else True):
                 self._hold_back(event)
@@ -445,8 +445,7 @@ class SideStream:
                 self._give_unit(event)
         if self.reader.skipped:
             self._tell_skipped(self.reader.take_skipped())
-        if self.unsealing is not None:
-            self.unsealing.tell_notes(self)
+        self._outputs += notes
         if columns.offsets or self.assembly.open_frames:
             self.assembly.take(columns, self.context(self.reading))
 
@@ -517,19 +516,59 @@ class SideStream:
     def _count_repeats(self, reader: SideReader) -> None:
         if reader.repeats:
             self._give_repeats(reader, self.repeats)
-        if self.unsealing is not None and self.unsealing.reader is not None and self.unsealing.reader.repeats:
-            self._give_repeats(self.unsealing.reader, self.unsealing.repeats)
+        inside = None if self.decryption is None else self.decryption.reader
+        if self.decryption is not None and inside is not None and inside.repeats:
+            self._give_repeats(inside, self.decryption.repeats)
 
-    def note_closed(self, offset: int, ordinal: int) -> None:
-        """What the MESSAGE at `offset` holds stays unknown, as the segment `ordinal` told."""
-        insort(self.holes, offset)
-        if self.closed_since is None:
-            self.closed_since = ordinal
+    def _decrypt(
+        self, decryption: Decryption, reader: SideReader, columns: FrameColumns, events: list[Event]
+    ) -> tuple[FrameColumns, list[Event], list[Note]]:
+        """Open what is sealed: the frames that stay as they are, all events, and what is to be said behind them."""
+        base, end, arrivals = self.kept_base, self.end, self.arrivals
+        sealed = Sealed(columns, events, self.reading, base, end, arrivals, self.settled, reader, self.agreed)
+        opened = decryption.open(sealed)
+        self.reading = opened.data
+        for step in opened.steps:
+            self._assemble(step)
+        for offset, ordinal in opened.closed:
+            insort(self.holes, offset)
+            if self.closed_since is None:
+                self.closed_since = ordinal
+        return opened.columns, opened.events, opened.notes
 
-    def patch(self, offset: int, octets: bytes) -> None:
-        """Put what a box holds in its place among the octets that are being read."""
-        start = offset - self.kept_base
-        self.reading = b"".join((self.reading[:start], octets, self.reading[start + len(octets) :]))
+    def _assemble(self, step: Step) -> None:
+        """Make messages of frames that were in boxes; one under way in clear does not go on behind them, nor one inside
+        behind what is broken."""
+        outside, inside = self.assembly, self.inside
+        assert inside is not None
+        if isinstance(step, Inside):
+            if step.in_front.offsets or outside.open_frames:
+                context, columns = self.context(self.reading), step.columns
+                outside.take(step.in_front, context)
+                if outside.open_frames:
+                    outside.give_up(context, self.ordinal_of(columns.offsets[0], columns.bodies[0] + columns.sizes[0]))
+                    outside.uncertain_start = True
+            inside.take(step.columns, self._context_inside(self.reading))
+        elif isinstance(step, Broken):
+            is_open = bool(inside.open_frames)
+            if is_open:
+                inside.give_up(self._context_inside(self.reading), step.ordinal)
+            inside.uncertain_start = inside.uncertain_start or is_open or not step.is_between
+        else:
+            inside.uncertain_start = True
+
+    def _context_inside(self, data: bytes) -> Context:
+        """The same for messages that were in boxes: what opened is what the peer sealed, however the frame was
+        found."""
+        assert self.decryption is not None
+        assert self.decryption.reader is not None
+        regimes = self.decryption.reader.regimes
+        return replace(self.context(data), regimes=regimes, doubtful=None, confidence="proven")
+
+    @property
+    def opened_boxes(self) -> int:
+        """MESSAGEs that were opened."""
+        return 0 if self.decryption is None else self.decryption.opened
 
     def _move(self, moves: list[tuple[int, bytes]]) -> None:
         """Put messages that came in several WebSocket frames in their places, headers first."""
@@ -550,8 +589,8 @@ class SideStream:
                     arrived[at] = self.arrivals.at(at)
         if self.options.details and (begin := self._kept_message()) is not None:
             offset = min(offset, begin)
-        if self.unsealing is not None and self.unsealing.waits_from is not None:
-            offset = min(offset, self.unsealing.waits_from)
+        if self.decryption is not None and self.decryption.waits_from is not None:
+            offset = min(offset, self.decryption.waits_from)
         self.arrivals.trim(offset)
 
     def _first_held(self) -> int:
@@ -562,7 +601,7 @@ class SideStream:
         others = self.budget.held - self.held_octets
         if (begin := self._kept_message()) is not None:
             offset = min(offset, begin)
-        waits_from = None if self.unsealing is None else self.unsealing.waits_from
+        waits_from = None if self.decryption is None else self.decryption.waits_from
         if waits_from is not None and self.end - waits_from + others <= ALL_HELD:
             offset = min(offset, waits_from)
         return max(offset, self.kept_base)
@@ -570,9 +609,9 @@ class SideStream:
     def _kept_message(self) -> int | None:
         """Stream offset of the message under way whose bodies are kept; None where there is none."""
         begin = self._kept_from(self.assembly)
-        if self.unsealing is None:
+        if self.inside is None:
             return begin
-        inside = self._kept_from(self.unsealing.assembly)
+        inside = self._kept_from(self.inside)
         return begin if inside is None else inside if begin is None else min(begin, inside)
 
     def _kept_from(self, assembly: Assembly) -> int | None:
@@ -587,7 +626,7 @@ class SideStream:
 
     def _memberships(self) -> list[Memberships]:
         """The topics and groups that are open, told in clear or in boxes that were opened."""
-        readers = (self.reader, None if self.unsealing is None else self.unsealing.reader)
+        readers = (self.reader, None if self.decryption is None else self.decryption.reader)
         return [reader.memberships for reader in readers if reader is not None]
 
     def _limit_memberships(self) -> None:
@@ -601,9 +640,9 @@ class SideStream:
 
     def _end_of(self, assembly: Assembly) -> int:
         """Where the message under way ends so far: what waits may prove no part of what is under way in boxes."""
-        if self.unsealing is None or assembly is self.assembly:
+        if self.decryption is None or assembly is self.assembly:
             return self.end
-        waits_from = self.unsealing.waits_from
+        waits_from = self.decryption.waits_from
         return self.end if waits_from is None else waits_from
 
     def _let_go_of_messages(self, octets: Callable[[], bytes]) -> None:
@@ -626,8 +665,8 @@ class SideStream:
         size = 0 if self.reader is None else self.reader.memberships.size
         if kept:
             octets += sum(map(len, kept))
-        if self.unsealing is not None:
-            octets += self.unsealing.assembly.held_octets
+        if self.inside is not None:
+            octets += self.inside.held_octets
             size = sum([memberships.size for memberships in self._memberships()])
         if size != self.membership_octets:
             self.budget.memberships += size - self.membership_octets
@@ -692,7 +731,7 @@ class SideStream:
 
     def ordinal_of(self, start: int, stop: int) -> int:
         """The ordinal of the segment that completed `start..stop`."""
-        return max(self.arrivals.ordinal_at(max(start, min(stop, self.end) - 1)), self.settled)
+        return self.arrivals.decided(start, min(stop, self.end), self.settled)
 
     def octets(self, start: int, stop: int) -> bytes:
         """The octets `start..stop` of a unit that is being read, as far as they are held."""
@@ -768,7 +807,7 @@ class SideStream:
         self._pass_hole(start + hole.octets, told)
         if self.unmasking is not None:
             self.unmasking.skip(hole.octets)
-        if self.unsealing is not None and self.unsealing.waiting is not None:
+        if self.decryption is not None and self.decryption.waiting is not None:
             self._let_go_of_boxes(told.ordinal)
         self.assembly.damage(self._kept_octets(b"".join(self.kept)), self._limit)
         torn = next(
@@ -819,10 +858,13 @@ class SideStream:
 
     def _let_go_of_boxes(self, ordinal: int) -> None:
         """What waited to be opened goes on as it is: the segment `ordinal` told that octets were lost, or the end."""
-        if self.unsealing is None:
+        if self.decryption is None or self.inside is None:
             return
         self.reading = b"".join(self.kept)
-        frames = self.unsealing.let_go(self, ordinal)
+        frames = self.decryption.lose()
+        if self.inside.open_frames:
+            self.inside.give_up(self._context_inside(self.reading), ordinal)
+        self.inside.uncertain_start = True
         if frames.offsets:
             self.assembly.damage(self._kept_octets(self.reading), self._limit)
             self.assembly.take(frames, self.context(self.reading))
