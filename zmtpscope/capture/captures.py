@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from zmtpscope.capture.decoder import Decoder
+from zmtpscope.capture.decoder import Decoder, Fragment
 from zmtpscope.capture.files import ALWAYS, TimeSpan, find_again, find_files
 from zmtpscope.capture.following import Follow, read_followed
 from zmtpscope.capture.headers import read_headers
@@ -19,11 +19,14 @@ LARGE = 8 << 20
 
 
 class Segmenter:
-    """The packets of one run, wherever they come from, become segments; `statistics` counts them."""
+    """The packets of one run, wherever they come from, become segments; `statistics` counts them.
 
-    def __init__(self) -> None:
+    Fragments of IP datagrams that are not to be put together here are told apart in `fragments_apart`.
+    """
+
+    def __init__(self, *, put_together: bool = True) -> None:
         self.statistics = CaptureStatistics()
-        self._decoder = Decoder(self.statistics)
+        self._decoder = Decoder(self.statistics, put_together=put_together)
         self._ordinal = 0
 
     def take(self, packets: PacketBlock) -> SegmentBlock:
@@ -37,6 +40,11 @@ class Segmenter:
         self.statistics.tcp_segments += len(block)
         self.statistics.udp_datagrams += len(block.datagrams)
         return block
+
+    @property
+    def fragments_apart(self) -> list[Fragment]:
+        """Which of the packets that were taken last are fragments, where they are not put together."""
+        return self._decoder.fragments_apart
 
     def finish(self) -> None:
         """No more packets will come."""

@@ -19,6 +19,8 @@ GRE = 47
 FRAGMENT, AUTHENTICATION = 44, 51
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
 """IPv6 extension headers of the common form (RFC 6564): next header, length in units of 8 octets."""
+PORTS = 4
+"""Octets of both ports, with which a TCP segment and a UDP datagram begin."""
 DEEPEST = 16
 """Headers that may stand inside each other before TCP or UDP; more are a lie or an attack."""
 
@@ -42,15 +44,28 @@ class Segment(NamedTuple):
     cut: int
 
 
+class Fragment(NamedTuple):
+    """A packet that is a fragment, for somebody else to put together: `row` is its place among the packets of its
+    block, `key` the addresses, protocol and identification of the datagram, `begins` its first octets if it has them.
+    """
+
+    row: int
+    key: bytes
+    begins: bytes | None
+    is_last: bool
+
+
 class Decoder:
     """Decodes packets one at a time; keeps fragments from one block to the next.
 
     `segments` (which name the packet by the `row` it had) and `datagrams` are those of the block that was begun last.
+    So are `fragments_apart`, if fragments are not to be put together here.
     """
 
-    def __init__(self, statistics: CaptureStatistics) -> None:
+    def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
         self.statistics = statistics
         self.fragments = Fragments()
+        self.puts_together = put_together
         self.begin(b"")
 
     def begin(self, data: bytes) -> None:
@@ -58,6 +73,7 @@ class Decoder:
         self.data = data
         self.segments: list[Segment] = []
         self.datagrams: list[Datagram] = []
+        self.fragments_apart: list[Fragment] = []
         self.behind = bytearray()
         """Datagrams put together from fragments: they will stand behind the block's own octets."""
 
@@ -153,6 +169,10 @@ class Decoder:
         """The whole datagram's payload if this fragment completes it. Raises `Undecodable` if it does not."""
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
+        if not self.puts_together:
+            begins = None if offset else octets[at : at + PORTS]
+            self.fragments_apart.append(Fragment(self.row, key, begins, not more))
+            raise Undecodable("IP fragment")
         whole = self.fragments.add(key, offset, more, octets[at:end], end - at, self.time)
         if whole is None:
             raise Undecodable("IP fragment")

@@ -101,6 +101,10 @@ class SegmentRows(NamedTuple):
     packets: Column
     times: Column
 
+    def some(self, rows: Column | slice) -> SegmentRows:
+        """Only these rows; `keys` stay."""
+        return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
+
 
 class SegmentBlock:
     """The TCP segments of one block of captured octets, one entry per segment in every column, in capture order.

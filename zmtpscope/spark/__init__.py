@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zmtpscope.spark.schemas import schema
     from zmtpscope.spark.sessions import register, session
+    from zmtpscope.spark.shuffle import read
 
-__all__ = ["register", "schema", "session"]
+__all__ = ["read", "register", "schema", "session"]
 
-_MODULES = {"register": "sessions", "schema": "schemas", "session": "sessions"}
+_MODULES = {"read": "shuffle", "register": "sessions", "schema": "schemas", "session": "sessions"}
 """Where each public name lives. No module has the name of a function: the package would have the module under it."""
 
 

@@ -123,6 +123,11 @@ def of_hosts(hosts: Collection[bytes]) -> Endpoints:
     return Endpoints(frozenset(hosts), are_ports=False)
 
 
+def asked_for(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
+    """What flows must have where the options `port` and `host` name these; nothing is named: anything."""
+    return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
+
+
 def endpoints_of(record: str, filter_: Filter) -> Endpoints | None:
     """What flows must have whose rows a filter may leave in; None where it may be any flow."""
     if record in COMPARING or not isinstance(filter_, EqualTo | In):

@@ -21,11 +21,10 @@ from zmtpscope.spark.filters import (
     COMPARING,
     Endpoints,
     FlowFilter,
+    asked_for,
     can_decide,
     endpoints_of,
     filtered,
-    of_hosts,
-    of_ports,
 )
 from zmtpscope.spark.paths import find_paths, given_paths
 from zmtpscope.spark.rows import RowBatches
@@ -80,11 +79,7 @@ class CaptureReader(DataSourceReader):
         self.settings = settings
         self.columns = list(columns)
         self.filters: list[Filter] = []
-        self.endpoints: list[Endpoints] = []
-        if settings.ports:
-            self.endpoints.append(of_ports(settings.ports))
-        if settings.hosts:
-            self.endpoints.append(of_hosts(settings.hosts))
+        self.endpoints: list[Endpoints] = [*asked_for(settings.ports, settings.hosts)]
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Take the filters that rows are left out by here; what is returned Spark decides."""

@@ -1,0 +1,165 @@
+"""What travels from the files to the partitions: chunks, each with so many segments of one file and one partition.
+
+A chunk is a row of a DataFrame, and a segment a row of its table: so the JVM moves, sorts and spills few rows, and
+knows nothing of what is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.segments import Column, SegmentRows
+
+SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("taken", pa.int64()),
+        ("packet", pa.int64()),
+        ("kind", pa.int8()),
+        ("rows", pa.int32()),
+        ("table", pa.binary()),
+        ("keys", pa.binary()),
+        ("octets", pa.binary()),
+    ]
+)
+DDL = "partition int, taken long, packet long, kind byte, rows int, table binary, keys binary, octets binary"
+"""The same, as Spark has it."""
+ORDER = ("partition", "taken", "packet")
+"""What chunks are sorted by: a packet counts as taken at the largest time of its file so far."""
+
+
+class Kind(IntEnum):
+    """What is in a chunk."""
+
+    SEGMENTS = 0
+    """Segments and datagrams."""
+    PACKETS = 1
+    """Packets as they were captured: fragments that nobody has put together yet."""
+    END = 2
+    """Nothing: the file has no more. `taken` is the largest time of all its packets, `octets` a report on it."""
+
+
+class Chunk(NamedTuple):
+    """`taken` and `packet` (a packet reference) are those of the first row. `octets` are the payloads, or packets, one
+    after the other."""
+
+    partition: int
+    taken: int
+    packet: int
+    kind: int
+    rows: int
+    table: bytes
+    keys: bytes
+    octets: bytes
+
+
+class Segments(NamedTuple):
+    """Some segments of one file, in order, over `data`; `taken` is the time that each counts as taken at."""
+
+    rows: SegmentRows
+    taken: Column
+    data: bytes
+
+
+class Packets(NamedTuple):
+    """Some packets of one file, in order, likewise."""
+
+    packets: PacketBlock
+    taken: Column
+
+
+SEGMENT_FORMS = ("<u4", "<u2", "<u4", "<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
+"""Of the columns of a table of segments: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, and
+what all tables have: packets, times and times as taken."""
+PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
+"""Of packets: link types, lengths, missing octets, and the same."""
+
+
+def batch_of(chunks: Iterable[Chunk]) -> pa.RecordBatch:
+    """Chunks as Spark takes them."""
+    columns = zip(*chunks, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
+    """The chunks in what Spark hands out; the octets are copied one chunk at a time."""
+    for row in range(batch.num_rows):
+        yield Chunk(*(column[row].as_py() for column in batch.columns))
+
+
+def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:
+    """Rows whose payloads are `octets`, one after the other."""
+    found, flows = np.unique(rows.flows, return_inverse=True)
+    keys = [rows.keys[flow] for flow in found.tolist()]
+    lengths = rows.stops - rows.starts
+    columns = (flows, rows.flags, rows.sequences, rows.acknowledgments, lengths, rows.cut)
+    table = _table(SEGMENT_FORMS, columns, rows.packets, rows.times, taken)
+    joined = b"".join(chain.from_iterable((bytes((len(key),)), key) for key in keys))
+    return Chunk(partition, int(taken[0]), int(rows.packets[0]), Kind.SEGMENTS, len(taken), table, joined, octets)
+
+
+def segments_of(chunk: Chunk) -> Segments:
+    """What `segments_chunk` was given."""
+    columns = _columns(SEGMENT_FORMS, chunk)
+    flows, flags, sequences, acknowledgments, lengths, cut, packets, times, taken = columns
+    keys, position = [], 0
+    while position < len(chunk.keys):
+        stop = position + 1 + chunk.keys[position]
+        keys.append(chunk.keys[position + 1 : stop])
+        position = stop
+    stops = lengths.cumsum()
+    starts = stops - lengths
+    rows = SegmentRows(keys, flows, flags, sequences, acknowledgments, starts, stops, cut, packets, times)
+    return Segments(rows, taken, chunk.octets)
+
+
+def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
+    """Packets as they were captured."""
+    spans = zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)
+    octets = b"".join([packets.data[start:stop] for start, stop in spans])
+    columns = (packets.links, packets.stops - packets.starts, packets.missing)
+    table = _table(PACKET_FORMS, columns, packets.references, packets.times, taken)
+    return Chunk(partition, int(taken[0]), int(packets.references[0]), Kind.PACKETS, len(taken), table, b"", octets)
+
+
+def packets_of(chunk: Chunk) -> Packets:
+    """What `packets_chunk` was given."""
+    links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
+    stops = lengths.cumsum()
+    return Packets(PacketBlock(chunk.octets, links, stops - lengths, stops, missing, times, references), taken)
+
+
+def _table(forms: Sequence[str], columns: Sequence[Column], packets: Column, times: Column, taken: Column) -> bytes:
+    """Columns as octets. Of what rises the steps are kept, and of each column the octets of one significance stand
+    together: most of them are alike then, and the shuffle compresses them."""
+    all_columns = (*columns, _steps(packets), _steps(times), taken - times)
+    return b"".join([_planes(column.astype(form)) for column, form in zip(all_columns, forms, strict=True)])
+
+
+def _columns(forms: Sequence[str], chunk: Chunk) -> list[Column]:
+    found, position = [], 0
+    for form in map(np.dtype, forms):
+        stop = position + chunk.rows * form.itemsize
+        planes = np.frombuffer(chunk.table[position:stop], np.uint8).reshape(form.itemsize, chunk.rows)
+        found.append(np.ascontiguousarray(planes.T).view(form).reshape(chunk.rows).astype(np.int64))
+        position = stop
+    found[-3], found[-2] = found[-3].cumsum(), found[-2].cumsum()
+    found[-1] += found[-2]
+    return found
+
+
+def _planes(column: NDArray[Any]) -> bytes:
+    return column.view(np.uint8).reshape(len(column), -1).T.tobytes()
+
+
+def _steps(column: Column) -> Column:
+    return np.diff(column, prepend=0)

@@ -1,0 +1,160 @@
+"""The first stage: the packets of one file become chunks for all partitions."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from zmtpscope.capture.captures import BLOCK_SIZE, Segmenter
+from zmtpscope.capture.decoder import PORTS, TCP, UDP, Fragment
+from zmtpscope.capture.files import CaptureFile
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.segments import DATAGRAM, FILE_SHIFT, Column, SegmentBlock, SegmentRows
+from zmtpscope.capture.statistics import FileReports
+from zmtpscope.capture.tunnels import ON_UDP
+from zmtpscope.spark.chunks import Chunk, Kind, Segments, packets_chunk, segments_chunk
+from zmtpscope.spark.filters import Endpoints, FlowFilter
+from zmtpscope.spark.flows import partitions_of
+
+LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
+"""Octets of a chunk, payloads and table. Of each file that overlaps others a partition holds one."""
+CHUNKS_OF_ALL_FILES = 64 << 20
+"""Octets of one chunk of each file, if those are not too small then."""
+LEAST_AT_HAND, MOST_AT_HAND = 4 << 20, 32 << 20
+"""Octets that wait to be split: enough for a chunk for each partition."""
+ROW_OCTETS = 48
+"""What a row takes in the table of a chunk."""
+REMEMBERED_DATAGRAMS = 4096
+
+
+def chunk_size(files: int) -> int:
+    """Octets of a chunk in a run over so many files."""
+    return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, CHUNKS_OF_ALL_FILES // max(1, files)))
+
+
+def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: FileReports) -> Iterator[Chunk]:
+    """All of the file with this index, and at its end a chunk for each partition that says so; the first one gets
+    `reports`. None: a file that cannot be read, as the reports say."""
+    segmenter = Segmenter(put_together=False)
+    latest, last = 0, index << FILE_SHIFT
+    for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
+        taken = np.maximum.accumulate(np.maximum(packets.times, latest))
+        latest, last = int(taken[-1]), int(packets.references[-1])
+        yield from splitter.add(segmenter.take(packets), packets, taken)
+        if segmenter.fragments_apart:
+            yield from splitter.add_fragments(segmenter.fragments_apart, packets, taken)
+    yield from splitter.flush()
+    for partition in range(splitter.partitions):
+        report = b"" if partition else pickle.dumps(reports)
+        yield Chunk(partition, latest, last, Kind.END, 0, b"", b"", report)
+
+
+class Splitter:
+    """Takes the blocks of one file apart: each flow goes to one partition, fragments to where they may be wanted."""
+
+    def __init__(self, partitions: int, chunk_octets: int, endpoints: tuple[Endpoints, ...] = ()) -> None:
+        self.partitions = partitions
+        self._wanted = FlowFilter(0, 1, endpoints)
+        self._chunk_octets = chunk_octets
+        self._at_hand = max(LEAST_AT_HAND, min(MOST_AT_HAND, partitions * chunk_octets))
+        self._waiting: list[Segments] = []
+        self._waiting_octets = 0
+        self._fragments = FragmentPartitions(partitions)
+
+    def add(self, block: SegmentBlock, packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
+        """Take the segments of these packets, which count as taken at `taken`."""
+        rows = self._wanted.select(block).rows()
+        if len(rows.flows):
+            places = packets.references.searchsorted(rows.packets)
+            self._waiting.append(Segments(rows, taken[places], block.data))
+            self._waiting_octets += int((rows.stops - rows.starts).sum()) + ROW_OCTETS * len(rows.flows)
+        if self._waiting_octets >= self._at_hand:
+            yield from self.flush()
+
+    def add_fragments(self, fragments: list[Fragment], packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
+        """Take those of these packets that are fragments, in order."""
+        numbers = [self._fragments.partition(fragment) for fragment in fragments]
+        for partition in range(self.partitions):
+            wanted = [each.row for each, number in zip(fragments, numbers, strict=True) if number in (None, partition)]
+            for begin in range(0, len(wanted), 64):
+                rows = np.array(wanted[begin : begin + 64])
+                some = PacketBlock(packets.data, *(column[rows] for column in packets.columns()))
+                yield packets_chunk(partition, some, taken[rows])
+
+    def flush(self) -> Iterator[Chunk]:
+        """All that waits."""
+        if not self._waiting:
+            return
+        rows, taken, pieces = _joined(self._waiting)
+        self._waiting, self._waiting_octets = [], 0
+        of_rows = self._partitions_of_rows(rows)
+        order = of_rows.argsort(kind="stable")
+        of_rows = of_rows[order]
+        octets = (ROW_OCTETS + rows.stops - rows.starts)[order].cumsum()
+        begins = np.flatnonzero(np.diff(of_rows, prepend=-1))
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
+            while begin < end:
+                before = int(octets[begin - 1]) if begin else 0
+                stop = max(begin + 1, min(end, int(octets.searchsorted(before + self._chunk_octets, "right"))))
+                some = order[begin:stop]
+                payload = b"".join([pieces[row] for row in some.tolist()])
+                yield segments_chunk(int(of_rows[begin]), rows.some(some), taken[some], payload)
+                begin = stop
+
+    def _partitions_of_rows(self, rows: SegmentRows) -> Column:
+        """The partition of each row: that of its flow, the first one for a datagram."""
+        of_flows = partitions_of(rows.keys, self.partitions)
+        return np.where(rows.flags & DATAGRAM, 0, of_flows[rows.flows])
+
+
+class FragmentPartitions:
+    """Where the fragments of IP datagrams go: all of a datagram to one partition, if the fragment with its ports came
+    first, as it usually does. Others may be wanted by any partition, and so may what is or may be a tunnel."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._known: OrderedDict[bytes, int] = OrderedDict()
+        """Of datagrams that are under way."""
+
+    def partition(self, fragment: Fragment) -> int | None:
+        """The partition of the next fragment; None: all of them."""
+        if fragment.begins is not None:
+            self._known.pop(fragment.key, None)
+            number = self._of_first(fragment.key, fragment.begins)
+            if number is not None:
+                self._known[fragment.key] = number
+                if len(self._known) > REMEMBERED_DATAGRAMS:
+                    self._known.popitem(last=False)
+            return number
+        return self._known.pop(fragment.key, None) if fragment.is_last else self._known.get(fragment.key)
+
+    def _of_first(self, key: bytes, begins: bytes) -> int | None:
+        addresses, protocol = split_fragment_key(key)
+        if len(begins) < PORTS or protocol not in (TCP, UDP):
+            return None
+        if protocol == UDP:
+            return None if int.from_bytes(begins[2:]) in ON_UDP else 0
+        return int(partitions_of([addresses + begins], self._partitions)[0])
+
+
+def split_fragment_key(key: bytes) -> tuple[bytes, int]:
+    """Addresses and protocol of `Fragment.key`: IPv4 has an identification of 2 octets, IPv6 one of 4."""
+    size = 8 if len(key) < 32 else 32
+    return key[:size], key[size]
+
+
+def _joined(parts: Sequence[Segments]) -> tuple[SegmentRows, Column, list[bytes]]:
+    """The rows of several blocks as one table, when they were taken, and the payload of each."""
+    pieces: list[bytes] = []
+    keys: list[bytes] = []
+    flows = []
+    for rows, _, data in parts:
+        pieces += [data[start:stop] for start, stop in zip(rows.starts.tolist(), rows.stops.tolist(), strict=True)]
+        flows.append(rows.flows + len(keys))
+        keys += rows.keys
+    columns = zip(*(part.rows[2:] for part in parts), strict=True)
+    rows = SegmentRows(keys, np.concatenate(flows), *map(np.concatenate, columns))
+    return rows, np.concatenate([part.taken for part in parts]), pieces
