@@ -2,15 +2,16 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# which Python .venv was made with, so that another one makes it anew
+# which Python .venv was made with, so that another one makes it anew; what reading needs, and what tests need besides
 VENV := .venv/with-$(notdir $(PYTHON))
+DEV := $(VENV)-dev
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint mutants fuzz bench profile .venv
 
 help:
-	@echo "make demo     install into .venv and read a real capture"
-	@echo "make test     install, lint, types, import contracts, tests"
+	@echo "make demo     install what reading needs into .venv, and read a real capture"
+	@echo "make test     install the rest (Spark and a JDK, too), lint, types, import contracts, tests"
 	@echo "make lint     the same without the tests"
 	@echo "make mutants  break the code in known ways; each break must turn its test red"
 	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60; 10 if not given)"
@@ -18,18 +19,22 @@ help:
 	@echo "make profile  write docs/performance.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
 
-.venv: $(VENV)
+.venv: $(DEV)
 
 $(VENV): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, and $(PYTHON) is %d.%d: name another, make ... PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv --clear .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(DEV): $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)
 	$(BIN)/zmtpscope read captures/patterns/pubsub.pcap
 
-lint: $(VENV)
+lint: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -38,14 +43,14 @@ lint: $(VENV)
 test: lint
 	$(BIN)/pytest
 
-mutants: $(VENV)
+mutants: $(DEV)
 	$(BIN)/python -m tests.mutants
 
-fuzz: $(VENV)
+fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
-bench: $(VENV)
+bench: $(DEV)
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)
 
-profile: $(VENV)
+profile: $(DEV)
 	$(BIN)/python -m benchmarks.stages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
@@ -24,11 +25,14 @@ OTHER_FORMATS = {
     b"RTSS": "a Microsoft Network Monitor file",
     b"TRSNIFF": "a Sniffer file",
     b"XCP\0": "a NetXRay file",
-    b"BZh": "compressed with bzip2",
-    b"\xfd7zXZ": "compressed with xz",
-    b"PK\x03\x04": "a zip archive",
-    b"\x04\x22\x4d\x18": "compressed with lz4",
 }
+UNPACKING = {
+    b"BZh": ("compressed with bzip2", "bzip2 -dc"),
+    b"\xfd7zXZ": ("compressed with xz", "xz -dc"),
+    b"\x04\x22\x4d\x18": ("compressed with lz4", "lz4 -dc"),
+    b"PK\x03\x04": ("a zip archive", "unzip -p"),
+}
+"""What holds captures, and the program that gives them."""
 CONVERT = "Wireshark's editcap turns other capture formats into pcapng"
 PEEK = 1 << 16
 """Octets read at a time to find the time of a file's first packet."""
@@ -150,6 +154,10 @@ class CaptureFile:
             return NotACapture(self.name, damage, offset=len(head))
         if not head:
             return NotACapture(self.name, "is empty", hint="a capture has a header even when it has no packets")
+        for magic, (what, program) in UNPACKING.items():
+            if head.startswith(magic):
+                unpack = program if self.name is None else f"{program} {shlex.quote(self.name)}"
+                return NotACapture(self.name, f"is {what}", hint=f"type: {unpack} | zmtpscope read -")
         for magic, what in OTHER_FORMATS.items():
             if head.startswith(magic):
                 return NotACapture(self.name, f"is {what}", hint="only pcap and pcapng are read; " + CONVERT)

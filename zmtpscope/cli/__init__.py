@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -24,7 +25,9 @@ from zmtpscope.cli.messages import say
 from zmtpscope.cli.probe import probe
 from zmtpscope.cli.read import read
 from zmtpscope.cli.top import top
+from zmtpscope.option_texts import nearest
 
+CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
 
@@ -32,8 +35,38 @@ class ClosedPipe(Exception):
     """Whoever read standard output has gone."""
 
 
+COMMAND_OF = {"-i": "live", "-D": "live"}
+"""By an option that stands where a command should; every other one is of `read`."""
+
+
 class Commands(click.Group):
-    """click ends with an error of its own when a pipe closes; here that is an ordinary end."""
+    """The commands. click ends with an error of its own when a pipe closes; here that is an ordinary end."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options of a command that stand where the command should are answered as commands are."""
+        options = {name for option in self.get_params(ctx) for name in option.opts}
+        if args and args[0].startswith("-") and args[0] not in options:
+            ctx.fail(self._what_to_type(args))
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names; where it names none, what to type is said."""
+        if args[0] not in self.commands:
+            ctx.fail(self._what_to_type(args))
+        return super().resolve_command(ctx, args)
+
+    def _what_to_type(self, args: list[str]) -> str:
+        first = args[0]
+        typed = shlex.join(args)
+        if first.startswith("-") and first != "-":
+            return f"name a command first; type: zmtpscope {COMMAND_OF.get(first, 'read')} {typed}"
+        if "://" in first:
+            return f"name a command first; to see who is there, type: zmtpscope probe {typed}"
+        if first == "-" or os.path.exists(first) or first.endswith(CAPTURE_ENDINGS):
+            return f"name a command first; type: zmtpscope read {typed}"
+        return f"there is no command {first!r}{nearest(first, self.commands)}"
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.messages import say
+from zmtpscope.export.words import counted
 from zmtpscope.option_texts import Body, Forced
 
 if TYPE_CHECKING:
@@ -53,15 +54,15 @@ def say_if_nothing_was_found(summary: Summary, captures: Captures) -> None:
     """No ZMTP in a capture that could be read: what there was instead, and what to do."""
     statistics = captures.statistics
     if not summary.connections and not summary.datagram_kinds and (statistics.packets or not captures.problems):
-        counted = {"packet": statistics.packets, "TCP connection": summary.other_tcp, "UDP datagram": summary.datagrams}
-        counts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
+        packets = counted(statistics.packets, "packet")
+        tcp, udp = counted(summary.other_tcp, "TCP connection"), counted(summary.datagrams, "UDP datagram")
         attempts = ", ".join(f"{count} {outcome}" for outcome, count in summary.attempts.items())
         hint = " -> if you know better, say so: -d tcp.port==5555,zmtp" if summary.other_tcp else ""
         if attempts and not summary.other_tcp:
-            say(f"zmtpscope: no TCP connection was established: {attempts} ({statistics.packets} packets)")
+            say(f"zmtpscope: no TCP connection was established: {attempts} ({packets})")
         else:
             behind = f"; more were never established: {attempts}" if attempts else ""
-            say(f"zmtpscope: no ZMTP found ({counts}){behind}{hint}")
+            say(f"zmtpscope: no ZMTP found ({packets}, {tcp}, {udp}){behind}{hint}")
 
 
 def say_what_cannot_be_used(options: Options) -> None:
@@ -108,5 +109,6 @@ def exit_code(captures: Captures) -> int:
     if drops := captures.statistics.dropped():
         from zmtpscope.dissect.drops import by_interface
 
-        say(f"zmtpscope: {sum(drops.values())} packets were dropped while they were captured: {by_interface(drops)}")
+        one, many = "packet was dropped while it was captured", "packets were dropped while they were captured"
+        say(f"zmtpscope: {counted(sum(drops.values()), one, many)}: {by_interface(drops)}")
     return DAMAGED if captures.problems or drops else 0

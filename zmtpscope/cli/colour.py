@@ -9,10 +9,15 @@ from typing import TextIO
 
 
 def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
-    """`--color` auto, always or never; auto is a terminal that is not dumb, and no NO_COLOR. `stream` None: stdout."""
+    """`--color` auto, always or never. `stream` None: stdout.
+
+    auto: not with NO_COLOR, always with FORCE_COLOR, else on a terminal that is not dumb.
+    """
     if choice != "auto":
         return choice == "always"
-    return (stream or sys.stdout).isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or ((stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb")
 
 
 def painter(styles: Mapping[str, str]) -> Callable[[str, str], str]:

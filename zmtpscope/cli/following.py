@@ -18,6 +18,7 @@ import click
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import PACKETS
+from zmtpscope.export.words import counted
 from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
@@ -237,8 +238,8 @@ class CapturedByUs:
 
     def say_end(self) -> int:
         status = self._session.status
-        freezes = f"; the kernel's buffer was full {status.freezes} times" if status.freezes else ""
-        say(f"zmtpscope: {status.packets} packets captured on {self._name}, {self.dropped} dropped{freezes}")
+        freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
+        say(f"zmtpscope: {counted(status.packets, 'packet')} captured on {self._name}, {self.dropped} dropped{freezes}")
         if status.failure is not None:
             say(f"zmtpscope: {status.failure}")
             return 1

@@ -12,6 +12,7 @@ import click
 from zmtpscope.cli.key_files import open_keys, say_problems
 from zmtpscope.cli.record_keys import record
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
@@ -86,6 +87,4 @@ def _total(counts: Counter[str], files: int) -> str:
     """`3 keys in 1 file: 2 CURVE_SHARED, 1 CURVE_SERVER_PUBLIC`."""
     keys = counts.total()
     each = ", ".join(f"{count} {label}" for label, count in counts.items())
-    return (
-        f"{keys} key{'' if keys == 1 else 's'} in {files} file{'' if files == 1 else 's'}{': ' if each else ''}{each}\n"
-    )
+    return f"{counted(keys, 'key')} in {counted(files, 'file')}{': ' if each else ''}{each}\n"

@@ -91,8 +91,10 @@ def parse_select(
     return selected
 
 
-FILES = click.argument("files", nargs=-1, metavar="[FILE]...")
-MORE_FILES = click.option("-r", "more_files", multiple=True, metavar="FILE", help="Read FILE.")
+A_FILE = click.Path(readable=False)
+"""The name of a file, as shells complete it; whoever opens the file says what is wrong with it."""
+FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
+MORE_FILES = click.option("-r", "more_files", multiple=True, type=A_FILE, metavar="FILE", help="Read FILE.")
 FRAMES = click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
 BODY = click.option(
     "--body",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from zmtpscope.capture import CaptureStatistics
+from zmtpscope.export.words import counted
 
 FIRST_SHOWN = 1.0
 """Seconds before the bar is shown for the first time."""
@@ -59,7 +60,7 @@ def progress_line(octets: int, total: int | None, packets: int, seconds: float) 
         share = min(1.0, octets / total)
         filled = round(share * BAR)
         bar = f"[{'#' * filled}{'-' * (BAR - filled)}] {share:4.0%}  "
-    return f"{bar}{octets / 1e6:.0f} MB  {octets / 1e6 / max(seconds, 1e-9):.1f} MB/s  {packets} packets"
+    return f"{bar}{octets / 1e6:.0f} MB  {octets / 1e6 / max(seconds, 1e-9):.1f} MB/s  {counted(packets, 'packet')}"
 
 
 def total_size(paths: Sequence[str]) -> int | None:

@@ -8,6 +8,7 @@ from shlex import quote
 import click
 
 from zmtpscope.cli.messages import say
+from zmtpscope.export.words import counted
 
 DEFAULT = "zmtpscope.keys"
 
@@ -55,7 +56,7 @@ def record(key_log: Path, command: tuple[str, ...]) -> int:
 
 def _told(key_log: Path, connections: int) -> str:
     if connections:
-        keys = f"the keys of {connections} connection{'' if connections == 1 else 's'}"
+        keys = f"the keys of {counted(connections, 'connection')}"
         return f"zmtpscope: {key_log}: {keys} recorded -> zmtpscope read --keys {quote(str(key_log))} CAPTURE"
     return (
         f"zmtpscope: {key_log}: no keys were recorded -> if the program made CURVE connections, it is one that cannot "

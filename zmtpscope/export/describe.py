@@ -9,6 +9,7 @@ from zmtpscope.dissect.attempts import FINDING_BY_OUTCOME
 from zmtpscope.dissect.drops import PACKETS_DROPPED
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted
 from zmtpscope.records import MASK, SECOND
 from zmtpscope.zmtp.mechanisms.null import STATUS
 
@@ -52,7 +53,7 @@ def describe_greeting(values: Values) -> str:
     if version is None and values["form"] == "greeting-3x-partial" and length > SIGNATURE_SIZE:
         words.append(f"3.x incomplete, {length} of {GREETING_3_SIZE} octets")
     elif version is None:
-        words.append("signature only" if length == SIGNATURE_SIZE else f"incomplete, {length} octets")
+        words.append("signature only" if length == SIGNATURE_SIZE else f"incomplete, {counted(length, 'octet')}")
     elif mechanism is not None:
         words += [version, mechanism if mechanism.isascii() and mechanism.isalnum() else quoted(mechanism)]
     elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
@@ -91,7 +92,7 @@ def describe_command(values: Values) -> str:
     if values["token_size"] is not None:
         kind = f" ({values['token_kind']})" if values["token_kind"] else ""
         inside = " with READY inside" if values["name"] == "MESSAGE" else ""
-        words.append(f"token of {values['token_size']} octets{kind}{inside}")
+        words.append(f"token of {counted(values['token_size'], 'octet')}{kind}{inside}")
     properties = [each for each in values["metadata"] or () if each["name"].lower() not in ("socket-type", "identity")]
     words += [f"{safe_text(each['name'][:40])}={quoted(each['value'])}" for each in properties[:MOST_PROPERTIES]]
     if len(properties) > MOST_PROPERTIES:
@@ -100,7 +101,7 @@ def describe_command(values: Values) -> str:
         words.append(preview(values["data"], len(values["data"]), 40))
     name = values["name"] or ""
     if not words and values["metadata"] is None and (values["size"] or 0) > len(name) + SMALL:
-        words.append(f"{values['length']} octets")
+        words.append(counted(values["length"], "octet"))
     if values["mangled"]:
         words.append(SPELT.get(name, "(misspelt on the wire)"))
     nameless = "empty command" if values["size"] == 0 else "command without a name"
@@ -118,7 +119,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
     if values["metadata_size"] is not None:
         guess = values["socket_type_guess"]
         perhaps = f", perhaps of {_either(guess)}" if guess else ""
-        yield f"metadata of {values['metadata_size']} octets{perhaps}"
+        yield f"metadata of {counted(values['metadata_size'], 'octet')}{perhaps}"
 
 
 def _either(words: Sequence[str]) -> str:
@@ -131,12 +132,13 @@ def describe_gap(values: Values) -> str:
     resumed = values["resumed_at"]
     behind = "no frame found behind it" if resumed is None else f"reading goes on at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
-    return f"gap of {values['bytes']} octets at offset {values['offset']}, not captured ({why}), {behind}"
+    lost = counted(values["bytes"], "octet")
+    return f"gap of {lost} at offset {values['offset']}, not captured ({why}), {behind}"
 
 
 def describe_leftover(values: Values) -> str:
     """How much of what is in no unit, and why."""
-    octets = f"{values['bytes']} octet{'s' * (values['bytes'] != 1)}"
+    octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     return f"{octets} {what} at offset {values['offset']} ({values['reason']})"
 
@@ -173,9 +175,9 @@ def describe_connection(values: Values) -> str:
         words.append(f"handshake {values['handshake']}")
     words.append(_told_and_sealed(values))
     if values["gap_bytes"]:
-        words.append(f"{values['gap_bytes']} octets lost")
+        words.append(f"{counted(values['gap_bytes'], 'octet')} lost")
     if values["undissected_bytes"]:
-        words.append(f"{values['undissected_bytes']} octets not understood")
+        words.append(f"{counted(values['undissected_bytes'], 'octet')} not understood")
     return ", ".join(words)
 
 

@@ -11,6 +11,7 @@ from zmtpscope.dissect import Summary
 from zmtpscope.dissect.drops import by_interface
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, is_habitual, plain
+from zmtpscope.export.words import counted
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import SECOND
 
@@ -36,12 +37,13 @@ def summary_lines(
     if first is not None and last is not None:
         began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         span = f", {(last - first) / SECOND:.3f} s from {began}"
-    yield _line("packets", f"{statistics.packets} ({statistics.octets} octets{span})")
+    yield _line("packets", f"{statistics.packets} ({counted(statistics.octets, 'octet')}{span})")
     others = [f"{summary.other_tcp} other TCP"] if summary.other_tcp else []
     others += [f"{count} {outcome}" for outcome, count in summary.attempts.items()]
-    kinds = {"ZRE beacons": summary.datagram_kinds["beacon"], "RADIO messages": summary.datagram_kinds["radio"]}
-    known = ", ".join(f"{count} {what}" for what, count in kinds.items() if count)
-    others += [f"{summary.datagrams} UDP datagrams" + f" ({known})" * bool(known)] if summary.datagrams else []
+    kinds = {"ZRE beacon": summary.datagram_kinds["beacon"], "RADIO message": summary.datagram_kinds["radio"]}
+    known = ", ".join(counted(count, what) for what, count in kinds.items() if count)
+    datagrams = counted(summary.datagrams, "UDP datagram")
+    others += [datagrams + f" ({known})" * bool(known)] if summary.datagrams else []
     yield _line("connections", f"{summary.connections} ZMTP" + "".join(f", {other}" for other in others))
     for outcome, sentence in summary.tried:
         yield _line(outcome, safe_text(sentence))
@@ -55,19 +57,20 @@ def summary_lines(
         yield _line("ended by", _counted({ENDS.get(how, how): count for how, count in summary.closes.items()}))
         yield _line("commands", _counted(summary.commands))
         sealed = f", {summary.sealed} of them sealed frames" if summary.sealed else ""
-        yield _line("messages", f"{summary.messages} ({summary.frames} frames, {summary.body_octets} octets{sealed})")
+        size = f"{counted(summary.frames, 'frame')}, {counted(summary.body_octets, 'octet')}"
+        yield _line("messages", f"{summary.messages} ({size}{sealed})")
     if summary.curve_connections:
-        what = f"{summary.curve_connections} connections with CURVE that came to messages"
-        yield _line("decrypted", f"{summary.opened_connections} of {what}: {summary.opened_boxes} MESSAGEs")
+        what = f"{counted(summary.curve_connections, 'connection')} with CURVE that came to messages"
+        yield _line("decrypted", f"{summary.opened_connections} of {what}: {counted(summary.opened_boxes, 'MESSAGE')}")
     damage = [str(problem) for problem in problems]
     if summary.gaps:
-        gaps = f"{summary.gaps} gap{'s' * (summary.gaps != 1)}"
-        damage.insert(0, f"{gaps}, {summary.sums.gaps} octets lost by the capture")
+        lost = counted(summary.sums.gaps, "octet")
+        damage.insert(0, f"{counted(summary.gaps, 'gap')}, {lost} lost by the capture")
     if drops := statistics.dropped():
         packets = sum(drops.values())
-        damage.insert(0, f"{packets} packet{'s' * (packets != 1)} dropped while captured: {by_interface(drops)}")
+        damage.insert(0, f"{counted(packets, 'packet')} dropped while captured: {by_interface(drops)}")
     if summary.sums.undissected:
-        damage.insert(0, f"{summary.sums.undissected} octets not understood")
+        damage.insert(0, f"{counted(summary.sums.undissected, 'octet')} not understood")
     yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
     yield from _finding_lines(summary, paint, chat)
 

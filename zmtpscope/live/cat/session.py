@@ -11,6 +11,7 @@ from time import time_ns
 from typing import Any
 
 from zmtpscope.export.message_lines import Render, typed
+from zmtpscope.export.words import counted
 from zmtpscope.live.cat.message_input import BadMessage
 from zmtpscope.live.cat.standard_streams import Messages, Output
 from zmtpscope.live.peer.connection import Unreachable
@@ -380,5 +381,4 @@ def _shown(octets: bytes) -> str:
 
 def _described(parts: list[bytes]) -> str:
     """A message in a few words."""
-    count = len(parts)
-    return f"a message of {count} part{'' if count == 1 else 's'}, {' | '.join(map(_shown, parts[:4]))}"
+    return f"a message of {counted(len(parts), 'part')}, {' | '.join(map(_shown, parts[:4]))}"

@@ -1,0 +1,135 @@
+"""What people meet first: how the program is started, what it says to half a command, completion and manual page."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.cli.running import ROOT, Run
+from zmtpscope.cli.colour import wants_colour
+
+PUBSUB = str(ROOT / "captures" / "patterns" / "pubsub.pcap")
+PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def test_the_module_is_the_program(zmtpscope: Run) -> None:
+    done = subprocess.run([sys.executable, "-m", "zmtpscope", "read", PUBSUB], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == zmtpscope("read", PUBSUB)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ([PUBSUB], f"name a command first; type: zmtpscope read {PUBSUB}"),
+        (["a b.pcapng", "-q"], "name a command first; type: zmtpscope read 'a b.pcapng' -q"),
+        (["-"], "name a command first; type: zmtpscope read -"),
+        (["-r", "a.pcap"], "name a command first; type: zmtpscope read -r a.pcap"),
+        (["-i", "lo"], "name a command first; type: zmtpscope live -i lo"),
+        (["tcp://127.0.0.1:5555"], "to see who is there, type: zmtpscope probe tcp://127.0.0.1:5555"),
+        (["raed", "a.pcap"], "there is no command 'raed'; did you mean read?"),
+    ],
+)
+def test_half_a_command_is_told_what_to_type(zmtpscope: Run, typed: list[str], words: str) -> None:
+    code, out, err = zmtpscope(*typed)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("octets", "program"),
+    [(b"\xfd7zXZ\0", "xz -dc"), (b"BZh9", "bzip2 -dc"), (b"\x04\x22\x4d\x18", "lz4 -dc"), (b"PK\x03\x04", "unzip -p")],
+)
+def test_a_capture_in_another_form_is_told_how_to_unpack_it(
+    zmtpscope: Run, tmp_path: pathlib.Path, octets: bytes, program: str
+) -> None:
+    path = tmp_path / "of mine"
+    path.write_bytes(octets + bytes(100))
+    code, out, err = zmtpscope("read", str(path))
+    assert (code, out) == (2, "")
+    assert f"type: {program} '{path}' | zmtpscope read -" in err
+
+
+@pytest.mark.parametrize(
+    ("choice", "variables", "is_terminal", "expected"),
+    [
+        ("auto", {}, True, True),
+        ("auto", {}, False, False),
+        ("auto", {"FORCE_COLOR": "1"}, False, True),
+        ("auto", {"FORCE_COLOR": "1", "TERM": "dumb"}, True, True),
+        ("auto", {"FORCE_COLOR": ""}, False, False),
+        ("auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ("auto", {"TERM": "dumb"}, True, False),
+        ("never", {"FORCE_COLOR": "1"}, True, False),
+        ("always", {"NO_COLOR": "1"}, False, True),
+    ],
+)
+def test_colour(
+    monkeypatch: pytest.MonkeyPatch, choice: str, variables: dict[str, str], is_terminal: bool, expected: bool
+) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+    assert wants_colour(choice, stream) is expected
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("zmtpscope re", ["read"]),
+        ("zmtpscope keys li", ["list"]),
+        ("zmtpscope read --pay", ["--payload", "--payload-file"]),
+        ("zmtpscope read --color a", ["auto", "always"]),
+    ],
+)
+def test_bash_completes(words: str, expected: list[str]) -> None:
+    script = (
+        f"COMP_WORDS=({words}); COMP_CWORD=$(({len(words.split())} - 1)); source docs/completion/zmtpscope.bash; "
+        '_zmtpscope_completion zmtpscope; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    environment = os.environ | {"PATH": PATH}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.stdout.split() == expected
+
+
+def test_the_manual_page_is_that_of_the_commands(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs" / "man" / "zmtpscope.1"
+    before = page.read_text()
+    subprocess.run([sys.executable, "docs/man/generate.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": "."}, check=True)
+    written = page.read_text()
+    if not request.config.getoption("--update-golden"):
+        page.write_text(before)
+        assert written == before
+    assert "\n.SS zmtpscope keys record" in written
+
+
+def test_a_wheel_has_what_people_and_programs_look_for_beside_the_code(tmp_path: pathlib.Path) -> None:
+    build = "import sys; from hatchling.builders.wheel import *; print(*WheelBuilder('.').build(directory=sys.argv[1]))"
+    made = subprocess.run(
+        [sys.executable, "-c", build, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    with zipfile.ZipFile(made.stdout.split()[-1]) as wheel:
+        names = [name.partition(".data/data/")[2] or name for name in wheel.namelist()]
+    assert {
+        "zmtpscope/live/keys/key_recorder.c",
+        "zmtpscope/py.typed",
+        "share/man/man1/zmtpscope.1",
+        "share/bash-completion/completions/zmtpscope",
+        "share/zsh/site-functions/_zmtpscope",
+        "share/fish/vendor_completions.d/zmtpscope.fish",
+    } <= {*names}

@@ -1,0 +1,6 @@
+"""`python -m zmtpscope` is `zmtpscope`."""
+
+from zmtpscope.cli import main
+
+if __name__ == "__main__":  # another process may import this one's main module
+    main()
