@@ -19,7 +19,7 @@ from tests.capture.containers import (
     section,
     tcp_packet,
 )
-from zmtpscope.capture import Captures, open_captures
+from zmtpscope.capture import Captures, CaptureStatistics, open_captures
 from zmtpscope.capture.pcapng import FEW, MOST_OPTIONS
 
 PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(FEW + 4)]
@@ -107,6 +107,24 @@ def test_packets_tell_what_was_lost_in_front_of_them(tmp_path: Path, count: int,
 def test_what_packets_tell_is_part_of_the_total(tmp_path: Path) -> None:
     octets = section() + named("eth0") + packet_with(4) + packet_with(5) + statistics(0, {IF_DROP: 9}, start=3)
     assert drops(tmp_path, octets) == {"eth0": 9}
+
+
+def test_files_that_are_summed_up_one_by_one_say_what_all_say(tmp_path: Path) -> None:
+    begin = section() + named("eth0") + named("eth1")
+    files = [
+        begin + packet_with(4) + statistics(0, {IF_DROP: 9}, start=3) + statistics(1, {IF_DROP: 1}),
+        begin + statistics(0, {IF_DROP: 12}, start=3) + statistics(1, {IF_DROP: 2}),
+        begin + statistics(0, {IF_DROP: 1}, start=4) + statistics(1, {IF_DROP: 0}),
+    ]
+    summed = CaptureStatistics()
+    for octets in files:
+        captures = captures_of(tmp_path, octets)
+        read(captures)
+        summed.files += captures.statistics.files
+        summed.fold_files()
+    assert summed.dropped() == drops(tmp_path, *files) == {"eth0": 13, "eth1": 3}
+    assert len(summed.files) == 1
+    assert len(summed.interfaces()) == 3
 
 
 def test_options_behind_many_others_are_not_looked_at(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Segmenter:
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
+        self._decoder.begin(b"")  # keeps no octets of a block that is over
         block.latest = int(packets.times.max())
         self._ordinal += ORDINALS * len(block)
         self.statistics.add(packets)

@@ -110,6 +110,19 @@ class CaptureStatistics:
                 drops[interface.name] = drops.get(interface.name, 0) + interface.dropped
         return drops
 
+    def fold_files(self) -> None:
+        """Sum up what `files` say, so that it does not grow with their number; what was lost stays what it was."""
+        folded = FileStatistics(None)
+        lost: dict[str, int] = {}
+        for place, interface in enumerate(self.interfaces()):
+            if interface.start is not None:
+                folded.interfaces[0, place] = interface
+            elif interface.dropped:
+                lost[interface.name] = lost.get(interface.name, 0) + interface.dropped
+        for place, (name, dropped) in enumerate(lost.items()):
+            folded.interfaces[1, place] = InterfaceStatistics(name, None, dropped_between=dropped)
+        self.files[:] = [folded]
+
 
 @dataclass
 class FileReports:

@@ -31,11 +31,11 @@ def find_paths(given: Iterable[str | Path]) -> list[str]:
     captures, by name. Raises `CaptureError` where one names no capture, or what workers cannot read."""
     found: dict[str, None] = {}
     for path in map(str, given):
-        found.update(dict.fromkeys(_expand(_local(path))))
+        found.update(dict.fromkeys(_expand(local_path(path))))
     return list(found)
 
 
-def _local(path: str) -> str:
+def local_path(path: str) -> str:
     """A path of the file system that a path or `file:` URI names."""
     scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
     if scheme is None or os.path.exists(path):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError, reopen_captures
@@ -19,7 +19,6 @@ from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.filters import (
     COMPARING,
-    Endpoints,
     FlowFilter,
     asked_for,
     can_decide,
@@ -30,6 +29,8 @@ from zmtpscope.spark.paths import find_paths, given_paths
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import schema
 from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
+from zmtpscope.spark.streaming import StreamReader
 
 BLOCK_SIZE = 1 << 20
 """Octets of a capture at a time."""
@@ -46,9 +47,12 @@ class ZmtpDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         with one_sentence():
-            self.settings = ReadSettings.parse(options)
+            self.settings = ReadSettings.parse(options, also=STREAM_OPTIONS)
             self.paths = given_paths(options)
-            find_paths(self.paths)  # whatever is wrong with one is said at once
+            if are_of_a_stream(options):
+                StreamSettings.parse(options)
+            else:
+                find_paths(self.paths)  # whatever is wrong with one is said at once
 
     @classmethod
     def name(cls) -> str:
@@ -59,8 +63,12 @@ class ZmtpDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_sentence():
-            self.settings.check_schema(schema)
-            return CaptureReader(find_paths(self.paths), self.settings, schema.fieldNames())
+            settings = ReadSettings.parse(self.options)
+            settings.check_schema(schema)
+            return CaptureReader(find_paths(self.paths), settings, schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(self.options, schema)
 
 
 @dataclass
@@ -79,7 +87,7 @@ class CaptureReader(DataSourceReader):
         self.settings = settings
         self.columns = list(columns)
         self.filters: list[Filter] = []
-        self.endpoints: list[Endpoints] = [*asked_for(settings.ports, settings.hosts)]
+        self.endpoints = [*asked_for(settings.ports, settings.hosts)]
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Take the filters that rows are left out by here; what is returned Spark decides."""

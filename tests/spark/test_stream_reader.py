@@ -1,0 +1,222 @@
+"""A stream without a Spark: its reader, called as Spark calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+from tests.readings import CAPTURES
+from tests.spark.rotation import packets_of, rotate
+from zmtpscope.capture import CaptureError
+from zmtpscope.records import RECORDS
+from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.source import ZmtpDataSource
+from zmtpscope.spark.streaming import StreamReader
+
+Row = str
+Read = Callable[[Any], list[Any]]
+
+
+def all_rows(batches: Any) -> list[Any]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+class Query:
+    """A streaming query: offsets are logged in front of each batch, what is done is logged behind it."""
+
+    def __init__(self, folder: Path, states: Path, **options: Any) -> None:
+        self.options = {"path": str(folder), "stateLocation": str(states)} | options
+        self.offsets: list[str] = []
+        self.done = 0
+        self.rows: dict[int, list[Any]] = {}
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again behind whatever happened."""
+        source = pickle.loads(pickle.dumps(ZmtpDataSource({name: str(value) for name, value in self.options.items()})))
+        self.reader: StreamReader = source.streamReader(source.schema())
+
+    def offset(self, batch: int) -> Any:
+        return json.loads(self.offsets[batch - 1]) if batch else json.loads(json.dumps(self.reader.initialOffset()))
+
+    def plan(self) -> bool:
+        """Log a batch, unless one is to be done again or there is nothing new."""
+        if len(self.offsets) == self.done:
+            start = self.offset(self.done)
+            end = self.reader.latestOffset(
+                start, ReadMaxFiles(1) if self.options.get("maxFilesPerTrigger") else ReadAllAvailable()
+            )
+            if end == start:
+                return False
+            self.offsets.append(json.dumps(end))
+        return True
+
+    def batch(self, read: Callable[[Any], list[Any]] = all_rows) -> bool:
+        """One batch, whose rows take the place of those it gave before; `read` takes what partitions give."""
+        if not self.plan():
+            return False
+        partitions = self.reader.partitions(self.offset(self.done), self.offset(self.done + 1))
+        taken = self.rows[self.done] = []
+        for partition in partitions:
+            reader = pickle.loads(pickle.dumps(self.reader))
+            taken += read(reader.read(pickle.loads(pickle.dumps(partition))))
+        self.done += 1
+        return True
+
+    def commit(self) -> None:
+        self.reader.commit(self.offset(self.done))
+
+    def run(self, read: Callable[[Any], list[Any]] = all_rows, *, again: bool = False) -> Query:
+        """All batches; `again`: started again behind each."""
+        while self.batch(read):
+            self.commit()
+            if again:
+                self.start()
+        return self
+
+    def found(self) -> Counter[str]:
+        return counted(row for number in self.rows for row in self.rows[number])
+
+
+def counted(found: Any) -> Counter[str]:
+    return Counter(repr(row) for row in found)
+
+
+def in_one_run(folder: Path, record: str) -> Counter[str]:
+    """The rows of a folder read at once."""
+    source = ZmtpDataSource({"path": str(folder), "record": record, "partitions": "1"})
+    reader = source.reader(source.schema())
+    return counted(all_rows(reader.read(reader.partitions()[0])))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six files of a rotating capture."""
+    folder = tmp_path_factory.mktemp("rotating")
+    path = CAPTURES / "patterns" / "reconnect-after-restart.pcap"
+    count = len(packets_of(path))
+    rotate(path, folder, range(0, count, count // 6 + 1))
+    assert len(os.listdir(folder)) == 6
+    return folder
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_stream_that_starts_again_at_every_file_has_the_rows_of_one_run(
+    folder: Path, tmp_path: Path, record: str
+) -> None:
+    query = Query(folder, tmp_path, record=record, maxFilesPerTrigger=1, finish="true", partitions=2)
+    assert query.run(again=True).found() == in_one_run(folder, record)
+    assert len(query.rows) == 6
+
+
+def test_a_batch_that_is_done_again_gives_the_same_rows(folder: Path, tmp_path: Path) -> None:
+    """Done to its end, state and all, and not logged: Spark was killed in between."""
+    query = Query(folder, tmp_path, maxFilesPerTrigger=1, finish="true", partitions=2)
+    while query.batch():
+        before = query.rows[query.done - 1]
+        query.done -= 1
+        query.start()
+        query.batch()
+        assert query.rows[query.done - 1] == before
+        query.commit()
+    assert query.found() == in_one_run(folder, "message")
+
+
+def test_a_batch_may_be_read_half_way_or_by_nobody(folder: Path, tmp_path: Path) -> None:
+    """`limit` stops a task, and a foreachBatch may leave a batch alone."""
+    query = Query(folder, tmp_path, maxFilesPerTrigger=1, finish="true", partitions=2)
+
+    def half(batches: Any) -> list[Any]:
+        return next(batches, pa.RecordBatch.from_pylist([])).to_pylist()[:1]
+
+    query.batch(half)
+    query.batch(lambda batches: [])
+    query.batch(lambda batches: [])
+    query.commit()
+    query.rows.clear()
+    query.run()
+    later = Query(folder, tmp_path / "all", maxFilesPerTrigger=1, finish="true", partitions=2)
+    later.run()
+    assert query.found() == counted(row for number in range(3, 6) for row in later.rows[number])
+
+
+def test_a_state_cannot_be_made_again_of_files_that_are_gone(tmp_path: Path) -> None:
+    path = CAPTURES / "patterns" / "many-small.pcap"
+    files = rotate(path, tmp_path, [100, 200])
+    query = Query(tmp_path, tmp_path / "states", maxFilesPerTrigger=1)
+    query.batch(lambda batches: [])
+    files[0].unlink()
+    with pytest.raises(
+        CaptureError, match=r"many-small-00000.pcap: is gone, and the state behind it was not kept, since"
+    ):
+        query.batch()
+
+
+def test_states_do_not_grow_in_number(folder: Path, tmp_path: Path) -> None:
+    query = Query(folder, tmp_path, maxFilesPerTrigger=1, growing=0, partitions=3)
+    query.run()
+    names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert names == ["6-0.state", "6-1.state", "6-2.state", "6.json"]
+
+
+def test_a_folder_may_be_empty_at_first(tmp_path: Path) -> None:
+    query = Query(tmp_path, tmp_path / "states")
+    assert not query.batch()
+    assert not (tmp_path / "states").exists()
+
+
+def test_available_now_is_what_was_there_at_the_start(tmp_path: Path) -> None:
+    files = rotate(CAPTURES / "patterns" / "many-small.pcap", tmp_path, [100, 200])
+    octets = files[2].read_bytes()
+    files[2].unlink()
+    query = Query(tmp_path, tmp_path / "states", growing=0, maxFilesPerTrigger=1)
+    query.reader.prepareForTriggerAvailableNow()
+    files[2].write_bytes(octets)
+    query.run()
+    assert [json.loads(offset)["files"] for offset in query.offsets] == [1, 2]
+
+
+def test_other_partitions_are_refused(folder: Path, tmp_path: Path) -> None:
+    query = Query(folder, tmp_path, maxFilesPerTrigger=1, partitions=2)
+    query.batch()
+    query.options["partitions"] = 3
+    query.start()
+    with pytest.raises(
+        SettingsError, match="option partitions: this query began with 2 and cannot go on with 3 -> give 2"
+    ):
+        query.batch()
+
+
+def test_the_folder_of_states_has_to_be_the_same(folder: Path, tmp_path: Path) -> None:
+    query = Query(folder, tmp_path / "here", maxFilesPerTrigger=1)
+    query.batch()
+    query.options["stateLocation"] = str(tmp_path / "there")
+    query.start()
+    with pytest.raises(
+        SettingsError, match=r"option stateLocation: .*there.* does not have batch 1, where the checkpoint"
+    ):
+        query.batch()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"stateLocation": ""}, "option stateLocation is missing: name a folder of your own for what a query keeps"),
+        ({"growing": "-1"}, "option growing: '-1' is no number of files; give 0 or more"),
+        ({"maxFilesPerTrigger": "0"}, "option maxFilesPerTrigger: '0' is no number of files; give 1 or more"),
+        ({"finish": "yes"}, "option finish: 'yes' is neither true nor false"),
+        ({"growin": "1"}, "there is no option 'growin'"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(tmp_path: Path, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
+        Query(tmp_path, tmp_path, **options)

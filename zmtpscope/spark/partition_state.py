@@ -1,0 +1,144 @@
+"""One partition of a streaming query from one micro-batch to the next: its analyser, and how far it has read.
+
+A partition reads all files and keeps the flows that are its own, as a batch read does. In between all of this is
+octets; loaded again it goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.capture import SegmentBlock, TimeSpan
+from zmtpscope.capture.captures import Segmenter
+from zmtpscope.capture.errors import CaptureError, CaptureProblem
+from zmtpscope.capture.files import PEEK, CaptureFile
+from zmtpscope.capture.merge import read_merged
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.capture.source import OpenFiles
+from zmtpscope.capture.statistics import FileReports
+from zmtpscope.dissect import Analyser, Batch, Options, state
+from zmtpscope.spark.capture_folder import BatchFile, MicroBatch
+
+BLOCK_SIZE = 1 << 20
+"""Octets of a capture at a time."""
+LENGTH_SIZE = 8
+
+
+class Unread(NamedTuple):
+    """A file that is to be read on behind its first `taken` packets; the others count as taken at `since` or later."""
+
+    file: BatchFile
+    taken: int
+    since: int
+
+
+class PartitionState:
+    """A partition behind the last micro-batch that it took."""
+
+    def __init__(self, options: Options) -> None:
+        self.analyser = Analyser(options)
+        self.segmenter = Segmenter()
+        self.files: list[str | None] = []
+        """All files so far: what packet references index."""
+        self.unread: list[Unread] = []
+        """Files of which packets are left."""
+        self.problems: list[CaptureProblem] = []
+        """What could not be read of the files of the last micro-batch."""
+
+    def take(
+        self, batch: MicroBatch, span: TimeSpan, select: Callable[[SegmentBlock], SegmentBlock]
+    ) -> Iterator[Batch]:
+        """What the files of a micro-batch made decidable, of the packets within `span` and the flows that `select`
+        leaves; the state is that behind it once all of this was taken."""
+        reports = FileReports()
+        self.files += [file.path for file in batch.files]
+        self.analyser.begin(self.files)
+        unread = self.unread + [Unread(file, 0, file.first_time) for file in batch.files]
+        parts = _open(unread, batch.until, span, reports)
+        for packets in read_merged([*parts], BLOCK_SIZE, reports):
+            yield from self.analyser.take(select(self.segmenter.take(packets)))
+        self.unread = [part.rest for part in parts if part.rest is not None]
+        self.problems = reports.problems
+        statistics = self.segmenter.statistics
+        statistics.files += reports.statistics
+        if batch.is_last:
+            self.segmenter.finish()
+            yield from self.analyser.finish(statistics.dropped())
+        else:
+            yield from self.analyser.tick(self.analyser.latest)
+        statistics.fold_files()
+
+    def dump(self) -> bytes:
+        """The state as octets, that of the analyser in front. Raises `StateError`."""
+        analyser = state.dump(self.analyser)
+        rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
+        return len(analyser).to_bytes(LENGTH_SIZE) + analyser + rest
+
+    @staticmethod
+    def load(octets: bytes, options: Options) -> PartitionState:
+        """What was dumped, with the options that it was made with. Raises `StateError`."""
+        end = LENGTH_SIZE + int.from_bytes(octets[:LENGTH_SIZE])
+        loaded = PartitionState(options)
+        loaded.analyser = state.load(octets[LENGTH_SIZE:end], options)  # knows whether it is of this version
+        loaded.segmenter, loaded.files, loaded.unread = pickle.loads(octets[end:])
+        return loaded
+
+
+class CapturePart(CaptureFile):
+    """The packets of a file that were not read before and count as taken before `until` (ns; None: all)."""
+
+    def __init__(self, unread: Unread, until: int | None, span: TimeSpan, open_files: OpenFiles) -> None:
+        super().__init__(unread.file.path, open_files, span)
+        if super().first_time(PEEK, FileReports()) != unread.file.first_time:
+            raise CaptureError(self.path, "another file has taken its place")
+        self.rest: Unread | None = unread
+        """What is left of it."""
+        self._until = until
+
+    def first_time(self, block_size: int, reports: FileReports) -> int:
+        assert self.rest is not None
+        return self.rest.since
+
+    def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
+        assert self.rest is not None
+        own = FileReports()
+        number, latest = 0, 0
+        for block in super().blocks(block_size, own):
+            block.references += (self.rest.file.number - self.index) << FILE_SHIFT
+            begin = max(0, self.rest.taken - number)
+            number += len(block)
+            block = block[begin:]
+            if not len(block):
+                continue
+            times = np.maximum.accumulate(np.maximum(block.times, latest))
+            latest = int(times[-1])
+            count = len(times) if self._until is None else int(times.searchsorted(self._until))
+            if count:
+                yield block[:count]
+            if count < len(times):
+                self.rest = self.rest._replace(taken=number - len(times) + count, since=int(times[count]))
+                return  # what it reports is reported when it is read to its end
+        self.rest = None
+        reports.problems += own.problems
+        reports.statistics += own.statistics
+
+
+def _open(files: list[Unread], until: int | None, span: TimeSpan, reports: FileReports) -> list[CapturePart]:
+    """Open files, in the order that decides between packets of equal times: by name, as in one run over all files. Of
+    one that cannot be read, the reason is a problem."""
+    open_files = OpenFiles()
+    parts: list[CapturePart] = []
+    for each in sorted(files, key=lambda each: each.file.path):
+        try:
+            part = CapturePart(each, until, span, open_files)
+        except CaptureError as error:
+            reports.problems.append(CaptureProblem(each.file.path, 0, 0, error.message))
+        else:
+            part.index = len(parts)
+            parts.append(part)
+    return parts

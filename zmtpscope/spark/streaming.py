@@ -1,0 +1,190 @@
+"""`readStream.format("zmtp")`: a folder of rotating captures as a stream of rows.
+
+Where what runs: `latestOffset` looks at the folder and writes what the next micro-batch takes into the state folder;
+`partitions` and `commit` are called with offsets, all in one process beside the driver. `read` runs on the workers, for
+each partition and as often as Spark likes: once, for each action of a foreachBatch, again after a failure, never, or
+not to its end (`limit`). So a micro-batch never counts on the state of the one before: where that is not there, the
+worker begins with an older one, reads the files in between again and gives no rows for them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from zmtpscope.capture import CaptureError
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch
+from zmtpscope.spark.errors import SettingsError, one_sentence
+from zmtpscope.spark.filters import FlowFilter, asked_for
+from zmtpscope.spark.partition_state import PartitionState
+from zmtpscope.spark.rows import RowBatches
+from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.state_folder import StateFolder
+from zmtpscope.spark.stream_settings import StreamSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offset = dict[str, Any]
+"""query: the name of its folder of states; batch: how many micro-batches there were; files: how many they took."""
+
+
+@dataclass
+class StreamPartition(InputPartition):
+    """Partition `number` of `count` of the micro-batches behind the one with number `start`, up to `end`."""
+
+    end: Offset
+    start: int
+    number: int
+    count: int
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a folder, some files at a time."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._available: list[Capture] | None = None
+        """What was there when a query with Trigger.AvailableNow began."""
+        self._query = secrets.token_hex(8)
+        """What the query is called if it begins now."""
+
+    @cached_property
+    def settings(self) -> StreamSettings:
+        """Looked at no earlier than this: of what fails while a reader is made, Spark 4.3 says that there is none."""
+        with one_sentence():
+            settings = StreamSettings.parse(self._options)
+            settings.read.check_schema(self._schema)
+            return settings
+
+    @cached_property
+    def _folder(self) -> CaptureFolder:
+        return CaptureFolder(self.settings.path)
+
+    def initialOffset(self) -> Offset:
+        # asked again by a query that stopped in its first micro-batch: so the name comes with the next offset
+        return {"query": "", "batch": 0, "files": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self.settings.most_files)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with one_sentence():
+            self._available = self._folder.captures()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        query = start["query"] or self._query
+        with one_sentence():
+            folder = StateFolder(self.settings.state_location, query)
+            batch = self._next(folder.batch(start["batch"]), isinstance(limit, ReadAllAvailable))
+            if batch is None:
+                return start
+            folder.create()
+            folder.write_batch(batch)
+        return {"query": query, "batch": batch.number, "files": batch.files_so_far}
+
+    def _next(self, before: MicroBatch, takes_all: bool) -> MicroBatch | None:
+        settings = self.settings
+        if before.partitions not in (0, settings.partitions):
+            raise SettingsError(
+                f"option partitions: this query began with {before.partitions} and cannot go on with "
+                f"{settings.partitions} -> give {before.partitions}, or begin anew with another checkpointLocation"
+            )
+        return next_micro_batch(
+            before,
+            self._folder.captures() if self._available is None else self._available,
+            partitions=settings.partitions,
+            growing=settings.growing,
+            most_files=None if takes_all else settings.most_files,
+            finish=settings.finish,
+        )
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        if start["batch"] == end["batch"]:
+            return []
+        with one_sentence():
+            count = self._state_folder(end).batch(end["batch"]).partitions
+        return [StreamPartition(end, start["batch"], number, count) for number in range(count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StreamPartition)
+        with one_sentence():
+            settings = self.settings.read
+            columns = self._schema.fieldNames()
+            options = settings.dissect_options(columns)
+            rows = RowBatches(settings.record, columns, options)
+            for batch in self._batches(partition, options):
+                yield from rows.add(batch)
+            yield from rows.finish()
+
+    def _batches(self, partition: StreamPartition, options: Options) -> Iterator[Batch]:
+        """What the micro-batches behind `partition.start` made decidable. The state behind them is kept, also where
+        nobody takes all of it."""
+        folder, settings = self._state_folder(partition.end), self.settings.read
+        behind, octets = folder.state(partition.start, partition.number)
+        state = PartitionState(options) if octets is None else PartitionState.load(octets, options)
+        flows = FlowFilter(partition.number, partition.count, asked_for(settings.ports, settings.hosts))
+        take = partial(_take, state, settings, flows)
+        for number in range(behind + 1, partition.start + 1):
+            batch = folder.batch(number)
+            _refuse_what_is_gone(batch)
+            _exhaust(take(batch))
+        if behind < partition.start:
+            folder.write_state(partition.start, partition.number, state.dump())
+        end = partition.end["batch"]
+        made = chain.from_iterable(take(folder.batch(number)) for number in range(partition.start + 1, end + 1))
+        try:
+            yield from made
+        except GeneratorExit:  # whoever asked has rows enough; the next micro-batch needs the state nevertheless
+            _exhaust(made)
+            folder.write_state(end, partition.number, state.dump())
+            raise
+        folder.write_state(end, partition.number, state.dump())
+
+    def commit(self, end: Offset) -> None:
+        with one_sentence():
+            folder = self._state_folder(end)
+            folder.forget(folder.batch(end["batch"]))
+
+    def _state_folder(self, offset: Offset) -> StateFolder:
+        return StateFolder(self.settings.state_location, offset["query"])
+
+
+def _take(state: PartitionState, settings: ReadSettings, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
+    """What a micro-batch made decidable. Raises `CaptureError` for a damaged file, if that is to end the query."""
+    yield from state.take(batch, settings.span, flows.select)
+    if settings.fails and state.problems:
+        problem = state.problems[0]
+        raise CaptureError(problem.file, problem.text, offset=problem.offset)
+
+
+def _exhaust(batches: Iterable[Batch]) -> None:
+    for _ in batches:
+        pass
+
+
+def _refuse_what_is_gone(batch: MicroBatch) -> None:
+    """It is read once more for its state: all of its files have to be there."""
+    for file in batch.files:
+        if not os.path.exists(file.path):
+            raise CaptureError(
+                file.path,
+                f"is gone, and the state behind it was not kept, since nothing read batch {batch.number} to its end",
+                hint="begin anew with another checkpointLocation",
+            )
