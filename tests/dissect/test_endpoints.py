@@ -10,6 +10,7 @@ import pytest
 
 from tests.dissect.talks import COMMANDS, SECOND, message, said
 from tests.dissect.test_cost import steps
+from tests.dissect.workers import assert_is_one_run
 from tests.traffic import CLIENT, Capture, Conversation, Packet, records
 from zmtpscope.dissect import Options, endpoints
 from zmtpscope.zmtp.commands import build_command
@@ -37,11 +38,13 @@ def begin(number: int, seconds: float = 0, port: int = 5555, initial: int | None
 
 
 def findings(*talks: Conversation) -> list[dict[str, Any]]:
-    """What this module is about; the same whatever the size of blocks, and as often where it is only counted."""
+    """What this module is about; the same whatever the size of blocks, whoever analyses which connections, and as often
+    where it is only counted."""
     packets = sorted((packet for talk in talks for packet in talk.packets), key=lambda packet: packet.time)
     whole, analyser = records(Capture(packets))
     for size in (1, 3, 10):
         assert records(Capture(packets, size))[0] == whole
+    assert_is_one_run(list(Capture(packets, 5)), 3, Options)
     _, counting = records(Capture(packets, 3), Options(records=False))
     assert counting.summary.findings == analyser.summary.findings
     known = {identity(record) for record in whole}

@@ -510,12 +510,12 @@ def test_p9_steps_of_the_handshake_are_looked_at_a_few_times(monkeypatch: pytest
 
 def test_p9_what_is_known_of_packets_is_not_looked_up_anew_for_each_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of all packets of a block for each box that fails would cost the square of their number."""
-    from zmtpscope.dissect import arrivals
+    from zmtpscope.dissect import stream_arrivals
 
     rows: list[int] = []
-    array = arrivals.np.array
+    array = stream_arrivals.np.array
     monkeypatch.setattr(
-        arrivals.np,
+        stream_arrivals.np,
         "array",
         lambda values, *kind: (
             rows.append(len(values[0])) or array(values, *kind) if isinstance(values, tuple) else array(values, *kind)

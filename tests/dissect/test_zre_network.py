@@ -16,7 +16,8 @@ from tests.dissect.zre_nodes import EVERYBODY, MAILBOX, SECOND, START, Node, say
 from tests.payloads import zre
 from tests.traffic import Capture, Conversation, Datagram, Packet, records
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.zre import MOST_NODES, MOST_WAITING, ZreFact
+from zmtpscope.dissect.comparison import Comparison
+from zmtpscope.dissect.zre import MOST_NODES, MOST_WAITING
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.zre.conduct import MOST_GROUPS
 
@@ -210,8 +211,10 @@ def test_hostile_networks_are_remembered_within_bounds() -> None:
     flood = [Datagram(zre.beacon(n.to_bytes(16, "big")), start + n, anybody, anybody) for n in range(10_000)]
     found, analyser = records(Capture(flood, 500), Options(payloads=Registry()))
     assert sum(record["record"] == "datagram" for record in found) == 10_000
-    assert len(analyser.network.nodes) <= 4096
-    assert len(analyser.network.owners) <= 4096
+    assert analyser.comparison is not None
+    network = analyser.comparison.network
+    assert len(network.nodes) <= 4096
+    assert len(network.owners) <= 4096
     assert sum(record["record"] == "finding" for record in found) < 50
 
 
@@ -250,7 +253,8 @@ def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
     }
     ahead.send(0, b"".join(message(made[command](number)) for number in range(MOST_WAITING + 1000)))
     _, analyser = records(Capture(still(ahead, more)), Options(payloads=Registry()))
-    network = analyser.network
+    assert analyser.comparison is not None
+    network = analyser.comparison.network
     assert sum(map(len, network.pings.values())) <= MOST_WAITING
     for node in network.nodes.values():
         assert len(node.changes) <= MOST_WAITING
@@ -269,22 +273,21 @@ class Stranger(Node):
 
 
 def test_a_hello_costs_the_same_however_many_nodes_there_are() -> None:
-    def weighed(nodes: int) -> float:
-        """What it takes to weigh 500 HELLOs of one node, when so many have connected to it and two others."""
+    def spent(nodes: int) -> float:
+        """What it takes to evaluate 500 HELLOs of one node, when so many have connected to it and two others."""
         hub = Node(0)
         first = [Stranger(1000 + number).connect(hub, number) for number in range(nodes)]
         talk = hub.connect(Node(1), SECOND)
         for _ in range(500):
             say(talk, zre.hello("A", endpoint=hub.endpoint))
-        analyser = Analyser(Options(payloads=Registry()))
-        list(analyser.run(Capture(together(*first))))
-        facts: list[list[ZreFact]] = []
-        later = Analyser(Options(payloads=Registry()))
-        later.network.weigh = facts.append  # type: ignore[method-assign]
-        list(later.run(Capture(together(talk))))
+        options = Options(payloads=Registry())
+        comparison = Comparison(options)
+        for batch in Analyser(options, comparing=False).run(Capture(together(*first))):
+            comparison.evaluate(batch.facts)
+        facts = [batch.facts for batch in Analyser(options, comparing=False).run(Capture(together(talk)))]
         begin = process_time()
         for some in facts:
-            analyser.network.weigh(some)
+            comparison.evaluate(some)
         return process_time() - begin
 
-    assert min(weighed(800) for _ in range(2)) < 4 * min(weighed(50) for _ in range(3))
+    assert min(spent(800) for _ in range(2)) < 4 * min(spent(50) for _ in range(3))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record, topics
-from zmtpscope.dissect.batch import RANKS, Run, Stream
+from zmtpscope.dissect.batch import RANKS, Run
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.payload_rows import contents, plain_texts
 from zmtpscope.export import json_rows
 from zmtpscope.export.json_lines import escaped, lines, record_line

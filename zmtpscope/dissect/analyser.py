@@ -7,36 +7,30 @@ from types import MappingProxyType
 
 from zmtpscope.capture import Captures
 from zmtpscope.capture.segments import SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival, BlockView
-from zmtpscope.dissect.attempts import Attempts
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import Batch
+from zmtpscope.dissect.comparison import Comparison
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.datagrams import Datagrams
-from zmtpscope.dissect.drops import put_drops
-from zmtpscope.dissect.endpoints import Endpoints
 from zmtpscope.dissect.flows import Flows
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.sink import Sink, Summary
-from zmtpscope.dissect.tell import TOLD, Teller
-from zmtpscope.dissect.zre import Network
-from zmtpscope.zmtp.reader import Finding
-
-GAVE_WAY = Finding("ZMTP-CONN-12")
+from zmtpscope.dissect.stream_arrivals import BlockView
 
 
 class Analyser:
-    """One run over captures. `summary` is whole when `run` has ended."""
+    """One run over captures. `summary` is whole when `run` has ended.
 
-    def __init__(self, options: Options | None = None) -> None:
+    Without `comparing` connections are not compared with each other: batches carry the facts for that, and somebody
+    else evaluates them, with a `Comparison` of the same options.
+    """
+
+    def __init__(self, options: Options | None = None, *, comparing: bool = True) -> None:
         self.options = options or Options()
         self.connections = 0
-        self.gave_way = 0
-        self.last_to_give_way: Connection | None = None
         self.sink = Sink([])
         self.flows = Flows(self._open)
-        self.attempts = Attempts(self.sink, self.options.records)
-        self.endpoints = Endpoints()
-        self.network = Network(self.sink)
+        self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.datagrams = Datagrams(self.sink, self.options)
         self.undecided: dict[Connection, None] = {}
         """Open connections whose version is settled when enough time has gone by."""
@@ -57,9 +51,6 @@ class Analyser:
         self.connections += 1
         return Connection(self.connections, key, start, incarnation, self.sink, self.options)
 
-    def _teller(self, connection: Connection) -> Teller:
-        return Teller(self.sink, connection.ends(), self.options.records)
-
     def run(self, captures: Captures) -> Iterator[Batch]:
         """A batch for every block that made something decidable, in order, and one for what is left at the end."""
         self.begin(captures.files)
@@ -71,6 +62,8 @@ class Analyser:
         """Blocks will come whose packet references index these files."""
         self.sink.files = files
         self.sink.batch = Batch(files)
+        if self.comparison is not None:
+            self.comparison.sink.files = files
 
     def take(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
@@ -81,20 +74,23 @@ class Analyser:
         if self.options.keys is not None:
             self.options.keys.refresh()
         touched = self.flows.take(block)
-        if touched or self.sink.batch.records or self.sink.zre_facts:
-            yield from self._advance(touched)
+        if touched or self.sink.batch.records or self.sink.batch.facts:
+            self._advance(touched)
+            yield from self._flush()
 
     def tick(self, now: int) -> Iterator[Batch]:
         """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
         connections none came for long enough. What is decided, and what is told of it, is what the next packet, or the
         end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
         if self.flows.reassembler.waiting.sides:
-            yield from self._advance(self.flows.tick(now))
+            self._advance(self.flows.tick(now))
+            yield from self._flush()
         if self.undecided:
             ordinal = self.flows.reassembler.begin_tick()
             due = [each for each in self.undecided if each.pass_time(now, ordinal)]
             if due:
-                yield from self._advance(due)
+                self._advance(due)
+                yield from self._flush()
 
     def messages_so_far(self) -> tuple[int, int]:
         """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
@@ -106,22 +102,21 @@ class Analyser:
                 messages += sum(stream.message_count for stream in dialogue.streams)
         return messages, connections
 
-    def finish(self, drops: Mapping[str, int] = MappingProxyType({})) -> Iterator[Batch]:
-        """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface."""
-        still_open = self.flows.end_of_capture(self.latest)
-        if self.gave_way > TOLD and self.last_to_give_way is not None:
-            last = self.last_to_give_way
-            teller = self._teller(last)
-            teller.repeated(None, GAVE_WAY, last.end, self.gave_way - TOLD)
-            teller.counted_findings(self.flows.reassembler.first_ordinal)
+    def finish(self, drops: Mapping[str, int] = MappingProxyType({}), *, last: int = 0) -> Iterator[Batch]:
+        """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface.
+        `last`: the largest time of all packets of the run, where some of the last were not for this analyser."""
+        self.latest = max(self.latest, last)
+        self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
-        put_drops(self.sink, drops, end, self.options.records)
-        yield from self._advance(still_open, end)
+        if self.comparison is not None:
+            self.sink.batch.records += self.comparison.finish(end, drops)
+        self.datagrams.finish(end.ordinal)
+        yield from self._flush()
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
-    def _advance(self, connections: list[Connection], end: Arrival | None = None) -> Iterator[Batch]:
-        """Let connections read what a block brought; `end`: the end of the capture, if that was the last one."""
+    def _advance(self, connections: list[Connection]) -> None:
+        """Let connections read what a block brought."""
         view = BlockView(self.flows.reassembler)
         undecided = self.undecided
         for connection in connections:
@@ -130,23 +125,13 @@ class Analyser:
                 undecided[connection] = None
             elif undecided:
                 undecided.pop(connection, None)
-        for connection in self.flows.gave_way:
-            if connection.has_ended:
-                continue
-            self.gave_way += 1
-            self.last_to_give_way = connection
-            if self.gave_way <= TOLD:
-                self._teller(connection).finding(None, GAVE_WAY, connection.end, connection.end.ordinal)
-        attempts, self.sink.attempts = self.sink.attempts, []
-        self.attempts.take(attempts)
-        facts, self.sink.facts = self.sink.facts, []
-        self.endpoints.weigh(facts)
-        said, self.sink.zre_facts = self.sink.zre_facts, []
-        self.network.weigh(said)
-        if end is not None:
-            self.attempts.finish(end)
-            self.network.finish(end)
-            self.datagrams.finish(end.ordinal)
+        if self.comparison is not None:
+            batch = self.sink.batch
+            facts, batch.facts = batch.facts, []
+            batch.records += self.comparison.evaluate(facts)
+
+    def _flush(self) -> Iterator[Batch]:
+        """The batch under way, unless there is nothing in it."""
         batch = self.sink.flush()
-        if batch.records or batch.runs or batch.frame_runs:
+        if batch.records or batch.runs or batch.frame_runs or batch.facts:
             yield batch

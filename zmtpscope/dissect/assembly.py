@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.arrivals import Arrival, Arrivals, segments_at
-from zmtpscope.dissect.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces, Stream
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.payload_rows import PayloadRows
+from zmtpscope.dissect.stream_arrivals import Arrivals, segments_at
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Regime

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.dissect.facts import Fact
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED
@@ -30,19 +32,6 @@ HEAD_KEPT = LARGEST_AWAITED_TOPIC + 64
 
 LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
 """Octets of a header whose size is not written in eight octets, at most, the flags octet included."""
-
-
-class Stream(NamedTuple):
-    """What all records of one side of one connection share; the addresses are those of the sender and its peer."""
-
-    conn: int | None
-    """None for a UDP flow, all of whose datagrams go one way."""
-    conn_id: str
-    side: int | None
-    src_ip: str
-    src_port: int
-    dst_ip: str
-    dst_port: int
 
 
 class PacketSlice(NamedTuple):
@@ -237,12 +226,14 @@ class Arrangement(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """What one block made decidable. `files` are the file names that packet references index."""
+    """What one block made decidable. `files` are the file names that packet references index. `facts` are for those who
+    compare connections themselves; else they have been evaluated."""
 
     files: list[str | None]
     runs: list[MessageRun] = field(default_factory=list)
     frame_runs: list[FrameRun] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
 
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
         """Every record of the batch in the order of the schema: (Record, -1), or a run and the index of its row."""

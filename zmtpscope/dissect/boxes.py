@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zmtpscope.dissect.arrivals import Arrival, Arrivals
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.outputs import Note
+from zmtpscope.dissect.stream_arrivals import Arrivals
 from zmtpscope.zmtp.events import Event, FrameColumns
 from zmtpscope.zmtp.side import SideReader
 

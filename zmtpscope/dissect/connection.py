@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from zmtpscope.dissect.arrivals import Arrival, BlockView
-from zmtpscope.dissect.attempts import CONNECTED, attempt_of
-from zmtpscope.dissect.batch import Stream
+from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.attempts import CONNECTED, HALF_OPEN, REFUSED, UNANSWERED, UNDER_WAY
 from zmtpscope.dissect.dialogue import Dialogue
-from zmtpscope.dissect.identity import stream_of
+from zmtpscope.dissect.facts import Attempt, GaveWay, TcpConnection
+from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.reassembly import TcpSide, reverse
 from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.stream_arrivals import BlockView
+from zmtpscope.records import SECOND
 
 
 class Connection:
@@ -109,13 +111,11 @@ class Connection:
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought, then close the books where the connection ended."""
-        attempt = attempt_of(self) if self.closed else None
-        if attempt is not None:
-            self.sink.attempts.append(attempt)
+        outcome = self._report_end() if self.closed else None
         if self.dialogue is None:
             forced = self.forced()
             if self.closed and forced is None and not (self.tcp[0].delivered or self.tcp[1].delivered):
-                self.sink.summary.other_tcp += attempt is None or attempt.outcome == CONNECTED
+                self.sink.summary.other_tcp += outcome in (None, CONNECTED)
                 self._release()
                 return
             self.dialogue = Dialogue(self, forced)
@@ -123,6 +123,29 @@ class Connection:
         if self.closed:
             self.dialogue.finish()
             self._release()
+
+    def _report_end(self) -> str | None:
+        """Report what others have to know of its end, and how the attempt to connect came out."""
+        identity = TcpConnection(self.key, stamp(self.start), self.incarnation, self.number)
+        if self.close_how == "evicted":
+            self.sink.report(GaveWay(self.end, identity))
+        outcome = self._attempt()
+        if outcome is not None:
+            self.sink.report(Attempt(self.end, identity, outcome, stamp(self.last_syn), self.syns))
+        return outcome
+
+    def _attempt(self) -> str | None:
+        """What became of the attempt to connect; None where its SYN was not captured."""
+        client, server = self.tcp
+        if client.initial < 0:
+            return None
+        if client.acknowledged >= 0 or client.delivered or server.delivered:
+            return CONNECTED
+        if self.close_how == "rst" and self.closed_by == 1 and server.initial < 0:
+            return REFUSED
+        if self.close_how in ("open", "evicted") and self.ceased - self.start.time < SECOND:
+            return UNDER_WAY
+        return HALF_OPEN if server.seen else UNANSWERED
 
     @property
     def awaits_time(self) -> bool:

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Stream, Unit
+from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Unit
 from zmtpscope.dissect.details import put_inside
-from zmtpscope.dissect.identity import stream_of
+from zmtpscope.dissect.facts import ZreBeacon
+from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.incarnations import Incarnations
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.payload_rows import hide, side_payloads
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.tell import Teller
-from zmtpscope.dissect.zre import Beaconed
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.radio import LARGEST, Radio
@@ -146,7 +146,7 @@ class Datagrams:
         self._tell(flow, datagram, octets, "beacon", made, reader, "proven", datagram.ordinal)
         if isinstance(made.fields, dict) and "uuid" in made.fields:
             arrival = Arrival(datagram.ordinal, datagram.packet, datagram.time)
-            self.sink.zre_facts.append(Beaconed(arrival, flow.teller, made.fields))
+            self.sink.report(ZreBeacon(arrival, flow.teller.streams[0], made.fields))
         return True
 
     def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:

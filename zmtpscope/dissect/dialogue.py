@@ -9,9 +9,10 @@ import numpy as np
 
 from zmtpscope.dissect import outcome
 from zmtpscope.dissect.agreement import Agreement, deliver
-from zmtpscope.dissect.arrivals import Arrival, BlockView
+from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import Int64, MessageRun
+from zmtpscope.dissect.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.leftovers import Gap, Leftover, Untold, UntoldLeftovers
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.dissect.options import DecodeAs
@@ -21,10 +22,10 @@ from zmtpscope.dissect.reassembly import Hole, distance, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import broken_rows
 from zmtpscope.dissect.stream import Mode, SideStream
+from zmtpscope.dissect.stream_arrivals import BlockView
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.topics import COMMANDS, Topics
 from zmtpscope.dissect.zap import Turn, ZapTalk
-from zmtpscope.dissect.zre import Ended, Link, Said
 from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.zap import Zap
 from zmtpscope.payloads.zre.messages import Zre, uuid_of
@@ -73,8 +74,10 @@ class Dialogue:
         )
         self.agreement = Agreement(connection.tcp, self.streams, forced)
         self.relations = Relations(self)
-        self.links: list[Link | None] = [None, None]
-        """The sides that are ZRE nodes."""
+        self.zre_sides: list[ZreSide | None] = [None, None]
+        """The sides that are ZRE nodes ..."""
+        self.zre_since = [0, 0]
+        """... and the ordinals of the segments that told so."""
         self.zap = ZapTalk()
         self.topics = Topics(budget)
         self.teller = Teller(self.sink, ends, self.options.records)
@@ -182,9 +185,10 @@ class Dialogue:
         if self._is_whole():
             self.zap.end(self, arrival)
         self.relations.end(arrival, self._is_whole())
-        self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port))
-        if connection.has_ended:
-            self.sink.zre_facts += [Ended(arrival, link) for link in self.links if link is not None]
+        self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port), arrival)
+        for sender in self.zre_sides:
+            if sender is not None:
+                self.sink.report(ZreClose(arrival, sender, connection.has_ended))
         self.teller.counted_findings(arrival.ordinal)
         if self.options.records:
             self.teller.connection(connection.start, outcome.values(self), arrival.ordinal)
@@ -327,11 +331,10 @@ class Dialogue:
             batch.runs += told[0] + told[1]
         if self.zap.turns:
             self.zap.weigh()
-        for side, link in enumerate(self.links):
-            if link is None:
-                continue
-            for run in told[1 - side]:
-                self._note_rows(1 - side, "ZRE-09", run, np.flatnonzero(run.complete & (run.orders >= link.since)))
+        for side, sender in enumerate(self.zre_sides):
+            for run in told[1 - side] if sender is not None else ():
+                behind = np.flatnonzero(run.complete & (run.orders >= self.zre_since[side]))
+                self._note_rows(1 - side, "ZRE-09", run, behind)
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
         """Find out what rides inside the messages of a run, and say what is to be said about it. The places in the
@@ -355,30 +358,30 @@ class Dialogue:
             if made.protocol == Zap.name and made.fields:
                 self.zap.turns.append(Turn(arrival, stream.side, unit, length, run.source, made.fields))
             elif made.protocol == Zre.name and made.fields:
-                link = self._link(stream, arrival.ordinal, unit)
-                self.sink.zre_facts.append(Said(arrival, link, made.fields, run.source, unit, length))
+                sender = self._zre_side(stream, arrival.ordinal, unit)
+                lossy = stream.lost_since is not None and stream.lost_since <= arrival.ordinal
+                said = ZreCommand(arrival, sender, made.fields, run.source, unit, length, lossy)
+                self.sink.report(said)
         return secrets
 
-    def _link(self, stream: SideStream, ordinal: int, offset: int) -> Link:
+    def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
         """The side as a ZRE node that speaks to another; the segment `ordinal` has brought what it says at `offset`."""
         side, connection = stream.side, self.connection
-        link = self.links[side]
-        if link is None:
+        sender = self.zre_sides[side]
+        if sender is None:
             listener = connection.listener
             identity = stream.identity_at(offset)
             uuid = uuid_of(None if identity is None else from_text(identity))
             self.streams[1 - side].require_rows()
-            link = self.links[side] = Link(
-                teller=self.teller,
-                side=side,
-                conn=connection.number,
+            sender = self.zre_sides[side] = ZreSide(
+                stream=stream.stream,
                 uuid=None if uuid is None else uuid.hex().upper(),
                 server=(stream.stream.dst_ip, stream.stream.dst_port) if listener != side else None,
-                since=ordinal,
                 whole=listener is not None and connection.tcp[side].begun,
+                start=stamp(connection.start),
             )
-        link.lossy = link.lossy or (stream.lost_since is not None and stream.lost_since <= ordinal)
-        return link
+            self.zre_since[side] = ordinal
+        return sender
 
     def _note_rows(self, side: int, finding_id: str, run: MessageRun, rows: Int64) -> None:
         """The same finding on these messages of a run; those that would only be counted are counted at once."""

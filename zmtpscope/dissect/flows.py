@@ -45,8 +45,6 @@ class Flows:
         """Open connections that had said nothing when they were looked at last, the oldest in front."""
         self.closed: OrderedDict[bytes, None] = OrderedDict()
         """Keys of closed connections, the oldest in front."""
-        self.gave_way: list[Connection] = []
-        """Connections of this block that gave way to newer ones."""
         self.late = 0
         """Payload octets that came for closed connections."""
         self.incarnations = Incarnations()
@@ -58,7 +56,6 @@ class Flows:
         """Hand every segment of `block` to its side; the connections that were touched, in order of first touch."""
         reassembler = self.reassembler
         reassembler.begin(block)
-        self.gave_way = []
         if len(block):
             directions = self.directions = Directions(block)
             self._take_rows(block, *self._take_directions(block, directions))
@@ -249,7 +246,6 @@ class Flows:
         this touched."""
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
-        self.gave_way = []
         for connection in dict.fromkeys(side.connection for side in reassembler.waiting.sides):
             self._pass_time(connection, now, ordinal)
         return list(reassembler.touched)
@@ -276,8 +272,7 @@ class Flows:
         sender = 1 if flags & SYN and flags & ACK else 0
         opener, other = (reverse(key), key) if sender else (key, reverse(key))
         if len(self.sides) >= 2 * self.most_open:
-            self.gave_way.append(self._least_missed())
-            self._close(self.gave_way[-1], index, "evicted")
+            self._close(self._least_missed(), index, "evicted")
         start = self._arrival(index)
         connection = self.open_connection(opener, start, self.incarnations.begin(opener, start.time))
         if flags & SYN:
@@ -339,7 +334,6 @@ class Flows:
         """No more segments will come, the capture ends at the time `latest`: give up every hole and close what is open,
         in order of numbers."""
         self.reassembler.begin_end(latest)
-        self.gave_way = []
         still_open = list(dict.fromkeys(side.connection for side in self.sides.values()))
         for connection in still_open:
             self._close(connection, 0, "open")

@@ -5,8 +5,20 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import ip_address
+from typing import NamedTuple
 
-from zmtpscope.dissect.batch import Stream
+
+class Stream(NamedTuple):
+    """What all records of one side of one connection share; the addresses are those of the sender and its peer."""
+
+    conn: int | None
+    """None for a UDP flow, all of whose datagrams go one way."""
+    conn_id: str
+    side: int | None
+    src_ip: str
+    src_port: int
+    dst_ip: str
+    dst_port: int
 
 
 def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:

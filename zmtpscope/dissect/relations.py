@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import closing
-from zmtpscope.dissect.arrivals import Arrival, BlockView, is_decided_by_time
+from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time
 from zmtpscope.dissect.heartbeats import Heartbeats
 from zmtpscope.dissect.moments import SECOND, Moment, order
 from zmtpscope.dissect.outputs import UnitRead
 from zmtpscope.dissect.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.reports import Reports
+from zmtpscope.dissect.stream_arrivals import BlockView
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet

@@ -1,11 +1,11 @@
-"""What one connection reports to the others: the facts that `endpoints.py` weighs."""
+"""What one connection reports to the others: the facts that `endpoints.py` evaluates."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.endpoints import Ending, Fact, Located, Party
+from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.facts import Close, Located, Origin, Said
 from zmtpscope.dissect.moments import Moment
 from zmtpscope.zmtp.regime import Form
 
@@ -19,25 +19,25 @@ LARGEST_IDENTITY = 255
 class Reports:
     """The facts of one connection. Nothing is reported that what is missing could belie."""
 
-    party: Party | None = None
+    origin: Origin | None = None
     """What other connections know this one by, once it has reported something."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         self.dialogue = dialogue
 
     def tell(self, kind: str, moment: Moment, value: Any = None) -> None:
-        """What was said may matter to other connections; `kind` and `value` are those of `Fact`."""
+        """What was said may matter to other connections; `kind` and `value` are those of `Said`."""
         if self.dialogue.is_whole_until(moment.arrival.ordinal):
             self._put(kind, moment.arrival, moment, value)
 
     def _put(self, kind: str, arrival: Arrival, moment: Moment, value: Any) -> None:
         connection = self.dialogue.connection
-        if self.party is None:
-            initial = connection.tcp[0].initial
-            self.party = Party(self.dialogue.teller, connection.start, connection.listener, initial)
+        if self.origin is None:
+            stream, initial = self.dialogue.teller.streams[0], connection.tcp[0].initial
+            self.origin = Origin(stream, stamp(connection.start), connection.listener, initial)
         event = moment.event
         unit = Located(moment.side, moment.source, event.start, event.stop, moment.record)
-        self.dialogue.sink.facts.append(Fact(arrival, self.party, kind, unit, value))
+        self.dialogue.sink.report(Said(arrival, self.origin, kind, unit, value))
 
     def served(self, moment: Moment, other: Moment) -> None:
         """Both sides have told their types, the later one in `moment`: what a socket that knows its peers by identity,
@@ -67,8 +67,8 @@ class Reports:
                 failed = closed_by == connection.listener or not self.dialogue.is_agreed()
             if self.dialogue.version in ("1.0", "2.0"):
                 unsecured = self._unsecured(greetings[connection.listener])
-        if self.party is not None or failed or unsecured is not None:
-            self._put("ended", arrival, greeting, Ending(failed, unsecured, closed))
+        if self.origin is not None or failed or unsecured is not None:
+            self._put("closed", arrival, greeting, Close(failed, unsecured, stamp(closed)))
 
     def _unsecured(self, greeting: Moment | None) -> str | None:
         """What was said with a client that is too old for security, though the listening side, which greeted so, is

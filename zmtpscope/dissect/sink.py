@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import Batch, Record
 from zmtpscope.dissect.budget import OctetBudget
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.attempts import Attempt
-    from zmtpscope.dissect.endpoints import Fact
-    from zmtpscope.dissect.zre import ZreFact
+from zmtpscope.dissect.facts import Endpoint, Fact, Spoke
 
 
 @dataclass(slots=True)
@@ -96,7 +92,8 @@ class Summary:
     sums: OctetSums = field(default_factory=OctetSums)
 
 
-MOST_MAILBOXES = 65_536
+MOST_ENDPOINTS = 65_536
+"""Endpoints where somebody spoke ZMTP that are reported once each."""
 
 
 class Sink:
@@ -106,14 +103,8 @@ class Sink:
         self.files = files
         self.summary = Summary()
         self.batch = Batch(files)
-        self.facts: list[Fact] = []
-        """What connections reported of the block under way that may matter to others."""
-        self.attempts: list[Attempt] = []
-        """What became of the TCP connections that ended in it."""
-        self.zre_facts: list[ZreFact] = []
-        """The same of what ZRE nodes said."""
-        self.mailboxes: set[tuple[str, int]] = set()
-        """Where connections went that speak ZMTP: address and port, some thousands."""
+        self.endpoints: set[Endpoint] = set()
+        """Where connections went that speak ZMTP, as far as that was reported."""
         self.decided_by: int | None = None
         """The datagram that is being read or weighed, as a place among connections: it settles what is told now."""
         self.budget = OctetBudget()
@@ -123,14 +114,19 @@ class Sink:
         index = packet >> FILE_SHIFT
         return self.files[index] if index < len(self.files) else None
 
-    def connected_to(self, mailbox: tuple[str, int]) -> None:
-        """A connection that speaks ZMTP went there."""
-        if len(self.mailboxes) < MOST_MAILBOXES:
-            self.mailboxes.add(mailbox)
+    def connected_to(self, endpoint: Endpoint, arrival: Arrival) -> None:
+        """A connection that speaks ZMTP went there, as was known when it was over."""
+        if endpoint not in self.endpoints and len(self.endpoints) < MOST_ENDPOINTS:
+            self.endpoints.add(endpoint)
+            self.report(Spoke(arrival, endpoint))
 
     def put(self, record: Record) -> None:
         """Add a record to the batch under way."""
         self.batch.records.append(record)
+
+    def report(self, fact: Fact) -> None:
+        """Add a fact to the batch under way."""
+        self.batch.facts.append(fact)
 
     def flush(self) -> Batch:
         """The batch under way; a new one begins."""

@@ -9,11 +9,12 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from zmtpscope.dissect.arrivals import Arrival, Arrivals, BlockView
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.assembly import Assembly, Context, Kept
-from zmtpscope.dissect.batch import HEAD_KEPT, Stream, Unit
+from zmtpscope.dissect.batch import HEAD_KEPT, Unit
 from zmtpscope.dissect.boxes import Broken, Inside, Sealed, Step
 from zmtpscope.dissect.budget import OctetBudget
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.leftovers import (
     AT_THE_END,
     AT_THE_END_OF_THE_CAPTURE,
@@ -33,6 +34,7 @@ from zmtpscope.dissect.outputs import FoundMidstream, Note, Output, Repeats, Uni
 from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Boundary, FrameSearch
 from zmtpscope.dissect.row_rules import ROW_RULES
+from zmtpscope.dissect.stream_arrivals import Arrivals, BlockView
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import NO_FRAMES, Command, Event, FrameColumns, Greeting, Remark, Runs, Skipped
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships

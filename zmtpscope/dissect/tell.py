@@ -6,8 +6,10 @@ from collections import Counter
 from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import RANKS, Record, Stream, Unit, place_of
+from zmtpscope.dissect.arrivals import Arrival, Stamp
+from zmtpscope.dissect.batch import RANKS, Record, Unit, place_of
+from zmtpscope.dissect.facts import reference
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.leftovers import Gap, Leftover
 from zmtpscope.dissect.outputs import Note
 from zmtpscope.dissect.sink import Sink, count_word
@@ -36,9 +38,9 @@ class Teller:
         self.streams = streams
         self.whole = streams[0]._replace(side=None)
         self.told: Counter[tuple[int | None, str]] = Counter()
-        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival, int]] = {}
+        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival | Stamp, int]] = {}
 
-    def _values(self, type_: str, stream: Stream, arrival: Arrival) -> dict[str, Any]:
+    def _values(self, type_: str, stream: Stream, arrival: Arrival | Stamp) -> dict[str, Any]:
         values = empty(type_)
         values.update(
             schema=1,
@@ -64,7 +66,7 @@ class Teller:
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
         """The identity of a record of this connection, as `refs` hold it."""
-        return f"{self.whole.conn_id}/{side}/{source}/{start}/{record}"
+        return reference(self.whole, side, source, start, record)
 
     def event(
         self,
@@ -97,7 +99,7 @@ class Teller:
         self,
         side: int | None,
         finding: Finding,
-        first: Arrival,
+        first: Arrival | Stamp,
         ordinal: int,
         refs: tuple[str, ...] = (),
         unit: int = 0,
@@ -123,7 +125,7 @@ class Teller:
         """How many findings of a kind still make a record each on a side."""
         return max(0, TOLD - self.told[side, id_])
 
-    def repeated(self, side: int | None, finding: Finding, last: Arrival, count: int, source: int = 0) -> None:
+    def repeated(self, side: int | None, finding: Finding, last: Arrival | Stamp, count: int, source: int = 0) -> None:
         """`count` more findings of a kind that was told before, the last of them at `last`."""
         self._count(finding, count)
         key = (side, finding.id)
@@ -134,13 +136,13 @@ class Teller:
         self,
         side: int | None,
         finding: Finding,
-        first: Arrival,
+        first: Arrival | Stamp,
         ordinal: int,
         refs: tuple[str, ...],
         unit: int,
         count: int,
         source: int = 0,
-        last: Arrival | None = None,
+        last: Stamp | None = None,
     ) -> None:
         stream = self.whole if side is None else self.streams[side]
         kind = FINDINGS[finding.id]
@@ -161,7 +163,7 @@ class Teller:
         )
         self._put(values, stream, ordinal, unit if finding.start is None else finding.start)
 
-    def summed(self, finding: Finding, first: Arrival, last: Arrival, count: int, ordinal: int) -> None:
+    def summed(self, finding: Finding, first: Stamp, last: Stamp, count: int, ordinal: int) -> None:
         """One finding on neither side for `count` events from `first` to `last`, decidable with segment `ordinal`."""
         self._count(finding, 1)
         if self.telling:
@@ -206,12 +208,12 @@ class Teller:
         values.update(own)
         self._put(values, self.streams[0], ordinal, offset, unit)
 
-    def pair(self, first: Arrival, unit: int, own: dict[str, Any]) -> None:
+    def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
         """Two ZRE nodes that this connection has made a pair, by what stands at offset `unit`."""
         if self.telling:
             values = self._values("zre_pair", self.whole, first)
             values.update(own)
-            self._put(values, self.whole, first.ordinal, unit)
+            self._put(values, self.whole, ordinal, unit)
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
         """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""

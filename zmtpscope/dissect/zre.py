@@ -1,8 +1,8 @@
 """ZRE across connections: who is who, the two connections of a pair of nodes, and what has to agree (zre.md 7 and 9).
 
-Connections and beacons report facts; they are weighed when a block has been read, in the order of the packets that
-settled them. What waits for something (an answer, the other connection) is judged by the first fact behind its time, or
-at the end. What is remembered is bounded; the node met longest ago gives way.
+Connections and beacons report facts, which come in the order of the packets that decided them. What waits for something
+(an answer, the other connection) is evaluated with the first fact behind its time, or at the end. What is remembered is
+bounded; the node met longest ago gives way.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, NamedTuple
 
-from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import DATAGRAMS
-from zmtpscope.dissect.sink import Sink
-from zmtpscope.dissect.tell import AT_THE_END, Teller
+from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
+from zmtpscope.dissect.facts import Endpoint, Spoke, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
+from zmtpscope.dissect.notes import ConnectionNote, ZrePair
 from zmtpscope.payloads.zre.conduct import MOST_GROUPS
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
@@ -27,7 +25,7 @@ MOST_NODES = 4096
 MOST_CONNECTIONS = 1024
 """Connections of a node that are remembered."""
 MOST_WAITING = 16_384
-"""So much may wait for something; what comes then is not judged."""
+"""So much may wait for something; what comes then is not evaluated."""
 
 ONE_SIDED = 5 * SECOND
 """A node that has been connected to for so long should have connected back (zre.md 9)."""
@@ -36,60 +34,22 @@ SILENT = 30 * SECOND
 LONELY = 5 * SECOND
 """A node with beacons over so long a time should have been connected to."""
 
-Mailbox = tuple[str, int]
-NOWHERE: Mailbox = ("", 0)
-NEVER = Arrival(-1, 0, 0)
-Fields = dict[str, Any]
+MOST_ENDPOINTS = 65_536
+"""Endpoints where somebody spoke ZMTP that are remembered."""
+
+NOWHERE: Endpoint = ("", 0)
+NEVER = Stamp(-1, 0)
 
 
 @dataclass(slots=True, eq=False)
-class Link:
-    """A connection on which a node sends to another.
+class Sender:
+    """A connection on which a node sends to another."""
 
-    `uuid` is that of the node, `server` where it connected to; `since` the ordinal of the segment that told so, `whole`
-    whether it was captured from its start.
-    """
-
-    teller: Teller
-    side: int
-    conn: int
-    uuid: str | None
-    server: Mailbox | None
-    since: int
-    whole: bool
-    hello: Arrival | None = None
+    side: ZreSide
+    hello: Stamp | None = None
     over: bool = False
     lossy: bool = False
     paired: bool = False
-
-
-class Said(NamedTuple):
-    """A command on a link; `unit` is the offset of its message in `source`, `length` its octets."""
-
-    arrival: Arrival
-    link: Link
-    fields: Fields
-    source: int
-    unit: int
-    length: int
-
-
-class Ended(NamedTuple):
-    """A link is over."""
-
-    arrival: Arrival
-    link: Link
-
-
-class Beaconed(NamedTuple):
-    """A beacon; `teller` is that of its flow."""
-
-    arrival: Arrival
-    teller: Teller
-    fields: Fields
-
-
-ZreFact = Said | Ended | Beaconed
 
 
 @dataclass(slots=True, eq=False)
@@ -99,20 +59,20 @@ class Node:
     uuid: str
     name: str | None = None
     endpoint: str | None = None
-    mailboxes: set[Mailbox] = field(default_factory=set)
+    mailboxes: set[Endpoint] = field(default_factory=set)
     groups: set[str] | None = None
     changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)
     """What it said in the last second of its groups, and how: command, group, status."""
     left: dict[str, int] = field(default_factory=dict)
     """When it left groups, or joined them: in the second around that a SHOUT may be on its way."""
-    links: list[Link] = field(default_factory=list)
-    links_to: dict[Mailbox, list[Link]] = field(default_factory=dict)
+    senders: list[Sender] = field(default_factory=list)
+    senders_to: dict[Endpoint, list[Sender]] = field(default_factory=dict)
     """The same that are not over, by where they go."""
-    first_beacon: Beaconed | None = None
-    last_beacon: Beaconed | None = None
+    first_beacon: ZreBeacon | None = None
+    last_beacon: ZreBeacon | None = None
     ports: list[int] = field(default_factory=list)
     """The last ports that its beacons had, each different from the one before."""
-    address_told: bool = False
+    address_written: bool = False
     watched: bool = False
     """Somebody will look whether its beacons go on."""
     gone: bool = False
@@ -126,65 +86,80 @@ class Node:
 
 @dataclass(slots=True, order=True)
 class Deadline:
-    """Something that should have happened at `time`; `judge` says what is to be said when it has come. `number` tells
-    apart those of one time."""
+    """Something that should have happened at `time`; `evaluate` looks when it has come. `number` tells apart those of
+    one time."""
 
     time: int
     number: int
-    judge: Callable[[Arrival], None] = field(compare=False)
+    evaluate: Callable[[Arrival], None] = field(compare=False)
 
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """A JOIN or LEAVE of a node that its other links should see as well."""
+    """A JOIN or LEAVE of a node that should be sent on its other connections as well."""
 
     command: str
     group: str
     status: int
-    missing: list[Link]
+    missing: list[Sender]
 
 
 class Network:
     """All ZRE nodes of a run."""
 
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
+    def __init__(self) -> None:
         self.nodes: OrderedDict[str, Node] = OrderedDict()
-        self.owners: dict[Mailbox, str] = {}
+        self.owners: dict[Endpoint, str] = {}
+        self.senders: dict[tuple[str, int | None], Sender] = {}
+        """Those that still may send, by conn_id and side."""
+        self.spoken_with: set[Endpoint] = set()
+        """Where connections went that speak ZMTP."""
         self.deadlines: list[Deadline] = []
         """What waits, as a heap."""
-        self.pings: dict[Link, list[Said]] = {}
+        self.pings: dict[Sender, list[ZreCommand]] = {}
         """PINGs without PING-OK."""
         self.now = self.waited = 0
         self.beacon_versions: dict[int, str] = {}
-        self.versions_told = False
+        self.versions_written = False
+        self.notes: list[ConnectionNote | ZrePair] = []
+        """What the fact that is being evaluated gives rise to."""
 
-    def weigh(self, facts: list[ZreFact]) -> None:
-        """Judge what was reported, in the order of capture."""
-        for fact in sorted(facts, key=_order):
-            self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, Beaconed) else None
-            self._pass_time(fact.arrival, fact.arrival.time)
-            if isinstance(fact, Beaconed):
-                self._beacon(fact)
-            elif isinstance(fact, Ended):
-                self._end(fact.link)
-            else:
-                self._said(fact)
-        self.sink.decided_by = None
+    def evaluate(self, fact: Spoke | ZreCommand | ZreClose | ZreBeacon) -> list[ConnectionNote | ZrePair]:
+        """What is to be said now that this is known; facts come in the order of capture."""
+        if isinstance(fact, Spoke):
+            if len(self.spoken_with) < MOST_ENDPOINTS:
+                self.spoken_with.add(fact.endpoint)
+            return []
+        self._advance_clock(fact.arrival, fact.arrival.time)
+        if isinstance(fact, ZreBeacon):
+            self._beacon(fact)
+        elif isinstance(fact, ZreClose):
+            self._close(self._sender(fact.sender), fact.captured)
+        else:
+            self._command(fact)
+        return self._drain()
 
-    def finish(self, end: Arrival) -> None:
-        """The capture is over: what had its time by then is judged."""
-        self._pass_time(end, end.time)
+    def finish(self, end: Arrival) -> list[ConnectionNote | ZrePair]:
+        """The capture is over: what had its time by then is evaluated."""
+        self._advance_clock(end, end.time)
         for node in self.nodes.values():
             first, last = node.first_beacon, node.last_beacon
-            if first is None or last is None or node.links or self.sink.mailboxes.intersection(node.mailboxes):
+            if first is None or last is None or node.senders or self.spoken_with.intersection(node.mailboxes):
                 continue
             if last.arrival.time - first.arrival.time >= LONELY:
                 self._note_beacon("ZRE-BEACON-07", last, end, f"node {node.who}, {_place(last)}")
+        return self._drain()
+
+    def _drain(self) -> list[ConnectionNote | ZrePair]:
+        notes, self.notes = self.notes, []
+        return notes
+
+    def _sender(self, side: ZreSide) -> Sender:
+        return self.senders.setdefault((side.stream.conn_id, side.stream.side), Sender(side))
 
     # -- beacons -----------------------------------------------------------------------------------------------------
 
-    def _beacon(self, beacon: Beaconed) -> None:
+    def _beacon(self, beacon: ZreBeacon) -> None:
         node = self._node(beacon.fields["uuid"])
         port, version = beacon.fields.get("port"), beacon.fields["version"]
         self._other_version(beacon, version)
@@ -197,17 +172,17 @@ class Network:
         before, node.last_beacon = node.last_beacon, beacon
         node.first_beacon = node.first_beacon or beacon
         node.gone = False
-        address = beacon.teller.whole.src_ip
+        address = beacon.stream.src_ip
         self._own(node, (address, port))
         if node.ports[-1:] != [port]:
             node.ports = [*node.ports, port][-3:]
-        if not node.address_told and before is not None:
-            other = before.teller.whole.src_ip
+        if not node.address_written and before is not None:
+            other = before.stream.src_ip
             if other != address:
-                node.address_told = True
+                node.address_written = True
                 self._note_beacon("ZRE-BEACON-05", beacon, beacon.arrival, f"node {node.who} at {other} and {address}")
             elif len(node.ports) == 3 and node.ports[0] == node.ports[2]:
-                node.address_told = True
+                node.address_written = True
                 detail = f"node {node.who} at {address}, ports {node.ports[1]} and {node.ports[2]}"
                 self._note_beacon("ZRE-BEACON-05", beacon, beacon.arrival, detail)
         if not node.watched:
@@ -227,38 +202,40 @@ class Network:
             node.gone = True
             self._note_beacon("ZRE-BEACON-06", last, end, f"node {node.who}, {_place(last)}")
 
-    def _other_version(self, beacon: Beaconed, version: int) -> None:
+    def _other_version(self, beacon: ZreBeacon, version: int) -> None:
         """Whether nodes of both versions of beacons are there."""
         if version not in (1, 3):
             return
         self.beacon_versions.setdefault(version, beacon.fields["uuid"])
-        if len(self.beacon_versions) == 2 and not self.versions_told:
-            self.versions_told = True
+        if len(self.beacon_versions) == 2 and not self.versions_written:
+            self.versions_written = True
             one, other = self.beacon_versions[1][:6], self.beacon_versions[3][:6]
             self._note_beacon("ZRE-BEACON-08", beacon, beacon.arrival, f"{one} sends version 1, {other} version 3")
 
-    def _note_beacon(self, id_: str, beacon: Beaconed, decided: Arrival, detail: str) -> None:
-        beacon.teller.finding(0, Finding(id_, None, 0, None, detail), beacon.arrival, decided.ordinal)
+    def _note_beacon(self, id_: str, beacon: ZreBeacon, decided: Arrival, detail: str) -> None:
+        finding = Finding(id_, None, 0, None, detail)
+        self.notes.append(ConnectionNote(beacon.stream, 0, finding, stamp(beacon.arrival), decided.ordinal))
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    def _said(self, said: Said) -> None:
-        link, command = said.link, said.fields["command"]
-        node = None if link.uuid is None else self._node(link.uuid)
+    def _command(self, said: ZreCommand) -> None:
+        sender, command = self._sender(said.sender), said.fields["command"]
+        sender.lossy = said.lossy
+        node = None if said.sender.uuid is None else self._node(said.sender.uuid)
         if command == "HELLO":
-            self._hello(said, node)
+            self._hello(sender, said, node)
         elif node is not None and command in ("JOIN", "LEAVE"):
-            self._membership(said, node)
+            self._membership(sender, said, node)
         elif command == "SHOUT":
             self._shout(said)
         elif command == "PING":
-            self._ping(said)
+            self._ping(sender, said)
         elif command == "PING-OK":
-            self._ping_ok(link)
+            self._ping_ok(said.sender.uuid)
 
-    def _hello(self, said: Said, node: Node | None) -> None:
-        link = said.link
-        link.hello = link.hello or said.arrival
+    def _hello(self, sender: Sender, said: ZreCommand, node: Node | None) -> None:
+        side = said.sender
+        sender.hello = sender.hello or stamp(said.arrival)
         if node is None:
             return
         node.name = said.fields.get("name") or node.name
@@ -273,71 +250,76 @@ class Network:
                 self._note("ZRE-17", said, f"HELLO says {mailbox[1]}, the beacon {port}")
             self._own(node, mailbox)
         is_news = len(node.mailboxes) > mailboxes
-        if len(node.links) < MOST_CONNECTIONS and link not in node.links:
+        if len(node.senders) < MOST_CONNECTIONS and sender not in node.senders:
             is_news = True
-            node.links.append(link)
-            if not link.over:
-                node.links_to.setdefault(link.server or NOWHERE, []).append(link)
-        if link.whole:
-            self._wait(said.arrival.time + ONE_SIDED, partial(self._one_sided, said, node))
-        for other in [*self._receivers(link), *(self._unpaired(node) if is_news else ())]:
+            node.senders.append(sender)
+            node.senders_to.setdefault(side.server or NOWHERE, []).append(sender)
+        if side.whole:
+            self._wait(said.arrival.time + ONE_SIDED, partial(self._one_sided, sender, said, node))
+        for other in [*self._receivers(side), *(self._unpaired(node) if is_news else ())]:
             self._pair(said, node, other)
 
-    def _receivers(self, link: Link) -> list[Node]:
-        owner = self.owners.get(link.server) if link.server is not None else None
+    def _receivers(self, side: ZreSide) -> list[Node]:
+        owner = self.owners.get(side.server) if side.server is not None else None
         return [self.nodes[owner]] if owner is not None and owner in self.nodes else []
 
     def _unpaired(self, node: Node) -> list[Node]:
         """Nodes that this one has connected to, and that were no pair with it so far."""
-        owners = [self.owners.get(link.server) for link in node.links if link.server and not (link.over or link.paired)]
+        servers = [each.side.server for each in node.senders if not (each.over or each.paired)]
+        owners = [self.owners.get(server) for server in servers if server is not None]
         return [self.nodes[owner] for owner in dict.fromkeys(owners) if owner is not None and owner in self.nodes]
 
-    def _end(self, link: Link) -> None:
-        link.over = True
-        self.pings.pop(link, None)
-        node = None if link.uuid is None else self.nodes.get(link.uuid)
-        if node is not None and link in (links := node.links_to.get(link.server or NOWHERE, [])):
-            links.remove(link)
+    def _close(self, sender: Sender, captured: bool) -> None:
+        side = sender.side
+        del self.senders[side.stream.conn_id, side.stream.side]
+        if not captured:
+            return  # it may go on, unseen
+        sender.over = True
+        self.pings.pop(sender, None)
+        node = None if side.uuid is None else self.nodes.get(side.uuid)
+        if node is not None and sender in (senders := node.senders_to.get(side.server or NOWHERE, [])):
+            senders.remove(sender)
 
-    def _pair(self, said: Said, one: Node, other: Node) -> None:
-        """Tell that two nodes have found each other, once both have said HELLO."""
-        ahead, back = self._link(one, other), self._link(other, one)
+    def _pair(self, said: ZreCommand, one: Node, other: Node) -> None:
+        """Write that two nodes have found each other, once both have said HELLO."""
+        ahead, back = self._connection(one, other), self._connection(other, one)
         if ahead is None or back is None or (ahead.paired and back.paired):
             return
         ahead.paired = back.paired = True
-        first, later = sorted((ahead, back), key=lambda link: link.hello or said.arrival)
+        first, later = sorted((ahead, back), key=_hello_of)
         node_0, node_1 = (one, other) if first is ahead else (other, one)
         beacons = [node.first_beacon.arrival.time for node in (one, other) if node.first_beacon is not None]
-        own = {
+        values = {
             "uuid_0": node_0.uuid,
             "uuid_1": node_1.uuid,
             "name_0": node_0.name,
             "name_1": node_1.name,
             "endpoint_0": node_0.endpoint,
             "endpoint_1": node_1.endpoint,
-            "conn_0": first.conn,
-            "conn_1": later.conn,
-            "conn_id_0": first.teller.whole.conn_id,
-            "conn_id_1": later.teller.whole.conn_id,
+            "conn_0": first.side.stream.conn,
+            "conn_1": later.side.stream.conn,
+            "conn_id_0": first.side.stream.conn_id,
+            "conn_id_1": later.side.stream.conn_id,
             "discovery_ns": said.arrival.time - min(beacons) if beacons else None,
         }
-        said.link.teller.pair(said.arrival, said.unit, own)
+        arrival = said.arrival
+        self.notes.append(ZrePair(said.sender.stream, stamp(arrival), arrival.ordinal, said.unit, values))
 
-    def _link(self, one: Node, other: Node) -> Link | None:
+    def _connection(self, one: Node, other: Node) -> Sender | None:
         """The connection on which `one` speaks to `other`, if that is there; the newest."""
-        few, many = sorted((one.links_to, other.mailboxes), key=len)
-        links = [link for mailbox in few if mailbox in many for link in one.links_to.get(mailbox, ())[-1:]]
-        return max(links, key=lambda link: link.hello or NEVER, default=None)
+        few, many = sorted((one.senders_to, other.mailboxes), key=len)
+        found = [each for mailbox in few if mailbox in many for each in one.senders_to.get(mailbox, ())[-1:]]
+        return max(found, key=_hello_of, default=None)
 
-    def _one_sided(self, said: Said, node: Node, end: Arrival) -> None:
-        link = said.link
-        if link.over or link.paired:
+    def _one_sided(self, sender: Sender, said: ZreCommand, node: Node, end: Arrival) -> None:
+        if sender.over or sender.paired:
             return
-        where = "" if link.server is None else f" to {link.server[0]}:{link.server[1]}"
+        server = sender.side.server
+        where = "" if server is None else f" to {server[0]}:{server[1]}"
         self._note("ZRE-12", said, f"node {node.who} connected{where}, nobody connected back", end)
 
-    def _membership(self, said: Said, node: Node) -> None:
-        fields, link = said.fields, said.link
+    def _membership(self, sender: Sender, said: ZreCommand, node: Node) -> None:
+        fields = said.fields
         group, status, command = fields.get("group"), fields.get("status"), fields["command"]
         if group is None or status is None:
             return
@@ -350,56 +332,59 @@ class Network:
             if len(node.left) > MOST_GROUPS:
                 del node.left[next(iter(node.left))]
         if (known := node.changes.get((command, group, status))) is not None:
-            if link in known.missing:
-                known.missing.remove(link)
+            if sender in known.missing:
+                known.missing.remove(sender)
             return
         missing = [
             other
-            for other in node.links
-            if other is not link and other.whole and not (other.over or other.lossy) and other.hello is not None
+            for other in node.senders
+            if other is not sender and other.side.whole and not (other.over or other.lossy) and other.hello is not None
         ]
         change = Change(command, group, status, missing)
         if self._wait(said.arrival.time + SECOND, partial(self._unseen, said, node, change)):
             node.changes[command, group, status] = change
 
-    def _unseen(self, said: Said, node: Node, change: Change, end: Arrival) -> None:
-        """A second after a JOIN or LEAVE: on which links it was not said."""
+    def _unseen(self, said: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
+        """A second after a JOIN or LEAVE: on which connections it was not sent."""
         del node.changes[change.command, change.group, change.status]
-        for link in change.missing:
-            if not (link.over or link.lossy):
-                detail = f'{change.command} "{change.group}" of node {node.who}, said on connection {said.link.conn}'
-                finding = Finding("ZRE-21", None, 0, None, detail)
-                link.teller.finding(link.side, finding, said.arrival, end.ordinal, (self._reference(said),))
+        for sender in change.missing:
+            if not (sender.over or sender.lossy):
+                seen = said.sender.stream
+                detail = f'{change.command} "{change.group}" of node {node.who}, sent to {seen.dst_ip}:{seen.dst_port}'
+                finding, stream = Finding("ZRE-21", None, 0, None, detail), sender.side.stream
+                at, refs = stamp(said.arrival), (_reference(said),)
+                self.notes.append(ConnectionNote(stream, stream.side, finding, at, end.ordinal, refs))
 
-    def _shout(self, said: Said) -> None:
+    def _shout(self, said: ZreCommand) -> None:
         group = said.fields.get("group")
-        for node in self._receivers(said.link):
+        for node in self._receivers(said.sender):
             changed = node.left.get(str(group))
             recent = changed is not None and said.arrival.time - changed <= SECOND
             if node.groups is not None and group not in node.groups and not recent:
                 self._note("ZRE-19", said, f'node {node.who} is not in "{group}"')
 
-    def _ping(self, said: Said) -> None:
-        if said.link not in self.pings and len(self.pings) == MOST_CONNECTIONS:
+    def _ping(self, sender: Sender, said: ZreCommand) -> None:
+        if sender not in self.pings and len(self.pings) == MOST_CONNECTIONS:
             return
-        if self._wait(said.arrival.time + SILENT, partial(self._unanswered, said)):
-            self.pings.setdefault(said.link, []).append(said)
+        if self._wait(said.arrival.time + SILENT, partial(self._unanswered, sender, said)):
+            self.pings.setdefault(sender, []).append(said)
 
-    def _ping_ok(self, link: Link) -> None:
+    def _ping_ok(self, uuid: str | None) -> None:
         """The answer comes on the other connection of the pair: whatever was asked of this node is answered."""
-        if link.uuid is None:
+        if uuid is None:
             self.pings.clear()
             return
-        answering = self.nodes.get(link.uuid)
+        answering = self.nodes.get(uuid)
         for pinging in list(self.pings):
-            if answering is None or pinging.server in answering.mailboxes or pinging.server not in self.owners:
+            server = pinging.side.server
+            if answering is None or server in answering.mailboxes or server not in self.owners:
                 del self.pings[pinging]
 
-    def _unanswered(self, said: Said, end: Arrival) -> None:
-        if said in (waiting := self.pings.get(said.link, [])) and not said.link.over:
+    def _unanswered(self, sender: Sender, said: ZreCommand, end: Arrival) -> None:
+        if said in (waiting := self.pings.get(sender, [])) and not sender.over:
             waiting.remove(said)
             if not waiting:
-                del self.pings[said.link]
+                del self.pings[sender]
             self._note("ZRE-11", said, f"sequence {said.fields['sequence']}", end)
 
     # -- what they share ---------------------------------------------------------------------------------------------
@@ -415,38 +400,36 @@ class Network:
         self.nodes.move_to_end(uuid)
         return node
 
-    def _own(self, node: Node, mailbox: Mailbox) -> None:
+    def _own(self, node: Node, mailbox: Endpoint) -> None:
         """The node listens there."""
         if len(node.mailboxes) < MOST_CONNECTIONS:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid
 
-    def _wait(self, time: int, judge: Callable[[Arrival], None]) -> bool:
-        """Let `judge` look at `time`; False where so much waits already that it is not judged."""
+    def _wait(self, time: int, evaluate: Callable[[Arrival], None]) -> bool:
+        """Let `evaluate` look at `time`; False where so much waits already that it is not looked at."""
         if len(self.deadlines) == MOST_WAITING:
             return False
         self.waited += 1
-        heapq.heappush(self.deadlines, Deadline(time, self.waited, judge))
+        heapq.heappush(self.deadlines, Deadline(time, self.waited, evaluate))
         return True
 
-    def _pass_time(self, arrival: Arrival, time: int) -> None:
-        """It is `time`, as the segment `arrival` tells: judge what had its time before."""
+    def _advance_clock(self, arrival: Arrival, time: int) -> None:
+        """It is `time`, as the segment `arrival` tells: evaluate what had its time before."""
         self.now = max(self.now, time)
         while self.deadlines and self.deadlines[0].time < self.now:
-            heapq.heappop(self.deadlines).judge(arrival)
+            heapq.heappop(self.deadlines).evaluate(arrival)
 
-    def _note(self, id_: str, said: Said, detail: str, decided: Arrival | None = None) -> None:
-        finding = Finding(id_, said.unit, said.length, None, detail)
+    def _note(self, id_: str, said: ZreCommand, detail: str, decided: Arrival | None = None) -> None:
+        stream, finding = said.sender.stream, Finding(id_, said.unit, said.length, None, detail)
         ordinal = (decided or said.arrival).ordinal
-        refs = () if decided is None else (self._reference(said),)
-        said.link.teller.finding(said.link.side, finding, said.arrival, ordinal, refs, said.unit, said.source)
-
-    @staticmethod
-    def _reference(said: Said) -> str:
-        return said.link.teller.reference(said.link.side, said.source, said.unit, "message")
+        refs = () if decided is None else (_reference(said),)
+        self.notes.append(
+            ConnectionNote(stream, stream.side, finding, stamp(said.arrival), ordinal, refs, said.unit, said.source)
+        )
 
 
-def mailbox_of(endpoint: str | None) -> Mailbox | None:
+def mailbox_of(endpoint: str | None) -> Endpoint | None:
     """Address and port of `tcp://address:port`; None where it is something else."""
     if endpoint is None or not endpoint.startswith("tcp://"):
         return None
@@ -457,11 +440,14 @@ def mailbox_of(endpoint: str | None) -> Mailbox | None:
         return None
 
 
-def _order(fact: ZreFact) -> tuple[int, int, int]:
-    if isinstance(fact, Beaconed):
-        return fact.arrival.ordinal, DATAGRAMS + fact.arrival.packet, 0
-    return fact.arrival.ordinal, fact.link.conn, fact.unit if isinstance(fact, Said) else AT_THE_END
+def _hello_of(sender: Sender) -> Stamp:
+    return sender.hello or NEVER
 
 
-def _place(beacon: Beaconed) -> str:
-    return f"{beacon.teller.whole.src_ip} port {beacon.fields.get('port')}"
+def _reference(said: ZreCommand) -> str:
+    stream = said.sender.stream
+    return reference(stream, stream.side or 0, said.source, said.unit, "message")
+
+
+def _place(beacon: ZreBeacon) -> str:
+    return f"{beacon.stream.src_ip} port {beacon.fields.get('port')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zmtpscope.dissect.batch import Stream
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import LONGEST_TYPE, named

@@ -1,0 +1,98 @@
+"""Several analysers, each with the flows of one partition, and the comparison of what they report."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tests.traffic import record_of
+from zmtpscope.capture.segments import ORDINALS, SegmentBlock
+from zmtpscope.dissect import Analyser, Batch, Options, Summary
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.comparison import Comparison
+from zmtpscope.dissect.facts import Fact, ZreBeacon
+from zmtpscope.spark.flows import select_partition
+
+Record = dict[str, Any]
+
+NUMBERS = ("conn", "conn_0", "conn_1")
+"""What only one run knows."""
+
+
+def rows_of(batches: Iterable[Batch], options: Options) -> list[Record]:
+    """All records, but for what only one run knows."""
+    return [without(record_of(item, index, options)) for batch in batches for item, index in batch.in_order()]
+
+
+def without(record: Record) -> Record:
+    return {name: value for name, value in record.items() if name not in NUMBERS}
+
+
+class Worker:
+    """Analyses one of several partitions of all flows; `places` are those of all packets of the run."""
+
+    def __init__(self, partition: int, partitions: int, options: Options, places: dict[int, int]) -> None:
+        self.which = partition, partitions
+        self.places = places
+        self.options = options
+        self.analyser = Analyser(options, comparing=False)
+        self.analyser.begin([None])
+        self.rows: list[Record] = []
+        self.facts: list[Fact] = []
+
+    def take(self, block: SegmentBlock) -> None:
+        """The next block of all packets; of those of others nothing is seen."""
+        part = select_partition(block, *self.which)
+        part.latest = max((*part.times.tolist(), *part.datagrams.times.tolist()), default=0)
+
+        def rank(fact: Fact) -> int:
+            if isinstance(fact, ZreBeacon):
+                return self.places[fact.arrival.packet]
+            row, is_late = divmod(fact.arrival.ordinal - part.ordinal + 1, ORDINALS)
+            return self.places[int(part.packets[row])] - (not is_late)
+
+        self._add(self.analyser.take(part), rank)
+
+    def finish(self, last: int) -> None:
+        """All packets were seen, the last one at that time."""
+        self._add(self.analyser.finish(last=last), lambda fact: 2 * len(self.places) + ORDINALS)
+
+    def _add(self, batches: Iterator[Batch], rank: Callable[[Fact], int]) -> None:
+        for batch in batches:
+            self.rows += rows_of([batch], self.options)
+            for fact in batch.facts:
+                self.facts.append(fact._replace(arrival=fact.arrival._replace(ordinal=rank(fact))))
+
+
+def compared(
+    blocks: list[SegmentBlock], partitions: int, options: Callable[[], Options]
+) -> tuple[list[Record], Summary]:
+    """All records of so many workers and of the comparison of what they reported; and what that counted."""
+    packets = [packet for block in blocks for packet in block.rows().packets.tolist()]
+    places = {packet: ORDINALS * place for place, packet in enumerate(packets)}
+    workers = [Worker(partition, partitions, options(), places) for partition in range(partitions)]
+    last = max((block.latest for block in blocks), default=0)
+    for worker in workers:
+        for block in blocks:
+            worker.take(block)
+        worker.finish(last)
+    facts: list[Fact] = [fact for worker in workers for fact in worker.facts]
+    comparison = Comparison(options(), [None])
+    records = comparison.evaluate(pickle.loads(pickle.dumps(facts)))
+    records += comparison.finish(Arrival(2 * len(places) + ORDINALS, 0, last))
+    rows = [row for worker in workers for row in worker.rows]
+    return rows + [without(record.values) for record in records], comparison.summary
+
+
+def assert_is_one_run(blocks: list[SegmentBlock], partitions: int, options: Callable[[], Options]) -> None:
+    """What so many workers say, and the comparison, is what one analyser says of all. `options` are made anew for each,
+    since keys remember what they were asked."""
+    analyser = Analyser(options())
+    analyser.begin([None])
+    whole = [row for block in blocks for row in rows_of(analyser.take(block), analyser.options)]
+    whole += rows_of(analyser.finish(), analyser.options)
+    rows, counted = compared(blocks, partitions, options)
+    assert sorted(map(repr, rows)) == sorted(map(repr, whole))
+    assert counted.attempts == analyser.summary.attempts
+    assert counted.tried == analyser.summary.tried
