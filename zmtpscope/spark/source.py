@@ -7,8 +7,9 @@ whose key hashes to it. A connection that spans files is one connection, and row
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
@@ -89,7 +90,16 @@ class CaptureReader(DataSourceReader):
         self.filters: list[Filter] = []
         self.endpoints = [*asked_for(settings.ports, settings.hosts)]
 
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+    @property
+    def pushFilters(self) -> Callable[[list[Filter]], Iterator[Filter]]:
+        """What takes the filters of a query. Spark refuses a source with a method for it where the session keeps
+        filters for itself, which is the default, instead of reading without: so this looks like the one that every
+        source has."""
+        take = partial(self._take_filters)
+        vars(take)["__func__"] = DataSourceReader.pushFilters
+        return take
+
+    def _take_filters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Take the filters that rows are left out by here; what is returned Spark decides."""
         for filter_ in filters:
             if not can_decide(self.settings.record, filter_):

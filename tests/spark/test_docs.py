@@ -1,0 +1,44 @@
+"""The examples of docs/spark.md run, and print what stands there; `pytest --update-golden` refreshes it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.readings import CAPTURES
+from zmtpscope.spark.settings import NAMES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = CAPTURES.parent / "docs" / "spark.md"
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_examples_print_what_the_page_shows(spark: SparkSession, request: pytest.FixtureRequest) -> None:
+    """One after the other, as a reader types them."""
+    names: dict[str, object] = {}
+
+    def run(example: re.Match[str]) -> str:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(example[1].replace("captures/", f"{CAPTURES}/"), names)
+        output = printed.getvalue().replace(f"{CAPTURES}/", "captures/").strip("\n")
+        return f"```python\n{example[1]}```\n```\n{output}\n```"
+
+    text = PAGE.read_text()
+    real = EXAMPLE.sub(run, text)
+    assert names["spark"] is spark
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(real)
+    else:
+        assert text == real
+
+
+def test_the_page_has_every_option() -> None:
+    named = re.findall("`([A-Za-z_]+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", PAGE.read_text(), re.MULTILINE)))
+    assert [name for name in named if name in NAMES] == list(NAMES)
