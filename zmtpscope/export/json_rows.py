@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import orjson
@@ -57,43 +57,56 @@ LARGEST_SIZE = 1 << 48
 """Octets of a body; the rows of larger ones are written the careful way."""
 
 FULL, HEAD, NONE = range(3)
-KEPT = (b'"],"bodies_kept":"full"', b'"],"bodies_kept":"head"', b',"bodies_kept":"none"')
-
-CONFIDENCES = ("proven", "likely", "guess")
-CLOSINGS = [
-    (
-        b',"decrypted":%b,"payload":' % decrypted,
-        b',"complete":%b,"confidence":"%b"}\n' % (complete, confidence.encode()),
-    )
-    for decrypted in (b"false", b"true")
-    for confidence in CONFIDENCES
-    for complete in (b"false", b"true")
-]
-"""How a line ends, in front of what the payload is and behind it, by whether it was opened (times 6), confidence
-(times 2) and whether the message is complete."""
+KEPT = {
+    FULL: b'"],"bodies_kept":"full"',
+    HEAD: b'"],"bodies_kept":"head"',
+    NONE: b',"bodies_kept":"none"',
+}
+"""How bodies end, and what is said of how much of them was kept."""
 
 PLAIN, DELIMITED, SEALED, OPEN, TEXT, DELIMITED_TEXT = range(6)
-MEANINGS = (
-    b',"envelope":null,"topic":null,"kind":"data"',
-    b',"envelope":[],"topic":null,"kind":"data"',
-    b',"envelope":null,"topic":null,"kind":"encrypted"',
-)
+"""What a row says of envelope, topic, kind and payload: as most do, or in words of its own (`OPEN`); of those with text
+inside the text is their own."""
+MEANINGS = {
+    PLAIN: b',"envelope":null,"topic":null,"kind":"data"',
+    DELIMITED: b',"envelope":[],"topic":null,"kind":"data"',
+    SEALED: b',"envelope":null,"topic":null,"kind":"encrypted"',
+}
+WITH_TEXT = {PLAIN: TEXT, DELIMITED: DELIMITED_TEXT}
 TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
 
-def _ends(closing: tuple[bytes, bytes]) -> list[bytes]:
-    """How a line goes on from `envelope`, by its meaning; open where rows say something of their own, or where the text
-    of a payload begins."""
-    front, back = closing
-    whole = [b"%b%bnull%b" % (meaning, front, back) for meaning in MEANINGS]
-    return [*whole, b"", *(meaning + front + TEXT_BEGINS for meaning in MEANINGS[:SEALED])]
+class Closing:
+    """How lines end that say the same of what they are worth: was the message opened, how certain is it, is it whole.
+
+    `front` and `back` stand around the payload. `ends` are, by meaning, how a line goes on from `envelope`: to its end,
+    up to a text, or not at all, where the row says everything in words of its own.
+    """
+
+    def __init__(self, opened: bool, confidence: str, complete: bool) -> None:
+        self.front = b',"decrypted":%b,"payload":' % _truth(opened)
+        self.back = b',"complete":%b,"confidence":"%b"}\n' % (_truth(complete), confidence.encode())
+        self.text_back = TEXT_ENDS + self.back
+        self.ends = {meaning: words + self.front + b"null" + self.back for meaning, words in MEANINGS.items()}
+        self.ends[OPEN] = b""
+        for meaning, with_text in WITH_TEXT.items():
+            self.ends[with_text] = MEANINGS[meaning] + self.front + TEXT_BEGINS
 
 
-ENDS = [_ends(closing) for closing in CLOSINGS]
-TEXT_BACKS = np.array([TEXT_ENDS + back for _, back in CLOSINGS], object)
+def _truth(value: bool) -> bytes:
+    return b"true" if value else b"false"
 
+
+CLOSING_KEYS = list(product((False, True), ("proven", "likely", "guess"), (False, True)))
+"""What a line may say: opened, confidence, complete. Columns hold the place in this list."""
+CLOSING_NUMBER = {key: number for number, key in enumerate(CLOSING_KEYS)}
+CLOSINGS = [Closing(*key) for key in CLOSING_KEYS]
+ENDS = [closing.ends for closing in CLOSINGS]
+TEXT_BACKS = np.array([closing.text_back for closing in CLOSINGS], object)
+
+FRONT, OFFSET, SHAPE, BODIES, BACK, OWN, END = range(7)
+"""The pieces of a line; `OWN` is what the row says in words of its own, and its text."""
 PIECES = 7
-"""A line: front, offset, shape, bodies, back, and where that is open what the row says of its own, and the end."""
 
 Careful = Callable[[MessageRun, int], bytes]
 """Makes the line of any row of a run."""
@@ -113,7 +126,9 @@ class MessageRows:
         self.data = [run.data for run in runs]
         self.base = np.array([run.base for run in runs])
         self.stop = np.array([run.base + len(run.data) for run in runs])
-        self.closing = np.array([6 * run.regime.opened + 2 * CONFIDENCES.index(run.confidence) for run in runs])
+        worth = [(run.regime.opened, run.confidence) for run in runs]
+        self.incomplete = np.array([CLOSING_NUMBER[*each, False] for each in worth])
+        self.whole = np.array([CLOSING_NUMBER[*each, True] for each in worth])
         self.enveloped = np.array(list(map(is_enveloped, runs)))
         # of each frame
         self.offsets = np.concatenate([run.offsets for run in runs])
@@ -158,34 +173,37 @@ class MessageRows:
             cut = np.append(0, np.cumsum(sizes > self.options.head))
             kept = np.where(cut[behind] > cut[behind - parts], HEAD, FULL)
         kept[sealed] = NONE
-        closing = self.closing[self.run_of[rows]] + self.complete[rows]
+        run = self.run_of[rows]
+        closing_of = np.where(self.complete[rows], self.whole[run], self.incomplete[run])
         meaning = self._meanings(rows, usual)
         bounds = None if (parts == 1).all() else [0, *behind.tolist()]
         pieces = [b""] * (PIECES * (high - low))
-        pieces[0::PIECES] = self._fronts(rows)
-        pieces[1::PIECES] = _digits(self.offsets[self.first[rows]])
-        pieces[2::PIECES] = self._shapes(self.lengths[rows].tolist(), sizes.tolist(), bounds)
+        pieces[FRONT::PIECES] = self._fronts(rows)
+        pieces[OFFSET::PIECES] = _digits(self.offsets[self.first[rows]])
+        pieces[SHAPE::PIECES] = self._shapes(self.lengths[rows].tolist(), sizes.tolist(), bounds)
         texts = np.flatnonzero(meaning >= TEXT)
         own_texts: list[bytes] | None = None
         if self.options.bodies != "none" and len(frames):
             alike = len(texts) == len(frames) and bool((sizes <= LONGEST_SUMMARY).all())
             bodies, own_texts = self._bodies(np.repeat(self.run_of[rows], parts), frames, alike)
-            pieces[3::PIECES] = bodies if bounds is None else [b'","'.join(bodies[i:j]) for i, j in pairwise(bounds)]
-        pieces[4::PIECES] = self._backs(rows, kept, closing, meaning)
+            pieces[BODIES::PIECES] = (
+                bodies if bounds is None else [b'","'.join(bodies[i:j]) for i, j in pairwise(bounds)]
+            )
+        pieces[BACK::PIECES] = self._backs(rows, kept, closing_of, meaning)
         own = np.flatnonzero(meaning == OPEN)
         if own_texts is not None and len(own_texts) == high - low:
-            alike = bool((closing == closing[0]).all())
-            backs = [TEXT_BACKS[closing[0]]] * (high - low) if alike else TEXT_BACKS[closing].tolist()
-            pieces[5::PIECES], pieces[6::PIECES] = own_texts, backs
+            alike = bool((closing_of == closing_of[0]).all())
+            backs = [TEXT_BACKS[closing_of[0]]] * (high - low) if alike else TEXT_BACKS[closing_of].tolist()
+            pieces[OWN::PIECES], pieces[END::PIECES] = own_texts, backs
         elif len(texts):
             ends = np.full((2, high - low), b"", object)
-            ends[0, texts], ends[1, texts] = self._plain_texts(low, texts), TEXT_BACKS[closing[texts]]
-            pieces[5::PIECES], pieces[6::PIECES] = ends.tolist()
+            ends[0, texts], ends[1, texts] = self._plain_texts(low, texts), TEXT_BACKS[closing_of[texts]]
+            pieces[OWN::PIECES], pieces[END::PIECES] = ends.tolist()
         for row, text, payload in zip(
             own.tolist(), self._own_meanings(own + low), self._insides(low, own), strict=True
         ):
-            front, back = CLOSINGS[closing[row]]
-            pieces[row * PIECES + 5] = b"%b%b%b%b" % (text, front, payload, back)
+            closing = CLOSINGS[closing_of[row]]
+            pieces[row * PIECES + OWN] = b"%b%b%b%b" % (text, closing.front, payload, closing.back)
         for row in np.flatnonzero(~(usual | sealed)).tolist():
             line = self.careful(self.runs[self.run_of[low + row]], int(self.row_of[low + row]))
             pieces[row * PIECES : (row + 1) * PIECES] = [line, *[b""] * (PIECES - 1)]
@@ -281,20 +299,20 @@ class MessageRows:
         for run, start, stop in zip(run_of.tolist(), starts.tolist(), stops.tolist(), strict=True):
             yield data[run][start:stop]
 
-    def _backs(self, rows: slice, kept: Int64, closing: Int64, meaning: Int64) -> list[bytes]:
+    def _backs(self, rows: slice, kept: Int64, closing_of: Int64, meaning: Int64) -> list[bytes]:
         """Everything from `bodies_kept` on; up to `peer_socket_type` where the meaning is open."""
         chosen, counts = _groups(
-            self.run_of[rows], self.packet_ends[rows], self.time_ends[rows], kept, closing, meaning
+            self.run_of[rows], self.packet_ends[rows], self.time_ends[rows], kept, closing_of, meaning
         )
-        types = self.types
+        types, ends = self.types, ENDS
         backs = [
-            b'%b,"packet_end":%b,"ts_end_ns":%b,%b%b' % (KEPT[keeping], packet, time, types[run], ENDS[end][means])
-            for run, packet, time, keeping, end, means in zip(
+            b'%b,"packet_end":%b,"ts_end_ns":%b,%b%b' % (KEPT[keeping], packet, time, types[run], ends[closing][means])
+            for run, packet, time, keeping, closing, means in zip(
                 self.run_of[rows][chosen].tolist(),
                 _digits(self.packet_ends[rows][chosen] & PACKET_MASK),
                 _digits(self.time_ends[rows][chosen]),
                 kept[chosen].tolist(),
-                closing[chosen].tolist(),
+                closing_of[chosen].tolist(),
                 meaning[chosen].tolist(),
                 strict=True,
             )
@@ -309,7 +327,7 @@ class MessageRows:
         meanings = np.where(usual, PLAIN, SEALED)
         meanings[enveloped] = np.where(delimited, DELIMITED, OPEN)[enveloped]
         meanings[usual & (self.topics[rows] != NO_TOPIC)] = OPEN
-        for meaning, with_text in ((PLAIN, TEXT), (DELIMITED, DELIMITED_TEXT)):
+        for meaning, with_text in WITH_TEXT.items():
             meanings[self.texts[rows] & (meanings == meaning)] = with_text
         meanings[usual & self.claimed[rows]] = OPEN
         return meanings
