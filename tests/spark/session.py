@@ -15,6 +15,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short-lived
     "spark.driver.memory": "512m",
     "spark.master": "local[2]",
+    "spark.python.authenticate.socketTimeout": "2m",  # workers start slowly on a busy machine
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves
     "spark.sql.files.minPartitionNum": "1",  # rows come in the order of the file
     "spark.sql.shuffle.partitions": "2",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +161,51 @@ def test_a_state_cannot_be_made_again_of_files_that_are_gone(tmp_path: Path) -> 
         CaptureError, match=r"many-small-00000.pcap: is gone, and the state behind it was not kept, since"
     ):
         query.batch()
+
+
+def test_what_a_damaged_file_has_is_read_and_its_name_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = rotate(CAPTURES / "patterns" / "many-small.pcap", tmp_path, [300, 600])
+    files[1].write_bytes(files[1].read_bytes()[:-10])
+    query = Query(tmp_path, tmp_path / "states", maxFilesPerTrigger=1, growing=0, partitions=2).run()
+    assert len(query.rows) == 3
+    (record,) = caplog.records
+    assert record.message.startswith(f"zmtpscope: batch 2: {files[1]}: the file ends inside a packet")
+    query = Query(tmp_path, tmp_path / "strict", maxFilesPerTrigger=1, growing=0, onError="fail")
+    query.batch()
+    with pytest.raises(CaptureError, match=r"many-small-00001.pcap, octet \d+: the file ends inside"):
+        query.batch()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_is_gone_when_it_is_read_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_replaced: bool
+) -> None:
+    files = rotate(CAPTURES / "patterns" / "many-small.pcap", tmp_path, [300, 600])
+    query = Query(tmp_path, tmp_path / "states", maxFilesPerTrigger=1, growing=0)
+    query.plan()
+    if is_replaced:
+        files[0].write_bytes(files[2].read_bytes())
+    else:
+        files[0].unlink()
+    query.run()
+    what = "another file has taken its place" if is_replaced else "there is no such file"
+    assert [record.message.partition(": ")[2].partition(" (")[0] for record in caplog.records] == [
+        f"batch 1: {files[0]}: {what}"
+    ]
+
+
+def test_a_file_may_be_compressed_at_any_time(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "captures")
+    query = Query(tmp_path / "captures", tmp_path / "states", maxFilesPerTrigger=2, finish="true")
+    while query.plan():
+        for file in query.reader._state_folder(query.offset(query.done + 1)).batch(query.done + 1).files:
+            Path(f"{file.path}.gz").write_bytes(gzip.compress(Path(file.path).read_bytes()))
+            os.unlink(file.path)
+        query.batch()
+        query.commit()
+    (tmp_path / "captures").rename(tmp_path / "compressed")
+    shutil.copytree(folder, tmp_path / "captures")
+    assert query.found() == in_one_run(tmp_path / "captures", "message")
 
 
 def test_states_do_not_grow_in_number(folder: Path, tmp_path: Path) -> None:

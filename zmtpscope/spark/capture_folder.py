@@ -118,6 +118,11 @@ def _capture(path: str, status: os.stat_result) -> Capture | None:
     return Capture(path, status.st_size, status.st_mtime_ns, first_time)
 
 
+def path_now(path: str) -> str:
+    """Where a file is that was found at `path`: it may have been compressed since."""
+    return next((each for each in (path, *(path + suffix for suffix in COMPRESSED)) if os.path.exists(each)), path)
+
+
 def next_micro_batch(
     before: MicroBatch,
     captures: Collection[Capture],

@@ -22,7 +22,7 @@ from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.source import OpenFiles
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options, state
-from zmtpscope.spark.capture_folder import BatchFile, MicroBatch
+from zmtpscope.spark.capture_folder import BatchFile, MicroBatch, path_now
 
 BLOCK_SIZE = 1 << 20
 """Octets of a capture at a time."""
@@ -93,7 +93,7 @@ class CapturePart(CaptureFile):
     """The packets of a file that were not read before and count as taken before `until` (ns; None: all)."""
 
     def __init__(self, unread: Unread, until: int | None, span: TimeSpan, open_files: OpenFiles) -> None:
-        super().__init__(unread.file.path, open_files, span)
+        super().__init__(path_now(unread.file.path), open_files, span)
         if super().first_time(PEEK, FileReports()) != unread.file.first_time:
             raise CaptureError(self.path, "another file has taken its place")
         self.rest: Unread | None = unread

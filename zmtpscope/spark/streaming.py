@@ -9,6 +9,7 @@ worker begins with an older one, reads the files in between again and gives no r
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,17 +29,18 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.dissect import Batch, Options
-from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch
+from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch, path_now
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.filters import FlowFilter, asked_for
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.rows import RowBatches
-from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.state_folder import StateFolder
 from zmtpscope.spark.stream_settings import StreamSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LOG = logging.getLogger(__name__)
 
 Offset = dict[str, Any]
 """query: the name of its folder of states; batch: how many micro-batches there were; files: how many they took."""
@@ -140,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         behind, octets = folder.state(partition.start, partition.number)
         state = PartitionState(options) if octets is None else PartitionState.load(octets, options)
         flows = FlowFilter(partition.number, partition.count, asked_for(settings.ports, settings.hosts))
-        take = partial(_take, state, settings, flows)
+        take = partial(self._take, state, flows)
         for number in range(behind + 1, partition.start + 1):
             batch = folder.batch(number)
             _refuse_what_is_gone(batch)
@@ -157,6 +159,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise
         folder.write_state(end, partition.number, state.dump())
 
+    def _take(self, state: PartitionState, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
+        """What a micro-batch made decidable. Raises `CaptureError` for a damaged file, if that is to end the query."""
+        settings = self.settings.read
+        yield from state.take(batch, settings.span, flows.select)
+        for problem in state.problems:
+            if settings.fails:
+                raise CaptureError(problem.file, problem.text, offset=problem.offset)
+            if flows.partition == 0:  # all of them read the file
+                LOG.warning("zmtpscope: batch %d: %s", batch.number, problem)
+
     def commit(self, end: Offset) -> None:
         with one_sentence():
             folder = self._state_folder(end)
@@ -164,14 +176,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _state_folder(self, offset: Offset) -> StateFolder:
         return StateFolder(self.settings.state_location, offset["query"])
-
-
-def _take(state: PartitionState, settings: ReadSettings, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
-    """What a micro-batch made decidable. Raises `CaptureError` for a damaged file, if that is to end the query."""
-    yield from state.take(batch, settings.span, flows.select)
-    if settings.fails and state.problems:
-        problem = state.problems[0]
-        raise CaptureError(problem.file, problem.text, offset=problem.offset)
 
 
 def _exhaust(batches: Iterable[Batch]) -> None:
@@ -182,7 +186,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
 def _refuse_what_is_gone(batch: MicroBatch) -> None:
     """It is read once more for its state: all of its files have to be there."""
     for file in batch.files:
-        if not os.path.exists(file.path):
+        if not os.path.exists(path_now(file.path)):
             raise CaptureError(
                 file.path,
                 f"is gone, and the state behind it was not kept, since nothing read batch {batch.number} to its end",
