@@ -8,12 +8,14 @@ from types import MappingProxyType
 from zmtpscope.capture import Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.attempts import CONNECTED
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.comparison import Comparison
 from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.datagrams import Datagrams
+from zmtpscope.dissect.dialogue import Dialogue
 from zmtpscope.dissect.flows import Flows
-from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.sink import Sink, Summary
 from zmtpscope.dissect.stream_arrivals import BlockView
 
@@ -32,8 +34,10 @@ class Analyser:
         self.flows = Flows(self._open)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.datagrams = Datagrams(self.sink, self.options)
-        self.undecided: dict[Connection, None] = {}
-        """Open connections whose version is settled when enough time has gone by."""
+        self.dialogues: dict[Connection, Dialogue] = {}
+        """What is said on open connections, from when it is first needed: a port scan has many without."""
+        self.undecided: dict[Dialogue, None] = {}
+        """Those whose version is settled when enough time has gone by."""
         self.latest = 0
         """The largest time of all packets."""
 
@@ -49,7 +53,7 @@ class Analyser:
 
     def _open(self, key: bytes, start: Arrival, incarnation: int) -> Connection:
         self.connections += 1
-        return Connection(self.connections, key, start, incarnation, self.sink, self.options)
+        return Connection(self.connections, key, start, incarnation)
 
     def run(self, captures: Captures) -> Iterator[Batch]:
         """A batch for every block that made something decidable, in order, and one for what is left at the end."""
@@ -87,7 +91,7 @@ class Analyser:
             yield from self._flush()
         if self.undecided:
             ordinal = self.flows.reassembler.begin_tick()
-            due = [each for each in self.undecided if each.pass_time(now, ordinal)]
+            due = [each.connection for each in self.undecided if each.agreement.pass_time(now, ordinal)]
             if due:
                 self._advance(due)
                 yield from self._flush()
@@ -95,9 +99,8 @@ class Analyser:
     def messages_so_far(self) -> tuple[int, int]:
         """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
         messages, connections = self.summary.messages, 0
-        for side in self.flows.sides.values():
-            dialogue = side.connection.dialogue
-            if side.number == 0 and dialogue is not None and dialogue.is_zmtp:
+        for dialogue in self.dialogues.values():
+            if dialogue.view.is_zmtp:
                 connections += 1
                 messages += sum(stream.message_count for stream in dialogue.streams)
         return messages, connections
@@ -118,17 +121,39 @@ class Analyser:
     def _advance(self, connections: list[Connection]) -> None:
         """Let connections read what a block brought."""
         view = BlockView(self.flows.reassembler)
-        undecided = self.undecided
         for connection in connections:
-            connection.advance(view)
-            if connection.awaits_time:
-                undecided[connection] = None
-            elif undecided:
-                undecided.pop(connection, None)
+            self._read(connection, view)
         if self.comparison is not None:
             batch = self.sink.batch
             facts, batch.facts = batch.facts, []
             batch.records += self.comparison.evaluate(facts)
+
+    def _read(self, connection: Connection, view: BlockView) -> None:
+        """Let a connection read what the block brought; close the books where it ended."""
+        dialogue, undecided = self.dialogues.get(connection), self.undecided
+        if connection.closed:
+            self.sink.batch.facts += connection.end_facts()
+        if dialogue is None:
+            forced = self._forced(connection)
+            if connection.closed and forced is None and not connection.has_octets:
+                self.summary.other_tcp += connection.attempt_outcome() in (None, CONNECTED)
+                connection.release()
+                return
+            dialogue = self.dialogues[connection] = Dialogue(connection, self.sink, self.options, forced)
+        dialogue.advance(view)
+        if connection.closed:
+            dialogue.finish()
+            del self.dialogues[connection]
+            connection.release()
+        if dialogue.agreement.awaits_time and not connection.closed:
+            undecided[dialogue] = None
+        elif undecided:
+            undecided.pop(dialogue, None)
+
+    def _forced(self, connection: Connection) -> DecodeAs | None:
+        """What the user said of a connection, if anything."""
+        rules = self.options.decode_as
+        return next((rule for rule in rules if rule.matches(connection.number, connection.ports)), None)
 
     def _flush(self) -> Iterator[Batch]:
         """The batch under way, unless there is nothing in it."""

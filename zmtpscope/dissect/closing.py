@@ -5,16 +5,15 @@ Only connections that were captured whole are judged: where octets are missing, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.moments import SECOND, Moment, duration
+from zmtpscope.dissect.outputs import Note
+from zmtpscope.dissect.side_state import Fault, SideState
+from zmtpscope.dissect.view import ConnectionView
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.reader import Finding
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
-    from zmtpscope.dissect.relations import Relations
 
 WHOLE_GREETING = 64
 
@@ -38,55 +37,62 @@ SERVERS_NAMED = 3
 """So many server keys are named that a HELLO was not made for."""
 
 
-def judge(relations: Relations, arrival: Arrival, closed_by: int) -> None:
-    """The connection has ended, and every octet of it was captured. `arrival` is the first FIN or RST, which side
-    `closed_by` sent, with the ordinal of the end."""
-    dialogue = relations.dialogue
-    if not dialogue.is_agreed():
-        _judge_greeting(relations, arrival, closed_by)
-        _judge_steps(relations, arrival, closed_by)
-    if dialogue.is_read_whole():
-        _judge_requests(relations, arrival)
-    _judge_fault(relations, arrival, 1 - closed_by)
+Sides = tuple[SideState, SideState]
 
 
-def _judge_fault(relations: Relations, arrival: Arrival, side: int) -> None:
+def judge(
+    view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
+) -> Iterator[Note]:
+    """What there is to say when the connection has ended, and every octet of it was captured. `arrival` is the first
+    FIN or RST, which side `closed_by` sent, with the ordinal of the end; `faults` are the last error of each side."""
+    if not view.is_agreed():
+        yield from _judge_greeting(sides, arrival, closed_by)
+        yield from _judge_steps(view, sides, faults, arrival, closed_by)
+    if view.is_read_whole():
+        yield from _judge_requests(view, sides, arrival)
+    yield from _judge_fault(faults, arrival, 1 - closed_by)
+
+
+def _judge_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
     """The side that received the last error of `side` closed first; who closes behind its own error had other
     reasons."""
-    fault = relations.faults[side]
+    fault = faults[side]
     if fault is None or arrival.time - fault.arrival.time > SECOND:
         return
-    told = fault.finding
-    detail = f"it closed {(arrival.time - fault.arrival.time) / 1e6:.1f} ms after {told.id}"
-    note = Finding("ZMTP-CONN-08", told.start, told.length, None, detail)
-    relations.dialogue.note(side, note, arrival, (fault.reference,))
+    error = fault.finding
+    detail = f"it closed {(arrival.time - fault.arrival.time) / 1e6:.1f} ms after {error.id}"
+    finding = Finding("ZMTP-CONN-08", error.start, error.length, None, detail)
+    yield Note(side, finding, arrival, arrival.ordinal, (fault.reference,))
 
 
-def _judge_greeting(relations: Relations, arrival: Arrival, closed_by: int) -> None:
+def _judge_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
     """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
-    whole, part = relations.sides[1 - closed_by].greeting, relations.sides[closed_by].greeting
+    whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
     if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
         return
     mechanism = whole.event.fields.get("mechanism")
     detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
     finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
-    relations.dialogue.note(closed_by, finding, arrival)
+    yield Note(closed_by, finding, arrival, arrival.ordinal)
 
 
-def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int) -> None:
+def _judge_steps(
+    view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
+) -> Iterator[Note]:
     """The handshake ended where one side owed the other an answer, and no error says why."""
-    dialogue, mechanism = relations.dialogue, _agreed_mechanism(relations)
-    for number, side in enumerate(relations.sides):
-        debtor = relations.sides[1 - number]
+    mechanism = _agreed_mechanism(sides)
+    for number, side in enumerate(sides):
+        debtor = sides[1 - number]
         last = debtor.step or debtor.greeting
         id_ = OWED.get((mechanism, _name(side.step), _name(debtor.step)))
-        if id_ is None or side.step is None or last is None or last.event.stop != dialogue.streams[1 - number].end:
+        if id_ is None or side.step is None or last is None or last.event.stop != view.streams[1 - number].end:
             continue
-        early = relations.early_traffic(number)
+        early = side.early_traffic(view.version)
         if early is not None:
-            relations.note_at_arrival("NULL-05", number, early, arrival.ordinal, "that of the other side never came")
+            finding = Finding("NULL-05", None, 0, None, "that of the other side never came")
+            yield Note(number, finding, early, arrival.ordinal)
         waited = arrival.time - side.step.arrival.time
-        explained = relations.faults[number] is not None
+        explained = faults[number] is not None
         if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
             continue
         who = "it closed" if closed_by == 1 - number else "the other side gave up"
@@ -97,16 +103,16 @@ def _judge_steps(relations: Relations, arrival: Arrival, closed_by: int) -> None
         if early is not None:
             detail += "; traffic had followed at once, on which libzmq closes"
         if id_ == "CURVE-21":
-            id_, proof = _about_server_key(dialogue)
+            id_, proof = _about_server_key(view)
             detail += proof
-        reference = dialogue.reference(side.step)
         hint = SILENT_HINT if id_ in WAITS_FOR_ZAP and waited > SECOND and early is None else None
-        dialogue.note(1 - number, Finding(id_, None, 0, None, detail, hint), arrival, (reference,))
+        finding = Finding(id_, None, 0, None, detail, hint)
+        yield Note(1 - number, finding, arrival, arrival.ordinal, (view.reference(side.step),))
 
 
-def _about_server_key(dialogue: Dialogue) -> tuple[str, str]:
+def _about_server_key(view: ConnectionView) -> tuple[str, str]:
     """Whether a HELLO without an answer was made for a server key that is known: the finding, and what to add."""
-    session = dialogue.session
+    session = view.session
     if session is None:
         return "CURVE-21", ""
     if session.server is not None:
@@ -118,26 +124,24 @@ def _about_server_key(dialogue: Dialogue) -> tuple[str, str]:
     return "CURVE-22", f"; tried in vain: {', '.join(known[:SERVERS_NAMED])}{more}"
 
 
-def _agreed_mechanism(relations: Relations) -> str | None:
+def _agreed_mechanism(sides: Sides) -> str | None:
     """What both sides announced."""
-    one, other = (side.greeting and side.greeting.event.fields.get("mechanism") for side in relations.sides)
+    one, other = (side.greeting and side.greeting.event.fields.get("mechanism") for side in sides)
     return one if one == other else None
 
 
-def _judge_requests(relations: Relations, arrival: Arrival) -> None:
+def _judge_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
     """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
-    for number, stream in enumerate(relations.dialogue.streams):
-        told = relations.sides[number].type_told
+    for number, stream in enumerate(view.streams):
+        told = sides[number].type_told
         if told is None or told.event.fields["socket_type"] != "REQ":
             continue
-        requests = stream.message_count
-        replies = relations.dialogue.streams[1 - number].message_count
-        if requests > replies and relations.sides[1 - number].type_told is not None:
+        requests, replies = stream.message_count, view.streams[1 - number].message_count
+        if requests > replies and sides[1 - number].type_told is not None:
             start = max(assembly.last_message for assembly in stream.assemblies())
             detail = f"{requests} requests, {replies} replies"
             finding = Finding("REQREP-06", start, stream.end - start, None, detail)
-            last = stream.arrivals.at(start)
-            relations.dialogue.note(number, finding, Arrival(arrival.ordinal, last.packet, last.time))
+            yield Note(number, finding, stream.arrivals.at(start), arrival.ordinal)
 
 
 def _name(step: Moment | None) -> str | None:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.attempts import CONNECTED, HALF_OPEN, REFUSED, UNANSWERED, UNDER_WAY
-from zmtpscope.dissect.dialogue import Dialogue
-from zmtpscope.dissect.facts import Attempt, GaveWay, TcpConnection
+from zmtpscope.dissect.facts import Attempt, Fact, GaveWay, TcpConnection
 from zmtpscope.dissect.identity import Stream, stream_of
-from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.reassembly import TcpSide, reverse
-from zmtpscope.dissect.sink import Sink
-from zmtpscope.dissect.stream_arrivals import BlockView
 from zmtpscope.records import SECOND
 
 
 class Connection:
     """`tcp` are its two directions as reassembly sees them; side 0 opened it. `incarnation` sets it apart from those on
     the same ports that began no earlier (`incarnations.py`).
-
-    What is said on it is a `Dialogue`, made when it is first needed: a port scan has many connections without.
     """
 
     opened_by: int | None = None
@@ -32,16 +26,13 @@ class Connection:
     """... and the side that sent it."""
     idle: int | None = None
     """Where no end was captured: nanoseconds from the last packet to when nothing more could come."""
-    dialogue: Dialogue | None = None
     syns = 1
     """SYNs of side 0; as good as none where the first packet captured is another."""
 
-    def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int, sink: Sink, options: Options) -> None:
+    def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int) -> None:
         self.number = number
         self.key = key
         self.incarnation = incarnation
-        self.sink = sink
-        self.options = options
         self.start = self.last = self.end = self.last_syn = start
         """`last` is the last packet in front of the block under way."""
         self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse(key))
@@ -78,6 +69,11 @@ class Connection:
         return self.close_how in ("fin", "rst")
 
     @property
+    def has_octets(self) -> bool:
+        """Whether either side has sent some, or was found to have."""
+        return bool(self.tcp[0].delivered or self.tcp[1].delivered)
+
+    @property
     def is_to_itself(self) -> bool:
         """One and the same socket at both ends; all packets are those of one side then."""
         return self.tcp[0].key == self.tcp[1].key
@@ -109,32 +105,18 @@ class Connection:
         """The stream of `side` has ended for good: FIN or RST was captured."""
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
-    def advance(self, view: BlockView) -> None:
-        """Read what the block brought, then close the books where the connection ended."""
-        outcome = self._report_end() if self.closed else None
-        if self.dialogue is None:
-            forced = self.forced()
-            if self.closed and forced is None and not (self.tcp[0].delivered or self.tcp[1].delivered):
-                self.sink.summary.other_tcp += outcome in (None, CONNECTED)
-                self._release()
-                return
-            self.dialogue = Dialogue(self, forced)
-        self.dialogue.advance(view)
-        if self.closed:
-            self.dialogue.finish()
-            self._release()
-
-    def _report_end(self) -> str | None:
-        """Report what others have to know of its end, and how the attempt to connect came out."""
+    def end_facts(self) -> list[Fact]:
+        """What others may have to know of its end, and how the attempt to connect came out."""
+        facts: list[Fact] = []
         identity = TcpConnection(self.key, stamp(self.start), self.incarnation, self.number)
         if self.close_how == "evicted":
-            self.sink.report(GaveWay(self.end, identity))
-        outcome = self._attempt()
+            facts.append(GaveWay(self.end, identity))
+        outcome = self.attempt_outcome()
         if outcome is not None:
-            self.sink.report(Attempt(self.end, identity, outcome, stamp(self.last_syn), self.syns))
-        return outcome
+            facts.append(Attempt(self.end, identity, outcome, stamp(self.last_syn), self.syns))
+        return facts
 
-    def _attempt(self) -> str | None:
+    def attempt_outcome(self) -> str | None:
         """What became of the attempt to connect; None where its SYN was not captured."""
         client, server = self.tcp
         if client.initial < 0:
@@ -147,33 +129,14 @@ class Connection:
             return UNDER_WAY
         return HALF_OPEN if server.seen else UNANSWERED
 
-    @property
-    def awaits_time(self) -> bool:
-        """Whether something is decided on it when enough time has gone by."""
-        return self.dialogue is not None and self.dialogue.agreement.awaits_time
-
-    def pass_time(self, now: int, ordinal: int) -> bool:
-        """Nothing has come for it until `now`: whether that is enough to go on. `ordinal` is that of what time alone
-        decides."""
-        return self.dialogue is not None and self.dialogue.agreement.pass_time(now, ordinal)
-
-    def forced(self) -> DecodeAs | None:
-        """What the user said of this connection, if anything."""
-        if not self.options.decode_as:
-            return None
-        return next((rule for rule in self.options.decode_as if rule.matches(self.number, self.ports)), None)
-
     def ends(self) -> tuple[Stream, Stream]:
         """What the records of side 0 and of side 1 have in common."""
         first = stream_of(self.key, self.start.time, self.incarnation, self.number)
         number, conn_id, _, here, port, there, other = first
         return first, Stream(number, conn_id, 1, there, other, here, port)
 
-    def _release(self) -> None:
-        """Let go of everything that points back here, so that a closed connection is freed at once."""
+    def release(self) -> None:
+        """Let go of the sides, which point back here, so that a closed connection is freed at once."""
         for tcp in self.tcp:
             del tcp.connection, tcp.peer
-        if self.dialogue is not None:
-            self.dialogue.release()
-            del self.dialogue
         del self.tcp

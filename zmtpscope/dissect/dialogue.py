@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,19 +11,21 @@ from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import Int64, MessageRun
+from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.leftovers import Gap, Leftover, Untold, UntoldLeftovers
-from zmtpscope.dissect.moments import Moment
-from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.outputs import Note, Output, Repeats, UnitRead
 from zmtpscope.dissect.payload_rows import PayloadRows, SideFacts, side_payloads, starred
-from zmtpscope.dissect.reassembly import Hole, distance, entries
+from zmtpscope.dissect.reassembly import Hole, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import broken_rows
+from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.stream_arrivals import BlockView
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.topics import COMMANDS, Topics
+from zmtpscope.dissect.view import ConnectionView
 from zmtpscope.dissect.zap import Turn, ZapTalk
 from zmtpscope.findings import FINDINGS
 from zmtpscope.payloads.zap import Zap
@@ -32,13 +33,10 @@ from zmtpscope.payloads.zre.messages import Zre, uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command, Remark
 from zmtpscope.zmtp.reader import Finding
-from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.connection import Connection
     from zmtpscope.dissect.session import Session
 
-NOTHING: Mapping[int, Arrival] = {}
 FOLLOWED = frozenset({Zap.name, Zre.name})
 """Payloads of which more is said than their dissectors know: that takes both sides, or several connections."""
 
@@ -49,10 +47,10 @@ class Dialogue:
     `forced` is what the user said of the connection, if anything.
     """
 
-    def __init__(self, connection: Connection, forced: DecodeAs | None) -> None:
+    def __init__(self, connection: Connection, sink: Sink, options: Options, forced: DecodeAs | None) -> None:
         self.connection = connection
-        self.sink = connection.sink
-        self.options = connection.options
+        self.sink = sink
+        self.options = options
         self.gaps = Untold[Gap]()
         self.leftovers = UntoldLeftovers()
         ends = connection.ends()
@@ -73,7 +71,8 @@ class Dialogue:
             SideStream(1, ends[1], self.options, budget, other),
         )
         self.agreement = Agreement(connection.tcp, self.streams, forced)
-        self.relations = Relations(self)
+        self.view = ConnectionView(connection, self.streams, self.agreement, self.session)
+        self.relations = Relations(self.view)
         self.zre_sides: list[ZreSide | None] = [None, None]
         """The sides that are ZRE nodes ..."""
         self.zre_since = [0, 0]
@@ -81,29 +80,6 @@ class Dialogue:
         self.zap = ZapTalk()
         self.topics = Topics(budget)
         self.teller = Teller(self.sink, ends, self.options.records)
-
-    @property
-    def is_zmtp(self) -> bool:
-        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
-        return self.agreement.is_zmtp
-
-    @property
-    def zmtp_since(self) -> int | None:
-        """The ordinal of the segment that told so; None where none has."""
-        if self.agreement.forced is not None:
-            return self.connection.start.ordinal
-        told = [self.agreement.greeted_since, *(stream.found_since for stream in self.streams)]
-        return min((ordinal for ordinal in told if ordinal is not None), default=None)
-
-    @property
-    def version(self) -> str | None:
-        """The version in force, None while or where there is none."""
-        return self.agreement.version
-
-    @property
-    def is_websocket(self) -> bool:
-        """Whether the sides have agreed on ZWS."""
-        return self.version == VERSION_ZWS
 
     def advance(self, view: BlockView) -> None:
         """Read what the block brought."""
@@ -127,7 +103,8 @@ class Dialogue:
                 else:
                     stream.extend(view, entry)
         self._record_outputs()
-        self.relations.weigh(view, rows)
+        self.relations.evaluate(view, rows)
+        self._record_relations()
         self._tell_gaps()
         self._tell_rows()
 
@@ -153,7 +130,7 @@ class Dialogue:
     def _has_no_boxes(self) -> bool:
         """Whether a side has shown that the mechanism is another than CURVE."""
         readers = [stream.reader for stream in self.streams if stream.reader is not None]
-        return self.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
+        return self.agreement.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
     def finish(self) -> None:
         """Nothing more will come: tell what is left, and the connection itself."""
@@ -173,78 +150,29 @@ class Dialogue:
         self._tell_gaps()
         self._tell_rows()
         self.topics.release()
-        if not self.is_zmtp:
+        if not self.view.is_zmtp:
             self.sink.summary.other_tcp += 1
             return
         if connection.is_to_itself:
             self.note(None, Finding("ZMTP-CONN-11"), arrival)
         else:
             for side in (0, 1):
-                if self.agreement.decision is not None and self.streams[side].end and self._lacks_octets(1 - side):
+                if self.agreement.decision is not None and self.streams[side].end and self.view.lacks_octets(1 - side):
                     self.note(side, Finding("ZMTP-CONN-02"), arrival)
-        if self._is_whole():
-            self.zap.end(self, arrival)
-        self.relations.end(arrival, self._is_whole())
+        is_whole = self.view.is_whole()
+        if is_whole:
+            for note in self.zap.end(arrival):
+                self.teller.note(note)
+        self.relations.end(arrival, is_whole)
+        self._record_relations()
         self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port), arrival)
         for sender in self.zre_sides:
             if sender is not None:
                 self.sink.report(ZreClose(arrival, sender, connection.has_ended))
         self.teller.counted_findings(arrival.ordinal)
         if self.options.records:
-            self.teller.connection(connection.start, outcome.values(self), arrival.ordinal)
-        outcome.count(self)
-
-    def release(self) -> None:
-        """Let go of everything that points back here."""
-        del self.streams, self.agreement, self.relations, self.connection
-
-    def _lacks_octets(self, side: int) -> bool:
-        """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
-        acknowledged octets of it."""
-        tcp = self.connection.tcp[side]
-        if self.streams[side].end or tcp.ended:
-            return False
-        return not tcp.seen or self._is_behind(side)
-
-    def _is_behind(self, side: int) -> bool:
-        """Whether the other side acknowledged octets that were not captured."""
-        tcp = self.connection.tcp[side]
-        return tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0
-
-    def _is_whole(self) -> bool:
-        """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
-        for side, (tcp, stream) in enumerate(zip(self.connection.tcp, self.streams, strict=True)):
-            if not tcp.begun or stream.counts.gaps or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
-                return False
-        return True
-
-    def is_whole_until(self, ordinal: int) -> bool:
-        """Whether neither octets were missing up to the segment `ordinal`, nor what a box holds that stays closed amid
-        opened ones."""
-        return all(tcp.begun for tcp in self.connection.tcp) and all(
-            (stream.lost_since is None or stream.lost_since > ordinal)
-            and (stream.closed_since is None or stream.closed_since > ordinal)
-            for stream in self.streams
-        )
-
-    def is_read_whole(self) -> bool:
-        """Whether everything that was captured of both sides could be read."""
-        return all(
-            stream.closed_since is None
-            and not (stream.counts.undissected or stream.counts.unfinished)
-            and stream.is_certain_at(stream.end)
-            for stream in self.streams
-        )
-
-    def is_agreed(self) -> bool:
-        """Whether both sides have ended their handshake."""
-        return all(stream.handshake_done for stream in self.streams)
-
-    def reference(self, moment: Moment) -> str:
-        """The identity of the record of what was said."""
-        return self.teller.reference(moment.side, moment.source, moment.event.start, moment.record)
-
-    # -- what the streams say ----------------------------------------------------------------------------------------
+            self.teller.connection(connection.start, outcome.values(self.view), arrival.ordinal)
+        outcome.count(self.view, self.sink.summary)
 
     def _record_outputs(self) -> None:
         """Make records of what the sides have given since the last time, and of what is to be said about it."""
@@ -253,6 +181,14 @@ class Dialogue:
         for stream in self.streams:
             for output in stream.drain():
                 self._record_output(stream, output)
+
+    def _record_relations(self) -> None:
+        """The same of what compares the two sides; and report what other connections may have to know."""
+        notes, facts = self.relations.drain()
+        for note in notes:
+            self.teller.note(note)
+        for fact in facts:
+            self.sink.report(fact)
 
     def _record_output(self, stream: SideStream, output: Output) -> None:
         if isinstance(output, UnitRead):
@@ -290,7 +226,7 @@ class Dialogue:
         self.teller.finding(side, finding, arrival, arrival.ordinal, refs)
 
     def _tell_gaps(self) -> None:
-        since = self.zmtp_since
+        since = self.view.zmtp_since
         for side, leftover in self.leftovers.take(since):
             self.teller.leftover(side, leftover)
         for side, gap in self.gaps.take(since):
@@ -299,11 +235,6 @@ class Dialogue:
             behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"
             detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
             self.note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.told)
-
-    def said_something_after(self, side: int, arrival: Arrival) -> bool:
-        """Whether octets of `side` were captured behind `arrival`."""
-        ordinals = self.streams[side].arrivals.ordinals
-        return bool(ordinals) and ordinals[-1] > arrival.ordinal
 
     # -- rows and the end --------------------------------------------------------------------------------------------
 
@@ -330,7 +261,7 @@ class Dialogue:
             self.topics.assign(told)
             batch.runs += told[0] + told[1]
         if self.zap.turns:
-            self.zap.weigh()
+            self.zap.evaluate()
         for side, sender in enumerate(self.zre_sides):
             for run in told[1 - side] if sender is not None else ():
                 behind = np.flatnonzero(run.complete & (run.orders >= self.zre_since[side]))

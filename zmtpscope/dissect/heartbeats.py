@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.moments import SECOND, Moment
+from zmtpscope.dissect.outputs import Note
+from zmtpscope.dissect.view import ConnectionView
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.reader import Finding
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
 
 OPEN_PINGS = 3
 """More than so many PINGs should not wait."""
@@ -58,8 +57,10 @@ class Direction:
     """Some are not remembered: what fits none of the others may belong to one of these."""
     crowd_told = False
 
-    def __init__(self, dialogue: Dialogue, asker: int) -> None:
-        self.dialogue = dialogue
+    def __init__(self, view: ConnectionView, asker: int) -> None:
+        self.view = view
+        self.notes: list[Note] = []
+        """What is to be said."""
         self.asker = asker
         self.open: list[Beat] = []
         self.unmatched: deque[Beat] = deque()
@@ -111,7 +112,7 @@ class Direction:
             id_ = "ZMTP31-PING-03" if ping.has_ttl else "ZMTP31-PING-10"
         self._note(id_, 1 - self.asker, pong, ordinal)
 
-    def weigh_crowd(self, time: int, ordinal: int) -> None:
+    def evaluate_crowd(self, time: int, ordinal: int) -> None:
         """The side that is asked was read up to `time`: look how many PINGs wait, behind the last that was answered."""
         if len(self.open) <= OPEN_PINGS or self.crowd_told:
             return
@@ -120,20 +121,20 @@ class Direction:
             self.crowd_told = True
             self._note("ZMTP31-PING-09", self.asker, waiting[OPEN_PINGS], ordinal, self._severity())
 
-    def weigh_oldest(self, time: int, ordinal: int) -> None:
+    def evaluate_oldest(self, time: int, ordinal: int) -> None:
         """The connection was closed at `time`: look whether a PING was never answered."""
         if not self.open or time - self.open[0].arrival.time <= SECOND:
             return
-        if self.dialogue.said_something_after(1 - self.asker, self.open[0].arrival):
+        if self.view.said_something_after(1 - self.asker, self.open[0].arrival):
             self._note("ZMTP31-PING-04", self.asker, self.open[0], ordinal, self._severity())
 
     def _severity(self) -> str | None:
         """libzmq 4.0 and 4.1 speak 3.0 and do not know PING."""
-        return "note" if self.dialogue.version == "3.0" and not self.has_answered else None
+        return "note" if self.view.version == "3.0" and not self.has_answered else None
 
     def _note(self, id_: str, side: int, beat: Beat, ordinal: int, severity: str | None = None) -> None:
         finding = Finding(id_, beat.start, beat.length, severity)
-        self.dialogue.teller.finding(side, finding, beat.arrival, ordinal, source=beat.source)
+        self.notes.append(Note(side, finding, beat.arrival, ordinal, source=beat.source))
 
 
 class Heartbeats:
@@ -142,10 +143,17 @@ class Heartbeats:
     over = False
     """Something may be missing: nothing is judged any more."""
 
-    def __init__(self, dialogue: Dialogue) -> None:
-        self.directions = Direction(dialogue, 0), Direction(dialogue, 1)
+    def __init__(self, view: ConnectionView) -> None:
+        self.directions = Direction(view, 0), Direction(view, 1)
         self.last: list[Arrival | None] = [None, None]
         """The last heartbeat of each side."""
+
+    def drain(self) -> list[Note]:
+        """What is to be said, of what was not given yet."""
+        notes = [note for direction in self.directions for note in direction.notes]
+        for direction in self.directions:
+            direction.notes.clear()
+        return notes
 
     def take(self, moment: Moment, whole: bool) -> None:
         """A PING or PONG was read; `whole`: no octet of either side was missing up to its ordinal."""
@@ -159,7 +167,7 @@ class Heartbeats:
         last, self.last[moment.side] = self.last[moment.side], beat.arrival
         if last is not None and last.ordinal < beat.arrival.ordinal:  # all that waited for one segment is read
             own.settle(last.time, beat.arrival.ordinal)
-            others.weigh_crowd(last.time, beat.arrival.ordinal)
+            others.evaluate_crowd(last.time, beat.arrival.ordinal)
         if moment.event.fields["name"] == "PING":
             own.ping(beat)
         else:
@@ -180,9 +188,9 @@ class Heartbeats:
                 direction.settle_all(arrival.ordinal)
             else:
                 direction.settle(arrival.time, arrival.ordinal)
-            direction.weigh_crowd(arrival.time, arrival.ordinal)
+            direction.evaluate_crowd(arrival.time, arrival.ordinal)
             if closed:
-                direction.weigh_oldest(arrival.time, arrival.ordinal)
+                direction.evaluate_oldest(arrival.time, arrival.ordinal)
 
 
 def _beat(moment: Moment) -> Beat:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zmtpscope.dissect.agreement import SILENT_FORMS
-from zmtpscope.dissect.sink import count_word
+from zmtpscope.dissect.sink import Summary, count_word
 from zmtpscope.dissect.stream import version_of_records
+from zmtpscope.dissect.view import ConnectionView
 from zmtpscope.zmtp.side import SideReader
 
-if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
 
-
-def values(dialogue: Dialogue) -> dict[str, Any]:
+def values(view: ConnectionView) -> dict[str, Any]:
     """The own fields of the connection record."""
-    connection, streams = dialogue.connection, dialogue.streams
+    connection, streams = view.tcp, view.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]
-    if dialogue.session is not None:
-        roles = [role or dialogue.session.role(side) for side, role in enumerate(roles)]
+    if view.session is not None:
+        roles = [role or view.session.role(side) for side, role in enumerate(roles)]
     server = roles.index("server") if "server" in roles else 1 - roles.index("client") if "client" in roles else None
     confidences = [
         stream.confidence if stream.reader.unreliable_from is None else "likely"
@@ -37,10 +35,10 @@ def values(dialogue: Dialogue) -> dict[str, Any]:
         "port_1": there.src_port,
         "opened_by": connection.opened_by,
         "security_server": server,
-        "version": version_of_records(dialogue.version, mechanism(readers)),
-        "transport": "ws" if dialogue.is_websocket else "tcp",
+        "version": version_of_records(view.version, mechanism(readers)),
+        "transport": "ws" if view.is_websocket else "tcp",
         "mechanism": mechanism(readers),
-        "handshake": handshake(dialogue),
+        "handshake": handshake(view),
         "close": connection.close_how,
         "closed_by": None if first is None else first[1],
         "closed_ns": None if first is None else first[0].time,
@@ -66,41 +64,40 @@ def mechanism(readers: list[SideReader | None]) -> str | None:
     return mechanisms.pop() if len(mechanisms) == 1 else None
 
 
-def handshake(dialogue: Dialogue) -> str:
+def handshake(view: ConnectionView) -> str:
     """complete, failed, incomplete or unseen."""
-    decision = dialogue.agreement.decision
-    from_start = any(tcp.begun for tcp in dialogue.connection.tcp)
-    if decision is None and not (from_start and dialogue.agreement.forced):
+    decision = view.agreement.decision
+    from_start = any(tcp.begun for tcp in view.tcp.tcp)
+    if decision is None and not (from_start and view.agreement.forced):
         return "unseen"
     if decision is not None and SILENT_FORMS.issuperset(decision.forms) and not from_start:
         return "unseen"
-    readers = [stream.reader for stream in dialogue.streams if stream.reader is not None]
+    readers = [stream.reader for stream in view.streams if stream.reader is not None]
     if any(reader.error_seen for reader in readers):
         return "failed"
     if decision is not None and decision.outcome not in ("agreed", "1.0 frames"):
-        return "failed" if dialogue.connection.has_ended else "incomplete"
-    if all(stream.handshake_done for stream in dialogue.streams):
+        return "failed" if view.tcp.has_ended else "incomplete"
+    if all(stream.handshake_done for stream in view.streams):
         return "complete"
     return "incomplete"
 
 
-def count(dialogue: Dialogue) -> None:
+def count(view: ConnectionView, summary: Summary) -> None:
     """Add the connection to the summary of the run."""
-    summary = dialogue.sink.summary
-    version = version_of_records(dialogue.version, mechanism([stream.reader for stream in dialogue.streams]))
+    version = version_of_records(view.version, mechanism([stream.reader for stream in view.streams]))
     without = "none" if version in ("1.0", "2.0") else "unknown"
     summary.connections += 1
-    summary.versions[(version or "unknown") + (" over WebSocket" if dialogue.is_websocket else "")] += 1
-    count_word(summary.mechanisms, mechanism([stream.reader for stream in dialogue.streams]) or without)
-    summary.handshakes[handshake(dialogue)] += 1
-    summary.closes[dialogue.connection.close_how] += 1
-    if dialogue.session is not None and _has_sealed(dialogue):
+    summary.versions[(version or "unknown") + (" over WebSocket" if view.is_websocket else "")] += 1
+    count_word(summary.mechanisms, mechanism([stream.reader for stream in view.streams]) or without)
+    summary.handshakes[handshake(view)] += 1
+    summary.closes[view.tcp.close_how] += 1
+    if view.session is not None and _has_sealed(view):
         summary.curve_connections += 1
-        summary.proven_connections += dialogue.session.server is not None
-        summary.named_connections += dialogue.session.named
-        summary.opened_connections += dialogue.session.key is not None
+        summary.proven_connections += view.session.server is not None
+        summary.named_connections += view.session.named
+        summary.opened_connections += view.session.key is not None
     sums = summary.sums
-    for stream, tcp in zip(dialogue.streams, dialogue.connection.tcp, strict=True):
+    for stream, tcp in zip(view.streams, view.tcp.tcp, strict=True):
         count_word(summary.socket_types, stream.socket_type or "unknown")
         summary.messages += stream.message_count
         summary.sealed += stream.assembly.sealed
@@ -118,8 +115,8 @@ def count(dialogue: Dialogue) -> None:
         sums.late += tcp.late
 
 
-def _has_sealed(dialogue: Dialogue) -> bool:
+def _has_sealed(view: ConnectionView) -> bool:
     """Whether a connection has CURVE and came so far that there is something to open."""
-    is_curve = mechanism([stream.reader for stream in dialogue.streams]) == "CURVE"
-    said_something = any(stream.message_count for stream in dialogue.streams)
-    return is_curve and (said_something or handshake(dialogue) == "complete")
+    is_curve = mechanism([stream.reader for stream in view.streams]) == "CURVE"
+    said_something = any(stream.message_count for stream in view.streams)
+    return is_curve and (said_something or handshake(view) == "complete")

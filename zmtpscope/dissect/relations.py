@@ -8,23 +8,22 @@ conformance.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import closing
 from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time
+from zmtpscope.dissect.facts import Said
 from zmtpscope.dissect.heartbeats import Heartbeats
 from zmtpscope.dissect.moments import SECOND, Moment, order
-from zmtpscope.dissect.outputs import UnitRead
+from zmtpscope.dissect.outputs import Note, UnitRead
 from zmtpscope.dissect.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.reports import Reports
+from zmtpscope.dissect.side_state import Fault, MustBeSilent, SideState
 from zmtpscope.dissect.stream_arrivals import BlockView
+from zmtpscope.dissect.view import ConnectionView
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
 
 FROM_THE_CLIENT = ("ZMTP3X-CMD-12", "CURVE-16")
 """What is said of an ERROR that only the server may send: it refuses nobody."""
@@ -33,53 +32,19 @@ Rows = tuple[list[int], list[int]]
 """The rows of a block with octets of side 0 and side 1."""
 
 
-class Hush(NamedTuple):
-    """What a side did when it went on behind something that it had to close on, and when that came."""
-
-    id: str
-    ordinal: int
-    time: int
-    reason: str
-
-
-class Fault(NamedTuple):
-    """An error in what a side sent: when, what, and the identity of the record it is about."""
-
-    arrival: Arrival
-    finding: Finding
-    reference: str
-
-
-class Side:
-    """What is known of one side so far."""
-
-    greeting: Moment | None = None
-    step: Moment | None = None
-    """Its last handshake command."""
-    refused: int | None = None
-    """The ordinal of its first ERROR."""
-    subject: str | None = None
-    """What it wants to be let in by, for a sentence."""
-    awaited: int | None = None
-    """The ordinal of its READY, where nothing had come behind that when it was read, and the mechanism is NULL ..."""
-    behind_ready: Arrival | None = None
-    """... and the first segment with octets behind it."""
-    hush: Hush | None = None
-    hush_told: bool = False
-    type_told: Moment | None = None
-
-
 class Relations:
-    """The relation findings of one connection. `add` moments in any order, `weigh` them when a block is read."""
+    """The relation findings of one connection. `add` moments in any order, `evaluate` them when a block is read, and
+    `drain` what there is to say then."""
 
     refusal_told = False
-    awaiting = hushing = False
+    awaiting = listening = False
     """Whether some side has a READY with nothing behind it yet, and whether some should say nothing any more."""
 
-    def __init__(self, dialogue: Dialogue) -> None:
-        self.dialogue = dialogue
-        self.sides = (Side(), Side())
-        self.reports = Reports(dialogue)
+    def __init__(self, view: ConnectionView) -> None:
+        self.view = view
+        self.sides = (SideState(), SideState())
+        self.reports = Reports(view)
+        self._notes: list[Note] = []
         self.heartbeats: Heartbeats | None = None
         """Once there are any."""
         self.moments: list[Moment] = []
@@ -95,32 +60,39 @@ class Relations:
             else:
                 self.awaiting, self.sides[side].awaited = True, read.decided.ordinal
 
+    def drain(self) -> tuple[list[Note], list[Said]]:
+        """What is to be said, and what other connections may have to know, of what was not given yet."""
+        notes, self._notes = self._notes, []
+        if self.heartbeats is not None:
+            notes += self.heartbeats.drain()
+        return notes, self.reports.drain()
+
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
         """Remember the last error in front of the first FIN or RST, which may be sent because of it."""
-        first, last = self.dialogue.connection.closing, self.faults[side]
+        first, last = self.view.tcp.closing, self.faults[side]
         if first is not None and arrival.ordinal > first[0].ordinal:
             return
         if last is None or arrival.ordinal >= last.arrival.ordinal:
             self.faults[side] = Fault(arrival, finding, reference)
 
-    def weigh(self, view: BlockView | None = None, rows: Rows = ([], [])) -> None:
+    def evaluate(self, block: BlockView | None = None, rows: Rows = ([], [])) -> None:
         """Judge what was added, in the order of capture; `rows` are those of the block with octets of either side."""
-        if self.awaiting and view is not None:
-            self._look_behind_ready(view, rows)
+        if self.awaiting and block is not None:
+            self._look_behind_ready(block, rows)
         if self.moments:
-            self._weigh_moments()
-        if self.hushing and view is not None:
-            self._listen(view, rows)
+            self._evaluate_moments()
+        if self.listening and block is not None:
+            self._listen(block, rows)
 
-    def _look_behind_ready(self, view: BlockView, rows: Rows) -> None:
+    def _look_behind_ready(self, block: BlockView, rows: Rows) -> None:
         for side, own in zip(self.sides, rows, strict=True):
             ready = side.awaited
-            behind = () if ready is None else (row for row in own if view.ordinals[row] > ready)
+            behind = () if ready is None else (row for row in own if block.ordinals[row] > ready)
             first = next(iter(behind), None)
             if first is not None:
-                side.behind_ready, side.awaited = view.arrival(first), None
+                side.behind_ready, side.awaited = block.arrival(first), None
 
-    def _weigh_moments(self) -> None:
+    def _evaluate_moments(self) -> None:
         moments, self.moments = sorted(self.moments, key=order), []
         for moment in moments:
             if isinstance(moment.event, Greeting):
@@ -144,21 +116,21 @@ class Relations:
         """A finding about what was said, decidable once that was there."""
         event, arrival = moment.event, moment.arrival
         finding = Finding(id_, event.start, event.stop - event.start, severity, detail, hint)
-        self.dialogue.teller.finding(moment.side, finding, arrival, arrival.ordinal, refs, source=moment.source)
+        self._notes.append(Note(moment.side, finding, arrival, arrival.ordinal, refs, source=moment.source))
 
-    def note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
+    def _note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
         """A finding about what the segment `at` brought, decidable with that of `ordinal`."""
-        self.dialogue.note(side, Finding(id_, None, 0, None, detail), at._replace(ordinal=ordinal))
+        self._notes.append(Note(side, Finding(id_, None, 0, None, detail), at, ordinal))
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
 
     def _greeting(self, moment: Moment) -> None:
         self.sides[moment.side].greeting = moment
         other = self.sides[1 - moment.side].greeting
-        version = self.dialogue.version
+        version = self.view.version
         secured = moment.event.fields.get("mechanism") not in (None, "NULL")
-        if secured and moment.side == self.dialogue.connection.listener:
-            self.reports.tell("announced", moment)
+        if secured and moment.side == self.view.listener:
+            self.reports.report("announced", moment)
         if other is None or version is None or not version.startswith("3"):
             return
         ours, theirs = moment.event.fields, other.event.fields
@@ -166,7 +138,7 @@ class Relations:
             detail = f"{theirs.get('mechanism')} against {ours.get('mechanism')}"
             self._note("ZMTP3X-GREETING-05", moment, detail=detail)
             for side in (0, 1):
-                self._hush(side, "ZMTP3X-GREETING-13", moment, "the mechanisms were known to differ")
+                self._must_be_silent(side, "ZMTP3X-GREETING-13", moment, "the mechanisms were known to differ")
         elif ours.get("mechanism") not in (None, "NULL") and ours.get("as_server") == theirs.get("as_server"):
             severity = "warn" if ours.get("as_server") == 1 else None
             self._note("ZMTP3X-GREETING-08", moment, severity)
@@ -180,26 +152,19 @@ class Relations:
             return
         ours, theirs = str(moment.event.fields["socket_type"]), str(other.event.fields["socket_type"])
         if not may_meet(ours, theirs):
-            id_ = "ZMTP20-GREETING-04" if self.dialogue.version == "2.0" else "ZMTP3X-META-08"
+            id_ = "ZMTP20-GREETING-04" if self.view.version == "2.0" else "ZMTP3X-META-08"
             self._note(id_, moment, detail=f"{ours} and {theirs}")
         elif "ROUTER" in (ours, theirs) or ours == "PAIR":
             self.reports.served(moment, other)
 
     def _ready(self, moment: Moment) -> None:
         self.sides[moment.side].step = moment
-        early = self.early_traffic(1 - moment.side)
+        early = self.sides[1 - moment.side].early_traffic(self.view.version)
         if early is None or moment.arrival.time - early.time <= SECOND or early.ordinal > moment.arrival.ordinal:
             return
-        if self.dialogue.is_whole_until(moment.arrival.ordinal):
+        if self.view.is_whole_until(moment.arrival.ordinal):
             detail = f"that of the other side came {(moment.arrival.time - early.time) / SECOND:.1f} s later"
-            self.note_at_arrival("NULL-05", 1 - moment.side, early, moment.arrival.ordinal, detail)
-
-    def early_traffic(self, number: int) -> Arrival | None:
-        """What a side sent behind its READY, where it was traffic, on 3.1: ERROR is none."""
-        step = self.sides[number].step
-        if step is None or step.event.fields["name"] != "READY" or self.dialogue.version != "3.1":
-            return None
-        return self.sides[number].behind_ready
+            self._note_at_arrival("NULL-05", 1 - moment.side, early, moment.arrival.ordinal, detail)
 
     def _initiate(self, moment: Moment) -> None:
         side, key = self.sides[moment.side], moment.event.fields.get("client_longterm_key")
@@ -213,24 +178,24 @@ class Relations:
         if user is not None:
             side.subject = f'the login of the user "{user}"'
         if key is not None:
-            self.reports.tell("hello", moment, key)
+            self.reports.report("hello", moment, key)
 
     def _welcome(self, moment: Moment) -> None:
         self.sides[moment.side].step = moment
         nonce = moment.event.fields.get("long_nonce")
         if nonce is not None:
-            self.reports.tell("welcome", moment, nonce)
+            self.reports.report("welcome", moment, nonce)
 
     def _error(self, moment: Moment) -> None:
         refused, asker = moment.event.regime.shakes_hands, self.sides[1 - moment.side].step
         side = self.sides[moment.side]
         side.step = moment
         side.refused = moment.arrival.ordinal if side.refused is None else side.refused
-        self._hush(1 - moment.side, "NULL-04", moment, "ERROR was received")
-        if moment.side == self.dialogue.connection.listener:
+        self._must_be_silent(1 - moment.side, "NULL-04", moment, "ERROR was received")
+        if moment.side == self.view.listener:
             user = None if asker is None else asker.event.fields.get("username")
             if moment.event.fields.get("reason") not in NOT_JUDGED:
-                self.reports.tell("refused", moment, (moment.event.regime.mechanism, user))
+                self.reports.report("refused", moment, (moment.event.regime.mechanism, user))
         if refused and not self.refusal_told and not any(each.id in FROM_THE_CLIENT for each in moment.event.findings):
             self._refusal(moment)
 
@@ -243,56 +208,58 @@ class Relations:
         detail, hint = explain(refusing, event.fields.get("reason"), self.sides[1 - moment.side].subject)
         if event.fields.get("mangled"):
             detail += "; the name ERROR is misspelt, as by libzmq 4.3"
-        self._note(refusing.id, moment, None, detail, (self.dialogue.reference(moment),), hint)
+        self._note(refusing.id, moment, None, detail, (self.view.reference(moment),), hint)
 
     # -- sides that go on --------------------------------------------------------------------------------------------
 
-    def _hush(self, number: int, id_: str, moment: Moment, reason: str) -> None:
+    def _must_be_silent(self, number: int, id_: str, moment: Moment, reason: str) -> None:
         """From `moment` on this side has nothing more to say."""
         side = self.sides[number]
-        if side.hush is None:
-            self.hushing, side.hush = True, Hush(id_, moment.arrival.ordinal, moment.arrival.time, reason)
+        if side.must_be_silent is None:
+            self.listening = True
+            side.must_be_silent = MustBeSilent(id_, moment.arrival.ordinal, moment.arrival.time, reason)
 
-    def _listen(self, view: BlockView, rows: Rows) -> None:
+    def _listen(self, block: BlockView, rows: Rows) -> None:
         """Whether a side goes on, more than a second later: what is sent sooner may have been under way."""
         for number, side in enumerate(self.sides):
-            hush = side.hush
-            if hush is None or side.hush_told:
+            since = side.must_be_silent
+            if since is None or side.has_spoken_noted:
                 continue
-            is_new = bool(view.times) and hush.ordinal >= view.ordinals[0]
-            if is_new and not is_decided_by_time(hush.ordinal):  # the last octet of it may have come late
-                hush = side.hush = hush._replace(time=view.times[(hush.ordinal - view.ordinals[0]) // ORDINALS])
+            is_new = bool(block.times) and since.ordinal >= block.ordinals[0]
+            if is_new and not is_decided_by_time(since.ordinal):  # the last octet of it may have come late
+                time = block.times[(since.ordinal - block.ordinals[0]) // ORDINALS]
+                since = side.must_be_silent = since._replace(time=time)
             for row in rows[number]:
-                if view.ordinals[row] > hush.ordinal and view.times[row] - hush.time > SECOND:
-                    side.hush_told = True
-                    self._note_words(number, hush, view.arrival(row))
+                if block.ordinals[row] > since.ordinal and block.times[row] - since.time > SECOND:
+                    side.has_spoken_noted = True
+                    self._note_going_on(number, since, block.arrival(row))
                     break
 
-    def _note_words(self, number: int, hush: Hush, arrival: Arrival) -> None:
+    def _note_going_on(self, number: int, since: MustBeSilent, arrival: Arrival) -> None:
         refused = self.sides[number].refused
         has_refused = refused is not None and refused <= arrival.ordinal  # then the reader says it
-        if not has_refused and self.dialogue.is_whole_until(arrival.ordinal):
-            detail = f"{(arrival.time - hush.time) / SECOND:.1f} s after {hush.reason}"
-            self.note_at_arrival(hush.id, number, arrival, arrival.ordinal, detail)
+        if not has_refused and self.view.is_whole_until(arrival.ordinal):
+            detail = f"{(arrival.time - since.time) / SECOND:.1f} s after {since.reason}"
+            self._note_at_arrival(since.id, number, arrival, arrival.ordinal, detail)
 
     # -- heartbeats and the end --------------------------------------------------------------------------------------
 
     def _heartbeat(self, moment: Moment) -> None:
         if self.heartbeats is None:
-            self.heartbeats = Heartbeats(self.dialogue)
-        self.heartbeats.take(moment, self.dialogue.is_whole_until(moment.arrival.ordinal))
+            self.heartbeats = Heartbeats(self.view)
+        self.heartbeats.take(moment, self.view.is_whole_until(moment.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
         """The connection is over, or the capture; `whole`: every octet of it was captured."""
-        connection = self.dialogue.connection
-        first = connection.closing if connection.has_ended else None
+        tcp = self.view.tcp
+        first = tcp.closing if tcp.has_ended else None
         at = arrival if first is None else first[0]._replace(ordinal=arrival.ordinal)
         if whole:
-            self.weigh()
-            if self.heartbeats is not None and self.dialogue.is_read_whole():
+            self.evaluate()
+            if self.heartbeats is not None and self.view.is_read_whole():
                 self.heartbeats.end(at, first is not None)
             if first is not None:
-                closing.judge(self, at, first[1])
+                self._notes += closing.judge(self.view, self.sides, self.faults, at, first[1])
         self.reports.end(arrival, (self.sides[0].greeting, self.sides[1].greeting))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.outputs import Note
 from zmtpscope.zmtp.reader import Finding
-
-if TYPE_CHECKING:
-    from zmtpscope.dissect.dialogue import Dialogue
 
 MOST_REQUESTS = 4096
 """Requests without a reply that are remembered; the oldest is forgotten."""
@@ -38,7 +37,7 @@ class ZapTalk:
         self.unasked: list[Turn] = []
         """Replies to nothing."""
 
-    def weigh(self) -> None:
+    def evaluate(self) -> None:
         """Find the replies to nothing, in the order of capture. A request that is missing may still be lost, so that is
         told at the end."""
         turns, self.turns = sorted(self.turns, key=_order), []
@@ -55,12 +54,12 @@ class ZapTalk:
             elif len(self.unasked) < MOST_TOLD:
                 self.unasked.append(turn)
 
-    def end(self, dialogue: Dialogue, arrival: Arrival) -> None:
+    def end(self, arrival: Arrival) -> Iterator[Note]:
         """The connection is over, and nothing of it is missing: replies that nobody asked for."""
         for turn in self.unasked:
             detail = f'nobody asked with the id "{turn.fields["request_id"]}"'
             finding = Finding("ZAP-02", turn.unit, turn.length, None, detail)
-            dialogue.teller.finding(turn.side, finding, turn.arrival, arrival.ordinal, (), turn.unit, turn.source)
+            yield Note(turn.side, finding, turn.arrival, arrival.ordinal, unit=turn.unit, source=turn.source)
 
 
 def _order(turn: Turn) -> tuple[int, int, int]:
