@@ -252,7 +252,7 @@ def octets_of(value: Any) -> Iterable[bytes]:
 def blocks(subject: Subject) -> None:
     """The same records in the same order, whatever packets are read at a time."""
     random = Random(subject.case.salt)
-    # not both: which octets of frames are shown depends on blocks where payloads are read (architecture.md, 9)
+    # not both: which octets of frames are shown depends on blocks where payloads are read (limitations.md)
     more = random.choice(({}, {"frames": True}, {"details": True}))
     for octets in subject.case.files:
         difference = differs_by_blocks(octets, lambda: subject.options(**more), subject.case.salt)
