@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,60 +14,71 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 from tests.capture.containers import ETHERNET, Packet, pcapng
 from tests.capture.test_fragments import fragments
 from tests.invariants import packets_of_capture
 from tests.readings import CAPTURES
 from tests.spark.local import Row, in_any_order, local_rows
+from zmtpscope.capture import CaptureError
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.records import RECORDS
-from zmtpscope.spark import read, schema
+from zmtpscope.spark import read, schema, storage
 from zmtpscope.spark.chunks import ORDER
+from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.filters import COMPARING
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
-from zmtpscope.spark.shuffle import AnalyserStage, Run, SplitStage
+from zmtpscope.spark.shuffle import AnalyserStage, ComparisonStage, Run, SplitStage
+from zmtpscope.spark.storage import find_stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FILES = sorted(CAPTURES.glob("*/*.pcap*"))
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
 
 
-def ordered_chunks(run: Run) -> pa.RecordBatch:
-    """The chunks of all files as the shuffle hands them out, with all partitions one after the other."""
-    tasks = pa.record_batch([pa.array(range(len(run.tasks)))], names=["id"])
-    chunks = pa.Table.from_batches(SplitStage(run).read([tasks]))
-    return chunks.sort_by([(name, "ascending") for name in ORDER]).combine_chunks().to_batches()[0]
+def shuffle(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """What comes of a shuffle, all partitions one after the other."""
+    chunks = pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in ORDER])
+    batches = chunks.combine_chunks().to_batches(max_chunksize=3)
+    return batches
 
 
 def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[Row]:
-    """The rows of both stages, without Spark around them."""
+    """The rows of all stages, without Spark around them."""
     paths = list(map(str, files))
     half = len(paths) // 2
     run = Run(paths, [range(half), range(half, len(paths))], settings.partitions or 1, settings)
-    chunks = ordered_chunks(run)
-    assert set(chunks["partition"].to_pylist()) == set(range(run.partitions))
+    tasks = pa.record_batch([pa.array(range(len(run.tasks)))], names=["id"])
+    chunks = shuffle(SplitStage(run).read([tasks]))
+    assert {number for batch in chunks for number in batch["partition"].to_pylist()} == set(range(run.partitions))
     columns = column_names(settings.record, settings.columns)
-    return [row for batch in AnalyserStage(run).read([chunks], columns) for row in batch.to_pylist()]
+    if settings.record in COMPARING:
+        reported = shuffle(AnalyserStage(run).report(chunks, columns))
+        batches = ComparisonStage(run).read(reported, columns)
+    else:
+        batches = AnalyserStage(run).read(chunks, columns)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_rows_of_all_captures_are_those_of_one_run(record: str) -> None:
-    """All captures at once: they overlap in time, and some have the same sockets."""
+    """All captures at once: they overlap in time, some have the same sockets, and there are fragments."""
     local = in_any_order(local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS})))
-    for partitions in (1,) if record in COMPARING else (1, 2, 8):
+    for partitions in (1, 2, 8):
         settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
         assert in_any_order(shuffled_rows(FILES, settings)) == local
 
 
-@pytest.mark.parametrize(("record", "partitions"), [("messages", 3), ("findings", 1)])
+@pytest.mark.parametrize(("record", "partitions"), [("messages", 3), ("findings", 3)])
 def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, partitions: int) -> None:
     frame = read(spark, FILES, record, keys=KEYS, partitions=partitions)
     assert frame.schema == schema(record)
-    assert frame.rdd.getNumPartitions() == partitions
+    assert frame.rdd.getNumPartitions() == partitions + (record == "findings")
     local = local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS}))
     assert in_any_order(frame.toArrow().to_pylist()) == in_any_order(local)
 
@@ -105,7 +117,7 @@ def test_how_a_capture_is_spread_over_files_changes_nothing(
     paths = [str(folder / f"{number}.pcapng") for number in range(files)]
     for name, part in zip(paths, parts, strict=True):
         Path(name).write_bytes(pcapng(part))
-    settings = ReadSettings.parse({"record": record, "partitions": 1 if record in COMPARING else partitions})
+    settings = ReadSettings.parse({"record": record, "partitions": partitions})
     assert in_any_order(shuffled_rows(paths, settings)) == in_any_order(local_rows(paths, settings))
 
 
@@ -133,3 +145,74 @@ def fragments_of(packet: Packet, random: Random) -> list[Packet]:
     if random.random() < 0.3:
         random.shuffle(parts)
     return [Packet(header + part, packet.time, packet.link) for part in parts]
+
+
+def failures(frame: DataFrame) -> str:
+    with pytest.raises(Exception, match=":") as raised:
+        frame.toArrow()
+    return str(raised.value)
+
+
+def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    """Missing files before a job starts; what becomes of files later, and damage that is to end the job, from it."""
+    for path, said in (
+        (tmp_path / "no.pcap", "no such file"),
+        (Path(__file__), "is not a capture"),
+        (tmp_path, "captures"),
+    ):
+        with pytest.raises(CaptureError, match=said):
+            read(spark, path)
+    with pytest.raises(SettingsError, match="there is no option 'bodys'; did you mean body"):
+        read(spark, FILES[0], bodys="none")
+    with pytest.raises(SettingsError, match="no column"):
+        read(spark, FILES[0], columns="topics")
+    octets = FILES[0].read_bytes()
+    gone, cut = tmp_path / "gone.pcap", tmp_path / "cut.pcap"
+    gone.write_bytes(octets)
+    cut.write_bytes(octets[:-5])
+    alone, both = read(spark, gone), read(spark, [gone, cut])
+    failing = read(spark, cut, onError="fail")
+    gone.unlink()
+    assert "gone.pcap: there is no such file on this worker" in failures(alone)
+    assert "Traceback" not in failures(alone)
+    assert "cut.pcap" in failures(failing)
+    assert in_any_order(both.toArrow().to_pylist()) == in_any_order(local_rows([cut], ReadSettings()))
+
+
+def test_captures_are_read_from_a_store_of_objects(store: str, tmp_path: Path) -> None:
+    """`read` finds them there by name, pattern or folder, and rows are those of files; also compressed ones."""
+    found = {uri: find_stored(f"{store}/{uri}") for uri in ("day", "day/*.pcap", "day/pubsub.pcap", "*/pub*.pcap.gz")}
+    assert [len(files) for files in found.values()] == [3, 2, 1, 1]
+    for error, uri in (
+        ("is not a capture", "day/note.txt"),
+        ("no such file", "day/x.pcap"),
+        ("cannot be listed", "night/*"),
+    ):
+        with pytest.raises(CaptureError, match=error):
+            find_stored(f"{store}/{uri}")
+    for uri in ("day/pubsub.pcap", "day/pubsub.pcap.gz"):
+        rows = shuffled_rows([f"{store}/{uri}"], ReadSettings())
+        assert {row["file"] for row in rows} == {f"{store}/{uri}"}
+        local = [row | {"file": f"{store}/{uri}"} for row in local_rows([PUBSUB], ReadSettings())]
+        assert in_any_order(rows) == in_any_order(local)
+    assert shuffled_rows([f"{store}/day/gone.pcap", f"{store}/day/reqrep.pcap"], ReadSettings())
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that pyarrow makes of a folder: `subtree` of the local file system, as all stores answer."""
+    folder = tmp_path / "bucket" / "day"
+    folder.mkdir(parents=True)
+    (folder / "pubsub.pcap").write_bytes(PUBSUB.read_bytes())
+    (folder / "pubsub.pcap.gz").write_bytes(gzip.compress(PUBSUB.read_bytes()))
+    (folder / "reqrep.pcap").write_bytes(PUBSUB.with_name("reqrep.pcap").read_bytes())
+    (folder / "note.txt").write_text("no capture")
+    local = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+
+    class Stores:
+        @staticmethod
+        def from_uri(uri: str) -> tuple[FileSystem, str]:
+            return local, uri.removeprefix("s3://")
+
+    monkeypatch.setattr(storage, "FileSystem", Stores)
+    return "s3://bucket"

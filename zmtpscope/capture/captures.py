@@ -19,21 +19,21 @@ LARGE = 8 << 20
 
 
 class Segmenter:
-    """The packets of one run, wherever they come from, become segments; `statistics` counts them.
-
-    Fragments of IP datagrams that are not to be put together here are told apart in `fragments_apart`.
-    """
+    """The packets of one run, wherever they come from, become segments; `statistics` counts them."""
 
     def __init__(self, *, put_together: bool = True) -> None:
         self.statistics = CaptureStatistics()
         self._decoder = Decoder(self.statistics, put_together=put_together)
         self._ordinal = 0
+        self.fragments_apart: list[Fragment] = []
+        """Which of the packets that were taken last are fragments of IP datagrams, if those are not put together."""
 
     def take(self, packets: PacketBlock) -> SegmentBlock:
         """The segments and datagrams of the next packets; there may be none, and then only `latest` tells of them."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
+        self.fragments_apart = self._decoder.fragments_apart
         self._decoder.begin(b"")  # keeps no octets of a block that is over
         block.latest = int(packets.times.max())
         self._ordinal += ORDINALS * len(block)
@@ -41,11 +41,6 @@ class Segmenter:
         self.statistics.tcp_segments += len(block)
         self.statistics.udp_datagrams += len(block.datagrams)
         return block
-
-    @property
-    def fragments_apart(self) -> list[Fragment]:
-        """Which of the packets that were taken last are fragments, where they are not put together."""
-        return self._decoder.fragments_apart
 
     def finish(self) -> None:
         """No more packets will come."""

@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 from collections import OrderedDict
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from zmtpscope.capture.errors import CaptureError
 
@@ -66,16 +66,17 @@ class Source:
     was_left = False
     """Whether it was read no further although more may be written: an incomplete record is no damage then."""
 
-    def __init__(self, path: str, descriptor: int, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
+    def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
+        """None for a descriptor: `_read_now` is somebody else's."""
         self.path = path
         self._open_files = None if pipe else open_files
-        self._identity = os.fstat(descriptor)
+        self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)
         self._position: int | None = None
         """Where the file is read on, while it is closed."""
         self.damage: str | None = None
         self.octets = 0
         """Octets read so far, decompressed."""
-        self._descriptor = descriptor
+        self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
         """Octets as they stand in the file; of a pipe those that came so far."""
         self._is_pipe = pipe
@@ -83,7 +84,7 @@ class Source:
         self._poll: select.poll | None = None
         if pipe and hasattr(select, "poll"):
             self._poll = select.poll()
-            self._poll.register(descriptor, select.POLLIN)
+            self._poll.register(self._descriptor, select.POLLIN)
         self._ahead = b""
         self._decompressor: Octets | None = None
 
@@ -206,6 +207,26 @@ class Source:
 
 
 AnySource = TypeVar("AnySource", bound=Source)
+
+
+class StreamSource(Source):
+    """The octets of a stream that is `size` octets long, as of an object in a store. Reading may raise `OSError`."""
+
+    def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
+        super().__init__(path, None, pipe=False)
+        self._stream = stream
+        self._packed = size
+
+    def _read_now(self, size: int) -> bytes:
+        if self.damage is None:
+            try:
+                return self._stream.read(size)
+            except OSError as error:
+                self.damage = f"it cannot be read on: {error}"
+        return b""
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class Raw:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,19 +21,37 @@ MOST_PARTS = 64
 
 
 class ParquetTable:
-    """One record type as Parquet. What waits for a row group to be full is held as Arrow batches."""
+    """One record type as Parquet."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
-        self.rows = 0
         self._record = record
         self._schema = held_schema(record, columns)
         self._options = options
+        self._writer = ParquetRows(pa.PythonFile(file, "w"), record, columns)
+        self.rows = 0
+
+    def add(self, batch: Batch) -> None:
+        """Take in the records of a batch; write row groups that are full."""
+        self._writer.add(arrow_batch(batch, self._record, self._schema, self._options))
+        self.rows = self._writer.rows
+
+    def close(self) -> None:
+        """Write what waits, and the end of the file."""
+        self._writer.close()
+
+
+class ParquetRows:
+    """The same of rows that are Arrow batches of `held_schema`. What waits for a row group to be full is held."""
+
+    def __init__(self, sink: pa.NativeFile, record: str, columns: Sequence[str]) -> None:
+        self.rows = 0
+        self._schema = held_schema(record, columns)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_octets = 0
         schema = arrow_schema(record, columns)
         leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
         self._writer = pq.ParquetWriter(
-            pa.PythonFile(file, "w"),
+            sink,
             self._schema,
             compression="zstd",
             # words repeat, numbers rise or stay, octets are what they are
@@ -46,9 +64,8 @@ class ParquetTable:
         # what Arrow reads a file by, in its own words: here words are text
         self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
-    def add(self, batch: Batch) -> None:
-        """Take in the records of a batch; write row groups that are full."""
-        rows = arrow_batch(batch, self._record, self._schema, self._options)
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take in rows; write row groups that are full."""
         self.rows += rows.num_rows
         self._wait(rows)
         while self._waiting_rows >= GROUP_ROWS:

@@ -9,13 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zmtpscope.spark.ingestion import ingest, tables
     from zmtpscope.spark.schemas import schema
     from zmtpscope.spark.sessions import register, session
     from zmtpscope.spark.shuffle import read
 
-__all__ = ["read", "register", "schema", "session"]
+__all__ = ["ingest", "read", "register", "schema", "session", "tables"]
 
-_MODULES = {"read": "shuffle", "register": "sessions", "schema": "schemas", "session": "sessions"}
+_MODULES = {
+    "ingest": "ingestion",
+    "read": "shuffle",
+    "register": "sessions",
+    "schema": "schemas",
+    "session": "sessions",
+    "tables": "ingestion",
+}
 """Where each public name lives. No module has the name of a function: the package would have the module under it."""
 
 

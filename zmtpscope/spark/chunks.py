@@ -45,6 +45,12 @@ class Kind(IntEnum):
     """Packets as they were captured: fragments that nobody has put together yet."""
     END = 2
     """Nothing: the file has no more. `taken` is the largest time of all its packets, `octets` a report on it."""
+    FACT = 3
+    """What an analyser reports for the comparison of all connections."""
+    ROWS = 4
+    """Rows of the result, as Arrow has them."""
+    WRITTEN = 5
+    """The name of a file that was written."""
 
 
 class Chunk(NamedTuple):
@@ -83,10 +89,9 @@ PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
 """Of packets: link types, lengths, missing octets, and the same."""
 
 
-def batch_of(chunks: Iterable[Chunk]) -> pa.RecordBatch:
+def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
     """Chunks as Spark takes them."""
-    columns = zip(*chunks, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    arrays = [pa.array([chunk[place] for chunk in chunks], field.type) for place, field in enumerate(SCHEMA)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
@@ -136,6 +141,20 @@ def packets_of(chunk: Chunk) -> Packets:
     links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
     stops = lengths.cumsum()
     return Packets(PacketBlock(chunk.octets, links, stops - lengths, stops, missing, times, references), taken)
+
+
+def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
+    """Rows of the result, for this partition of the last stage."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return Chunk(partition, 0, 0, Kind.ROWS, rows.num_rows, b"", b"", sink.getvalue().to_pybytes())
+
+
+def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
+    """What `rows_chunk` was given."""
+    with pa.ipc.open_stream(chunk.octets) as stream:
+        yield from stream
 
 
 def _table(forms: Sequence[str], columns: Sequence[Column], packets: Column, times: Column, taken: Column) -> bytes:

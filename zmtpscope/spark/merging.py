@@ -1,4 +1,4 @@
-"""The second stage: the chunks of one partition become blocks, in the order in which one run reads all files.
+"""The chunks of one partition become blocks, in the order in which one run reads all files.
 
 That is the order of `capture/merge.py`: by the time that a packet counts as taken at, then by file and number. Chunks
 come in the order of their first packets, and those of one file do not overlap. So what waits is a block, and a chunk of
@@ -8,12 +8,13 @@ each file that overlaps others.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from zmtpscope.capture.captures import Segmenter
 from zmtpscope.capture.merge import join
-from zmtpscope.capture.segments import ORDINALS, Column, SegmentBlock, SegmentRows
+from zmtpscope.capture.segments import DATAGRAM, ORDINALS, Column, SegmentBlock, SegmentRows
 from zmtpscope.spark.chunks import Chunk, Kind, Packets, Segments, packets_of, segments_of
 from zmtpscope.spark.filters import FlowFilter
 
@@ -22,6 +23,14 @@ BLOCK_OCTETS = 1 << 20
 
 Limit = tuple[int, int]
 """The time that a packet counts as taken at, and its reference."""
+
+
+class TakenBlock(NamedTuple):
+    """A block, and the times that its segments and datagrams count as taken at."""
+
+    segments: SegmentBlock
+    taken: Column
+    taken_datagrams: Column
 
 
 class Merger:
@@ -38,7 +47,7 @@ class Merger:
         """Puts fragments together."""
         self.ordinal = 0
 
-    def take(self, chunk: Chunk) -> Iterator[SegmentBlock]:
+    def take(self, chunk: Chunk) -> Iterator[TakenBlock]:
         """The next chunk: all in front of it has come."""
         if self._octets >= BLOCK_OCTETS:
             yield from self._blocks((chunk.taken, chunk.packet))
@@ -48,11 +57,11 @@ class Merger:
         elif chunk.kind == Kind.PACKETS:
             self._packets.append(packets_of(chunk))
 
-    def finish(self) -> Iterator[SegmentBlock]:
+    def finish(self) -> Iterator[TakenBlock]:
         """No more chunks will come."""
         yield from self._blocks(None)
 
-    def _blocks(self, limit: Limit | None) -> Iterator[SegmentBlock]:
+    def _blocks(self, limit: Limit | None) -> Iterator[TakenBlock]:
         """What stands in front of `limit`: a block, or nothing."""
         self._octets = 0
         packets, self._packets = _split_packets(self._packets, limit)
@@ -61,10 +70,11 @@ class Merger:
             segments.append(self._put_together(packets))
         segments = [part for part in segments if len(part.taken)]
         if segments:
-            rows, latest, data = _merged(segments)
-            block = SegmentBlock.from_columns(data, rows, self.ordinal, latest)
+            rows, taken, data = _merged(segments)
+            block = SegmentBlock.from_columns(data, rows, self.ordinal, latest=int(taken[-1]))
             self.ordinal += ORDINALS * len(block)
-            yield block
+            is_datagram = (rows.flags & DATAGRAM) != 0
+            yield TakenBlock(block, taken[~is_datagram], taken[is_datagram])
 
     def _put_together(self, parts: list[Packets]) -> Segments:
         """What comes out of fragments for this partition, each taken with the last packet of its datagram."""
@@ -109,8 +119,8 @@ def _count_before(taken: Column, references: Column, limit: Limit | None) -> int
     return low + int(references[low:high].searchsorted(limit[1]))
 
 
-def _merged(parts: list[Segments]) -> tuple[SegmentRows, int, bytes]:
-    """The rows of all parts in order, the latest time that one counts as taken at, and their octets."""
+def _merged(parts: list[Segments]) -> tuple[SegmentRows, Column, bytes]:
+    """The rows of all parts in order, the times that they count as taken at, and their octets."""
     numbers: dict[bytes, int] = {}
     tables, octets, position = [], [], 0
     for rows, _, data in parts:
@@ -124,7 +134,7 @@ def _merged(parts: list[Segments]) -> tuple[SegmentRows, int, bytes]:
     joined = SegmentRows(list(numbers), *map(np.concatenate, columns))
     taken = np.concatenate([part.taken for part in parts])
     order = np.lexsort((joined.packets, taken))
-    return joined.some(order), int(taken[order[-1]]), b"".join(octets)
+    return joined.some(order), taken[order], b"".join(octets)
 
 
 def _first_reference(part: Packets) -> int:

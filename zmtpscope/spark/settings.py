@@ -107,17 +107,26 @@ class ReadSettings:
         """How the analyser is asked, where rows of `record` with these columns are wanted. Reads the key files; raises
         `SettingsError` where they cannot be read."""
         wanted = set(columns)
-        options: dict[str, Any] = {"bodies": "none"}
-        if wanted & {"bodies", "bodies_kept", "body"}:
-            options = self.body.options()
-        asked = self.payload != "off" and (self.record != "message" or wanted & {"bodies", "bodies_kept", "payload"})
+        keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
+        return self._options(
+            keeps_bodies=keeps_bodies,
+            looks_inside=self.record != "message" or keeps_bodies or "payload" in wanted,
+            frames=self.record == "frame",
+        )
+
+    def export_options(self) -> Options:
+        """The same where all records but frames are wanted."""
+        return self._options(keeps_bodies=True, looks_inside=True, frames=False)
+
+    def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
+        asked = looks_inside and self.payload != "off"
         try:
             keys = Keys([Path(path) for path in self.keys]) if self.keys else None
         except KeyFileError as error:
             raise SettingsError(f"option keys: {error}") from None
         return Options(
-            **options,
-            frames=self.record == "frame",
+            **(self.body.options() if keeps_bodies else {"bodies": "none"}),
+            frames=frames,
             decode_as=tuple(DecodeAs(*each) for each in self.decode_as),
             keys=keys,
             payloads=Registry(None if self.payload == "auto" else self.payload) if asked else None,

@@ -7,7 +7,6 @@ in the order in which the packets were taken, and there an analyser reads them (
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,19 +18,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from zmtpscope.capture import CaptureError
-from zmtpscope.capture.files import find_again
-from zmtpscope.capture.segments import FILE_SHIFT, SegmentBlock
-from zmtpscope.capture.statistics import CaptureStatistics, FileReports
-from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
+from zmtpscope.capture.statistics import FileReports
+from zmtpscope.dissect import Options
+from zmtpscope.spark.analysis import PartitionAnalysis
+from zmtpscope.spark.chunks import DDL, ORDER, Chunk, batch_of, chunks_of, rows_chunk, rows_of
+from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.filters import COMPARING, Endpoints, FlowFilter, asked_for
-from zmtpscope.spark.merging import Merger
 from zmtpscope.spark.paths import find_paths
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import column_names, schema
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.splitting import Splitter, chunk_size, split
+from zmtpscope.spark.storage import find_stored, is_uri, open_again
 
 Paths = str | Path | Iterable[str | Path]
 
@@ -42,6 +41,8 @@ LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
 MOST_PARTITIONS = 2000
 """Unless more are asked for: each file has something for each."""
 CHUNKS_IN_A_BATCH = 16
+BESIDE_THE_COMPARISON = 8
+"""Partitions of the last stage that hand on rows: findings are few."""
 
 
 def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:
@@ -52,9 +53,14 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
     """
     settings = ReadSettings.parse({"record": record, **options})
     columns = column_names(settings.record, settings.columns)
-    run = Run.of(spark, paths, settings)
-    stage = partial(AnalyserStage(run).read, columns=columns)
-    return run.chunks(spark).mapInArrow(stage, schema(settings.record, columns))
+    run, made = Run.of(spark, paths, settings), schema(settings.record, columns)
+    analysis, chunks = AnalyserStage(run), run.chunks(spark)
+    if settings.record not in COMPARING:
+        return chunks.mapInArrow(partial(analysis.read, columns=columns), made)
+    reported = chunks.mapInArrow(partial(analysis.report, columns=columns), DDL)
+    parts = 1 + min(run.partitions, BESIDE_THE_COMPARISON)
+    in_order = reported.repartitionById(parts, "partition").sortWithinPartitions(*ORDER)
+    return in_order.mapInArrow(partial(ComparisonStage(run).read, columns=columns), made)
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,13 @@ class Run:
     @staticmethod
     def of(spark: SparkSession, paths: Paths, settings: ReadSettings) -> Run:
         """The run over these captures. Raises `CaptureError`."""
-        files = find_paths([paths] if isinstance(paths, str | Path) else paths)
-        sizes = [os.path.getsize(path) for path in files]
+        files = _find_files([paths] if isinstance(paths, str | Path) else paths)
+        sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
         usual = max(tasks, octets // LARGE_PARTITION)
         partitions = settings.partitions or min(1 + octets // SMALL_PARTITION, usual, MOST_PARTITIONS)
-        partitions = 1 if settings.record in COMPARING else partitions
-        return Run(files, _tasks(sizes, tasks), partitions, settings)
+        return Run([*files], _tasks(sizes, tasks), partitions, settings)
 
     def chunks(self, spark: SparkSession) -> DataFrame:
         """All chunks of all files, each in its partition, in order."""
@@ -100,6 +105,10 @@ class SplitStage:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The chunks of the files."""
         with one_sentence():
+            files = self.run.files
+            if not any(is_uri(path) or os.path.exists(path) for path in files):
+                hint = "captures must lie where every worker can read them"
+                raise CaptureError(files[0], "there is no such file on this worker", hint=hint)
             for batch in batches:
                 for task in batch.column(0).to_pylist():
                     chunks = chain.from_iterable(map(self.chunks, self.run.tasks[task]))
@@ -109,7 +118,7 @@ class SplitStage:
     def chunks(self, index: int) -> Iterator[Chunk]:
         """Those of one file. Raises `CaptureError` where it is damaged, and that ends the job."""
         run, reports = self.run, FileReports()
-        file = next(iter(find_again(run.files[index : index + 1], run.settings.span, reports)), None)
+        file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:
             file.index = index
         yield from split(file, index, Splitter(run.partitions, chunk_size(len(run.files)), run.endpoints), reports)
@@ -130,36 +139,66 @@ class AnalyserStage:
             settings = self.run.settings
             options = settings.dissect_options(columns)
             rows = RowBatches(settings.record, columns, options)
-            for _, made in self.analysed(batches, options):
-                for batch in made:
+            for partition in self.partitions(batches, options):
+                for batch in partition.batches():
                     yield from rows.add(batch)
             yield from rows.finish()
 
-    def analysed(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[tuple[int, Iterator[Batch]]]:
+    def report(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Records, and the facts that the last stage compares."""
+        with one_sentence():
+            settings = self.run.settings
+            options = settings.dissect_options(columns)
+            rows = RowBatches(settings.record, columns, options)
+            for partition in self.partitions(batches, options):
+                place = 1 + partition.number % BESIDE_THE_COMPARISON
+                for batch in partition.batches():
+                    found = [rows_chunk(place, each) for each in rows.add(batch)] + partition.take_facts()
+                    if found:
+                        yield batch_of(found)
+                yield batch_of([rows_chunk(place, each) for each in rows.finish()] + partition.take_facts())
+
+    def partitions(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[PartitionAnalysis]:
         """What the analyser makes of each partition, one after the other."""
         chunks = (chunk for batch in batches for chunk in chunks_of(batch))
         for partition, some in groupby(chunks, _partition_of):
-            yield partition, self._analyse(partition, some, options)
+            flows = FlowFilter(partition, self.run.partitions, self.run.endpoints)
+            yield PartitionAnalysis(flows, some, self.run.files, options)
 
-    def _analyse(self, partition: int, chunks: Iterable[Chunk], options: Options) -> Iterator[Batch]:
-        merger = Merger(FlowFilter(partition, self.run.partitions, self.run.endpoints))
-        analyser = Analyser(options)
-        analyser.begin(list(self.run.files))
-        latest = 0
-        reports: dict[int, FileReports] = {}
-        for chunk in chunks:
-            for block in merger.take(chunk):
-                yield from analyser.take(block)
-            if chunk.kind == Kind.END:
-                latest = max(latest, chunk.taken)
-                if chunk.octets:
-                    reports[chunk.packet >> FILE_SHIFT] = pickle.loads(chunk.octets)
-        for block in merger.finish():
-            yield from analyser.take(block)
-        end = SegmentBlock(b"", merger.ordinal)
-        end.latest = latest
-        yield from analyser.take(end)
-        yield from analyser.finish(_drops(reports))
+
+@dataclass(frozen=True)
+class ComparisonStage:
+    """What the tasks of the last stage do: one evaluates the facts of all partitions, others pass rows on."""
+
+    run: Run
+
+    def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Records as rows."""
+        with one_sentence():
+            options = self.run.settings.dissect_options(columns)
+            rows = RowBatches(self.run.settings.record, columns, options)
+            chunks = (chunk for batch in batches for chunk in chunks_of(batch))
+            for partition, some in groupby(chunks, _partition_of):
+                if partition:
+                    for chunk in some:
+                        yield from rows_of(chunk)
+                else:
+                    for made in compare(some, self.run.files, options):
+                        yield from rows.add(made)
+            yield from rows.finish()
+
+
+def _find_files(paths: Iterable[str | Path]) -> dict[str, int]:
+    """The captures that paths and URIs name, each once, and their sizes."""
+    found: dict[str, int] = {}
+    for path in map(str, paths):
+        if is_uri(path):
+            found.update(find_stored(path))
+        else:
+            found.update((file, os.path.getsize(file)) for file in find_paths([path]))
+    if not found:
+        raise CaptureError("read", "it was given no path")
+    return found
 
 
 def _tasks(sizes: list[int], least: int) -> list[range]:
@@ -173,12 +212,6 @@ def _tasks(sizes: list[int], least: int) -> list[range]:
             tasks.append(range(begin, end))
             begin, octets = end, 0
     return tasks
-
-
-def _drops(reports: dict[int, FileReports]) -> dict[str, int]:
-    """The packets that were lost in all files, by interface."""
-    in_order = [reports[index] for index in sorted(reports)]
-    return CaptureStatistics(files=[each for report in in_order for each in report.statistics]).dropped()
 
 
 def _partition_of(chunk: Chunk) -> int:

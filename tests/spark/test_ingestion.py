@@ -1,0 +1,111 @@
+"""`ingest` and `tables`: all records as Parquet, the rows of one run, complete or not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tests.readings import CAPTURES
+from tests.spark.local import in_any_order, local_rows
+from zmtpscope.cli import run
+from zmtpscope.spark import ingest, schema, tables
+from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.ingestion import TABLES
+from zmtpscope.spark.settings import ReadSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+FILES = sorted(CAPTURES.glob("*/*.pcap*"))
+KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+
+
+def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession, tmp_path: Path) -> None:
+    """And nothing is left beside them."""
+    out = tmp_path / "out"
+    written = ingest(spark, FILES, out, keys=KEYS, partitions=3)
+    assert sorted(os.listdir(out)) == sorted(f"{record}s.parquet" for record in TABLES)
+    found = tables(spark, out)
+    assert found.keys() == written.keys() == {f"{record}s" for record in TABLES}
+    for record in TABLES:
+        frame = found[f"{record}s"]
+        assert frame.schema == schema(record)
+        local = local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS}))
+        rows = pa.parquet.read_table(out / f"{record}s.parquet").to_pylist()
+        assert in_any_order(rows) == in_any_order(local)
+        assert written[f"{record}s"].rows == len(rows)
+    assert found["messages"].count() == written["messages"].rows
+
+
+def test_tables_are_not_overwritten_unless_asked(spark: SparkSession, tmp_path: Path) -> None:
+    ingest(spark, PUBSUB, tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(FileExistsError, match='is there already; mode="overwrite"'):
+        ingest(spark, PUBSUB, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    written = ingest(spark, PUBSUB.with_name("reqrep.pcap"), tmp_path, mode="overwrite", body="none")
+    assert tables(spark, tmp_path)["messages"].count() == written["messages"].rows
+    assert not set(before) & {path for path in tmp_path.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("format_", ["parquet", "jsonl"])
+def test_tables_of_export_are_opened_too(spark: SparkSession, tmp_path: Path, format_: str) -> None:
+    arguments = ["export", str(PUBSUB), "-o", str(tmp_path), "--format", format_, "--select", "message:conn_id,topic"]
+    assert run(arguments) == 0
+    frame = tables(spark, tmp_path)["messages"]
+    local = local_rows([PUBSUB], ReadSettings.parse({"columns": "conn_id,topic"}))
+    assert in_any_order(frame.select("conn_id", "topic").toArrow().to_pylist()) == in_any_order(local)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"record": "messages"}, "option record: ingest writes all records"),
+        ({"mode": "append"}, "mode: 'append' is neither error nor overwrite"),
+        ({"partitions": 0}, "option partitions"),
+    ],
+)
+def test_a_mistake_is_one_sentence(spark: SparkSession, tmp_path: Path, options: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        ingest(spark, PUBSUB, tmp_path, **options)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_tables_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no tables are in it"):
+        tables(spark, tmp_path)
+
+
+def test_what_other_attempts_wrote_is_no_part_of_the_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a task that was tried again, or of two attempts at a time."""
+    frames = type(spark.range(1))
+    collect = frames.collect
+
+    def collect_late(frame: DataFrame) -> list[Row]:
+        rows = collect(frame)
+        for folder in tmp_path.glob("_ingest-*/*.parquet"):
+            part = next(folder.iterdir())
+            (folder / "part-00000-of-another-attempt.parquet").write_bytes(part.read_bytes())
+        return rows
+
+    monkeypatch.setattr(frames, "collect", collect_late)
+    written = ingest(spark, PUBSUB, tmp_path)
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob("*another*"))
+    assert tables(spark, tmp_path)["messages"].count() == written["messages"].rows > 0
+
+
+def test_a_job_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    cut, out = tmp_path / "cut.pcap", tmp_path / "out"
+    cut.write_bytes(PUBSUB.read_bytes()[:-5])
+    with pytest.raises(Exception, match="cut"):
+        ingest(spark, cut, out, onError="fail")
+    assert not list(out.iterdir())
+    assert ingest(spark, cut, out)["messages"].rows > 0

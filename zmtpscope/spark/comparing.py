@@ -1,0 +1,94 @@
+"""The last stage: what connections of all partitions are to each other, by the comparison that one run makes.
+
+An analyser that does not compare reports facts instead (`dissect/facts.py`). Each becomes a row that says where among
+all packets it was decided, so Spark can put those of all partitions in order; what stands beside them is passed on.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from zmtpscope.capture.packets import LATEST
+from zmtpscope.capture.segments import ORDINALS
+from zmtpscope.capture.statistics import CaptureStatistics, FileReports
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.comparison import Comparison
+from zmtpscope.dissect.facts import Fact, ZreBeacon
+from zmtpscope.spark.chunks import Chunk, Kind
+from zmtpscope.spark.merging import TakenBlock
+
+FACTS_AT_ONCE = 1 << 12
+"""About so many are evaluated at a time."""
+
+
+class Place(NamedTuple):
+    """Where a fact was decided: by a packet, or in front of it, by time alone."""
+
+    taken: int
+    packet: int
+    is_behind: bool
+
+
+AT_THE_END = Place(LATEST, LATEST, True)
+
+
+def place_of(fact: Fact, block: TakenBlock) -> Place:
+    """Where a fact was decided that the analyser reported when it took `block`."""
+    if isinstance(fact, ZreBeacon):
+        packet = fact.arrival.packet
+        datagram = int((block.segments.datagrams.packets == packet).argmax())
+        return Place(int(block.taken_datagrams[datagram]), packet, True)
+    row, is_behind = divmod(fact.arrival.ordinal - block.segments.ordinal + 1, ORDINALS)
+    return Place(int(block.taken[row]), int(block.segments.packets[row]), bool(is_behind))
+
+
+def fact_chunk(fact: Fact, place: Place, number: int) -> Chunk:
+    """A fact as a row; `number` is its place among those of its worker."""
+    octets = pickle.dumps((place.is_behind, fact), pickle.HIGHEST_PROTOCOL)
+    return Chunk(0, place.taken, place.packet, Kind.FACT, number, b"", b"", octets)
+
+
+def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:
+    """What the comparison needs at its end: the largest time of all packets, and what there is to report of each
+    file."""
+    return Chunk(0, latest, LATEST, Kind.END, 0, b"", b"", pickle.dumps(reports))
+
+
+def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
+    """The records that the facts in `chunks`, which come in order, amount to."""
+    names: list[str | None] = [*files]
+    comparison = Comparison(options, names)
+    latest = 0
+    reports: Sequence[FileReports] = ()
+    waiting: list[Fact] = []
+    ordinal = 0
+    for _, group in groupby(chunks, _packet_of):
+        facts = []
+        for chunk in group:
+            if chunk.kind == Kind.END:
+                latest, reports = chunk.taken, pickle.loads(chunk.octets)
+            else:
+                facts.append((chunk.rows, *pickle.loads(chunk.octets)))
+        ordinal += ORDINALS
+        for _, is_behind, fact in sorted(facts, key=_number_of):
+            decided = ordinal if is_behind else ordinal - 1
+            waiting.append(fact._replace(arrival=fact.arrival._replace(ordinal=decided)))
+        if len(waiting) >= FACTS_AT_ONCE:
+            yield Batch(names, records=comparison.evaluate(waiting))
+            waiting = []
+    records = comparison.evaluate(waiting)
+    drops = CaptureStatistics(files=[each for report in reports for each in report.statistics]).dropped()
+    records += comparison.finish(Arrival(ordinal + ORDINALS, 0, latest), drops)
+    yield Batch(names, records=records)
+
+
+def _packet_of(chunk: Chunk) -> tuple[int, int]:
+    return chunk.taken, chunk.packet
+
+
+def _number_of(fact: tuple[int, bool, Fact]) -> int:
+    return fact[0]

@@ -1,0 +1,260 @@
+"""`zmtpscope.spark.ingest`: all records of captures as tables of Parquet, written by the workers themselves.
+
+Rows never cross the JVM, which is more than half of what writing them costs otherwise. Each attempt of a task writes
+its parts of the tables under names of its own, in a folder beside the place of the tables, and hands back what it
+wrote. At the end the driver removes what other attempts have left, and moves the tables to their place.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyspark.sql import DataFrame, SparkSession
+
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.export.arrow import arrow_batch, held_schema
+from zmtpscope.export.parquet import ParquetRows
+from zmtpscope.export.tables import by_type
+from zmtpscope.records import RECORDS
+from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
+from zmtpscope.spark.comparing import compare
+from zmtpscope.spark.errors import SettingsError, one_sentence
+from zmtpscope.spark.rows import NUMBERS_OF_CONNECTIONS
+from zmtpscope.spark.schemas import column_names, schema
+from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.shuffle import AnalyserStage, Paths, Run
+from zmtpscope.spark.storage import locate
+
+TABLES = tuple(record for record in RECORDS if record != "frame")
+"""Frames are asked for by name, in `read`: they are as many rows as messages, or more."""
+MODES = ("error", "overwrite")
+
+WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
+WRITTEN_DDL = "record string, name string, rows long, octets long"
+
+
+class Written(NamedTuple):
+    """A table that was written: its place, rows, and octets in all its parts."""
+
+    path: str
+    rows: int
+    octets: int
+
+
+def ingest(
+    spark: SparkSession,
+    paths: Paths,
+    out: str | Path,
+    *,
+    mode: str = "error",
+    **options: Any,
+) -> dict[str, Written]:
+    """Write all records of capture files, globs and directories into `out`, a folder that all workers see: a table of
+    Parquet for each record type but frames (`messages.parquet`, a folder with a file from each partition). By names.
+
+    Options are those of `read`, but for `record` and `columns`. With `mode` "overwrite" tables that are there give way.
+    Tables are complete, or not there. Raises `FileExistsError`, `SettingsError`, and what `read` does.
+    """
+    for name in ("record", "columns"):
+        if name in options:
+            raise SettingsError(f"option {name}: ingest writes all records with all columns")
+    if mode not in MODES:
+        raise SettingsError(f"mode: {mode!r} is neither error nor overwrite")
+    settings = ReadSettings.parse(options)
+    run = Run.of(spark, paths, settings)
+    filesystem, root = locate(out)
+    if mode == "error":
+        _refuse_to_overwrite(filesystem, root)
+    staging = f"{root}/_ingest-{secrets.token_hex(8)}"
+    for record in TABLES:
+        filesystem.create_dir(f"{staging}/{_folder(record)}")
+    try:
+        stage = WriterStage(run, str(out), staging)
+        reported = run.chunks(spark).mapInArrow(stage.write, DDL).repartitionById(1, "partition")
+        parts = reported.sortWithinPartitions(*ORDER).mapInArrow(stage.compare, WRITTEN_DDL).collect()
+        written = {record: [part for part in parts if part.record == record] for record in TABLES}
+        for record, some in written.items():
+            _remove_all_but({part.name for part in some}, filesystem, f"{staging}/{_folder(record)}")
+        if mode == "error":
+            _refuse_to_overwrite(filesystem, root)
+        for record in TABLES:
+            _move(filesystem, f"{staging}/{_folder(record)}", f"{root}/{_folder(record)}")
+    finally:
+        with suppress(OSError):
+            filesystem.delete_dir(staging)
+    return {
+        f"{record}s": Written(
+            f"{str(out).rstrip('/')}/{_folder(record)}",
+            sum(part.rows for part in some),
+            sum(part.octets for part in some),
+        )
+        for record, some in written.items()
+    }
+
+
+def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
+    """The tables in a folder that `ingest` or `zmtpscope export` (Parquet or JSON lines) has written, by their names.
+
+    Raises `FileNotFoundError` where there are none.
+    """
+    filesystem, root = locate(out)
+    found: dict[str, DataFrame] = {}
+    for record in RECORDS:
+        for suffix in ("parquet", "jsonl"):
+            name = f"{record}s.{suffix}"
+            info = filesystem.get_file_info(f"{root}/{name}")
+            if info.type == FileType.NotFound:
+                continue
+            columns = None
+            if suffix == "parquet" and info.is_file:  # of an export that was asked for some columns only
+                with filesystem.open_input_file(info.path) as file:
+                    columns = pq.read_schema(file).names
+            reader = spark.read.schema(schema(record, columns))
+            place = f"{str(out).rstrip('/')}/{name}"
+            found[f"{record}s"] = reader.parquet(place) if suffix == "parquet" else reader.json(place)
+            break
+    if not found:
+        raise FileNotFoundError(
+            f"{out}: no tables are in it; zmtpscope.spark.ingest writes them, and zmtpscope export --format parquet"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class WriterStage:
+    """What the tasks of the second and of the last stage do: they write tables, and say what they wrote."""
+
+    run: Run
+    out: str
+    staging: str
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the tables of the partitions whose chunks come; the last stage gets what was written, and the facts."""
+        with one_sentence():
+            options = self.run.settings.export_options()
+            for partition in AnalyserStage(self.run).partitions(batches, options):
+                parts = self._parts(f"part-{partition.number:05}", options)
+                for batch in partition.batches():
+                    parts.add(batch)
+                    if facts := partition.take_facts():
+                        yield batch_of(facts)
+                yield batch_of(partition.take_facts() + [written_chunk(each) for each in parts.finish()])
+
+    def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write what the facts of all partitions amount to; all that was written."""
+        with one_sentence():
+            options = self.run.settings.export_options()
+            parts = self._parts("part-of-all", options)
+            parts.open(TABLES)  # so that each table has a file, with rows or without
+            written: list[Part] = []
+            for batch in compare(_facts(batches, written), self.run.files, options):
+                parts.add(batch)
+            written += parts.finish()
+            columns = zip(*written, strict=True)
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=WRITTEN)
+
+    def _parts(self, name: str, options: Options) -> Parts:
+        return Parts(locate(self.out)[0], self.staging, f"{name}-{secrets.token_hex(8)}.parquet", options)
+
+
+def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[Chunk]:
+    """The facts; what was written is added to `written`."""
+    for batch in batches:
+        for chunk in chunks_of(batch):
+            if chunk.kind == Kind.WRITTEN:
+                written.append(pickle.loads(chunk.octets))
+            else:
+                yield chunk
+
+
+def written_chunk(part: Part) -> Chunk:
+    """A file that was written, as a row for the last stage."""
+    return Chunk(0, -1, 0, Kind.WRITTEN, part.rows, b"", b"", pickle.dumps(part))
+
+
+class Part(NamedTuple):
+    """A file of a table: its rows and octets."""
+
+    record: str
+    name: str
+    rows: int
+    octets: int
+
+
+class Parts:
+    """The tables of one partition on their way into files."""
+
+    def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options) -> None:
+        self._filesystem = filesystem
+        self._folder = folder
+        self._name = name
+        self._options = options
+        self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
+
+    def open(self, records: Iterable[str]) -> None:
+        """Begin those of these tables that have not been begun."""
+        for record in records:
+            if record not in self._files:
+                sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")
+                self._files[record] = sink, ParquetRows(sink, record, column_names(record))
+
+    def add(self, batch: Batch) -> None:
+        """Write the records of a batch into the tables of their types."""
+        for record, part in by_type(batch):
+            self.open((record,))
+            self._files[record][1].add(_without_numbers(part, record, self._options))
+
+    def finish(self) -> Iterator[Part]:
+        """Write what waits; what was written."""
+        for record, (sink, rows) in self._files.items():
+            rows.close()
+            octets = sink.tell()
+            sink.close()
+            yield Part(record, self._name, rows.rows, octets)
+
+
+def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBatch:
+    """The records as rows, without the numbers of connections, which mean nothing over all workers."""
+    whole = held_schema(record, column_names(record))
+    made = [name for name in whole.names if name not in NUMBERS_OF_CONNECTIONS]
+    rows = arrow_batch(batch, record, held_schema(record, made), options)
+    arrays = [rows.column(field.name) if field.name in made else pa.nulls(rows.num_rows, field.type) for field in whole]
+    return pa.RecordBatch.from_arrays(arrays, schema=whole)
+
+
+def _folder(record: str) -> str:
+    return f"{record}s.parquet"
+
+
+def _refuse_to_overwrite(filesystem: FileSystem, root: str) -> None:
+    for info in filesystem.get_file_info([f"{root}/{_folder(record)}" for record in TABLES]):
+        if info.type != FileType.NotFound:
+            raise FileExistsError(f'{info.path}: it is there already; mode="overwrite" lets it give way')
+
+
+def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> None:
+    for info in filesystem.get_file_info(FileSelector(folder)):
+        if info.base_name not in names:
+            filesystem.delete_file(info.path)
+
+
+def _move(filesystem: FileSystem, source: str, target: str) -> None:
+    """Put a folder in its place; what is there gives way."""
+    info = filesystem.get_file_info(target)
+    if info.type != FileType.NotFound:
+        (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(target)
+    if filesystem.type_name in ("local", "hdfs"):
+        filesystem.move(source, target)
+        return
+    filesystem.create_dir(target)  # object stores have no folders: each file is copied
+    for file in filesystem.get_file_info(FileSelector(source)):
+        filesystem.move(file.path, f"{target}/{file.base_name}")

@@ -1,0 +1,144 @@
+"""Captures and tables that lie elsewhere than in the file system: URIs of what pyarrow knows (s3, hdfs, gs, abfs)."""
+
+from __future__ import annotations
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+
+from zmtpscope.capture import ALWAYS, CaptureError, CaptureProblem, TimeSpan
+from zmtpscope.capture.files import CaptureFile, NotACapture, find_again
+from zmtpscope.capture.source import Source, StreamSource, ready
+from zmtpscope.capture.statistics import FileReports
+
+URI = re.compile("(?!file:)([A-Za-z][A-Za-z0-9+.-]+)://")
+"""How a path begins that is none of the file system."""
+MAGIC = re.compile("[*?[]")
+FILES_AT_A_TIME = 16
+"""So many are looked at side by side, to see whether they are captures: the answer of a store takes its time."""
+AHEAD = 1 << 20
+"""Octets that are asked of a store at a time."""
+
+
+def is_uri(path: str) -> bool:
+    """Whether this is no path of the file system."""
+    return URI.match(path) is not None and not os.path.exists(path)
+
+
+def locate(path: str | Path) -> tuple[FileSystem, str]:
+    """The file system of a path or URI, and the path there. Raises `CaptureError` where that cannot be reached."""
+    text = str(path)
+    if not is_uri(text):
+        return LocalFileSystem(), os.path.abspath(text.removeprefix("file://"))
+    try:
+        # what Spark and Hadoop call s3a is s3
+        filesystem, found = FileSystem.from_uri(re.sub("^s3[an]://", "s3://", text))
+    except (OSError, ValueError) as error:
+        raise CaptureError(text, f"cannot be reached: {_first_line(error)}") from None
+    return filesystem, found
+
+
+class StoredFile(NamedTuple):
+    """A file of a store, by its URI."""
+
+    uri: str
+    size: int
+
+
+def find_stored(uri: str) -> list[StoredFile]:
+    """The captures that a URI, one with a pattern, or one of a folder names; of a folder or pattern those files that
+    are captures, by name. Raises `CaptureError` as `find_paths` does."""
+    magic = MAGIC.search(uri)
+    place = uri if magic is None else uri[: magic.start()].rpartition("/")[0]
+    filesystem, path = locate(place)
+    prefix = place[: len(place) - len(path)]
+    try:
+        infos = _named(filesystem, path, path + uri[len(place) :] if magic else None)
+    except OSError as error:
+        raise CaptureError(uri, f"cannot be listed: {_first_line(error)}") from None
+    files = [StoredFile(prefix + info.path, info.size) for info in infos]
+    with ThreadPoolExecutor(FILES_AT_A_TIME) as threads:
+        refusals = list(threads.map(_why_not_a_capture, [file.uri for file in files]))
+    is_one = [file.uri for file in files] == [uri]
+    for refusal in refusals:
+        if refusal is not None and (is_one or not isinstance(refusal, NotACapture)):
+            raise refusal
+    found = [file for file, refusal in zip(files, refusals, strict=True) if refusal is None]
+    if not found:
+        what = f"none of the {len(files)} files there is a capture" if files else "there is no such file"
+        raise CaptureError(uri, what)
+    return found
+
+
+def _named(filesystem: FileSystem, path: str, pattern: str | None) -> list[FileInfo]:
+    """A file, those in a folder, or those in and under it that fit a pattern; by name."""
+    if pattern is None:
+        info = filesystem.get_file_info(path)
+        if info.type != FileType.Directory:
+            return [info] if info.is_file else []
+    selector = FileSelector(path, recursive=pattern is not None and pattern.count("/") > path.count("/") + 1)
+    infos = [info for info in filesystem.get_file_info(selector) if info.is_file]
+    return sorted((info for info in infos if pattern is None or _matches(info.path, pattern)), key=_path_of)
+
+
+def _path_of(info: FileInfo) -> str:
+    return str(info.path)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path has as many parts as a pattern, and each fits."""
+    parts, patterns = path.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+
+
+def _why_not_a_capture(uri: str) -> CaptureError | None:
+    try:
+        StoredCapture(uri).close()
+    except CaptureError as error:
+        return error
+    return None
+
+
+def open_again(path: str, span: TimeSpan, reports: FileReports) -> CaptureFile | None:
+    """A file or URI that was found to be a capture before. What has become of it since is one of the problems of
+    `reports`, and then it is None."""
+    if not is_uri(path):
+        return next(iter(find_again([path], span, reports)), None)
+    try:
+        return StoredCapture(path, span)
+    except CaptureError as error:
+        reports.problems.append(CaptureProblem(path, 0, error.offset or 0, error.message))
+        return None
+
+
+class StoredCapture(CaptureFile):
+    """A capture in a store; it is open from the beginning, and read once."""
+
+    def __init__(self, uri: str, span: TimeSpan = ALWAYS) -> None:
+        super().__init__(uri, None, span)
+
+    def _open_source(self) -> Source:
+        filesystem, path = locate(self.path)
+        try:
+            size = filesystem.get_file_info(path).size
+            stream = filesystem.open_input_stream(path, buffer_size=AHEAD, compression=None)
+        except (FileNotFoundError, pa.ArrowInvalid):
+            raise CaptureError(self.path, "there is no such file") from None
+        except OSError as error:
+            raise CaptureError(self.path, f"cannot be opened: {_first_line(error)}") from None
+        return ready(StreamSource(self.path, stream, size or 0))
+
+    def close(self) -> None:
+        """It is not wanted."""
+        self._close()
+
+
+def _first_line(error: Exception) -> str:
+    """What a store says, without what it says about itself behind that."""
+    return str(error).splitlines()[0]
