@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from zmtpscope import __version__
+from zmtpscope.cli.analyze import analyze
 from zmtpscope.cli.cat import cat
 from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
@@ -89,6 +90,7 @@ zmtpscope.add_command(read)
 zmtpscope.add_command(live)
 zmtpscope.add_command(cat)
 zmtpscope.add_command(export)
+zmtpscope.add_command(analyze)
 zmtpscope.add_command(fields)
 zmtpscope.add_command(keys)
 zmtpscope.add_command(probe)

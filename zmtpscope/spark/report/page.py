@@ -1,0 +1,248 @@
+"""The page of a report: pure, from tables of answers to text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from zmtpscope import __version__
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.spark.report import units
+from zmtpscope.spark.report.sections import SECTIONS, Row, Section, spoken, storm
+
+MOST_ROWS = 20
+"""Rows of a table in the page; the Parquet file has all."""
+MOST_NAMED = 12
+"""Captures that are named."""
+LONGEST_CELL, LONGEST_WORD = 160, 24
+"""Characters; what is longer than the first is cut, than the second is broken into lines."""
+
+HEADS = {
+    "p50": "median",
+    "p90": "90 %",
+    "p99": "99 %",
+    "p50_ns": "median",
+    "p90_ns": "90 %",
+    "p99_ns": "99 %",
+    "messages_per_second": "messages/s",
+    "octets_per_second": "octets/s",
+    "mean_wait_ns": "mean wait",
+    "greeted_p50_ns": "SYN to greetings",
+    "ready_p50_ns": "greetings to READY",
+    "id": "rule",
+}
+"""Heads of columns, where the name without `_ns` and `_` is no good one."""
+
+SIZES = {"octets", "octets_sent", "octets_received", "smallest", "p50", "p90", "p99", "largest", "mean"}
+MOMENTS = {"start", "end", "first", "last", "busiest_start"}
+PLAIN = {"port", "packet"}
+
+
+Clock = Callable[[int], str]
+
+
+class About(NamedTuple):
+    """What a report is of: names of captures, how wide intervals are, and what could not be read, as sentences."""
+
+    captures: Sequence[str]
+    interval: float
+    problems: Sequence[str] = ()
+
+
+class Cell(NamedTuple):
+    text: str
+    style: str
+
+
+class Shown(NamedTuple):
+    """A section as the page shows it."""
+
+    section: Section
+    wide: Markup
+    narrow: Markup
+    heads: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+    more: str
+
+
+def page(answers: Mapping[str, pa.Table], about: About) -> str:
+    """The page, as HTML that needs nothing else. `answers` has the tables of `answers.answers` by name."""
+    rows = {name: _rows(table) for name, table in answers.items()}
+    clock = _clock(rows)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["safe_text"] = safe_text
+    template = environment.from_string(resources.files(__package__).joinpath("page.html").read_text("utf-8"))
+    return template.render(
+        about=about,
+        named=about.captures[:MOST_NAMED],
+        facts=_facts(rows, about),
+        problems=about.problems,
+        serious=[_finding(row, clock) for row in rows["findings_by_rule"] if row["severity"] in ("error", "warn")],
+        handshakes=_handshakes(rows["handshake_times"]),
+        storms=[_storm(row, clock) for row in rows["reconnect_storms"]],
+        notes=[_finding(row, clock) for row in rows["findings_by_rule"] if row["severity"] == "note"],
+        verdict=_verdict(rows, about),
+        sections=[_shown(section, rows[section.name], about, clock) for section in SECTIONS],
+        interval=units.duration(about.interval * 1e9),
+        zmtpscope=__version__,
+    )
+
+
+def _clock(rows: Mapping[str, Sequence[Row]]) -> Clock:
+    """How moments are written: those of one day without it, since it stands on top."""
+    named = (row[name] for each in rows.values() for row in each for name in MOMENTS & row.keys())
+    days = {units.moment(moment)[:10] for moment in named if moment is not None}
+    return units.time_of_day if len(days) == 1 else units.moment
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    """Its rows; times are microseconds since 1970."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            times = table.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+            table = table.set_column(index, field.name, times)
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+# -- the overview ----------------------------------------------------------------------------------------------------
+
+
+def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, str, str]]:
+    """Name, value and a remark of what stands on top."""
+    lives, sizes, peers = rows["connection_lifetimes"], rows["size_distribution"], rows["top_talkers"]
+    handshakes, payloads = rows["handshake_times"], rows["payload_types"]
+    connections, messages = _sum(lives, "connections"), _sum(sizes, "messages")
+    facts = []
+    if peers:
+        first, last = min(row["first"] for row in peers), max(row["last"] for row in peers)
+        facts.append(("Time", units.duration((last - first) * 1000), f"from {units.moment(first)[:19]} UTC"))
+    endpoints = len({(row["address"], row["port"]) for row in lives})
+    complete, failed = _sum(handshakes, "complete"), _sum(handshakes, "failed")
+    outcome = f"{units.count(complete)} complete handshakes" + (f", {units.count(failed)} failed" if failed else "")
+    facts.append(("Connections", units.count(connections), outcome))
+    facts.append(("Peers", units.count(len(peers)), f"{_number(endpoints, 'endpoint')} to connect to"))
+    sealed = sum(row["messages"] for row in payloads if row["kind"] == "encrypted")
+    remark = units.size(_sum(sizes, "octets")) + (f", {units.count(sealed)} sealed" if sealed else "")
+    facts.append(("Messages", units.count(messages), remark))
+    topics = sum(row["topic"] is not None for row in rows["topic_rates"])
+    busiest = max(rows["throughput"], key=lambda row: row["messages"], default=None)
+    if busiest is not None:
+        peak = f"in the busiest {units.duration(about.interval * 1e9)}"
+        facts.append(("Peak", f"{units.count(busiest['messages_per_second'])}/s", peak))
+    facts.append(("Topics", units.count(topics), f"of {', '.join(_types(rows['topic_rates'])) or 'nobody'}"))
+    return facts
+
+
+def _types(topics: Sequence[Row]) -> list[str]:
+    return sorted({safe_text(row["socket_type"]) for row in topics if row["topic"] is not None and row["socket_type"]})
+
+
+def _sum(rows: Sequence[Row], column: str) -> int:
+    return sum(row[column] for row in rows)
+
+
+def _number(number: int, word: str) -> str:
+    return f"{units.count(number)} {word}{'s' * (number != 1)}"
+
+
+def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
+    """What is wrong, in a sentence."""
+    counts = {
+        severity: sum(row["findings"] for row in rows["findings_by_rule"] if row["severity"] == severity)
+        for severity in ("error", "warn")
+    }
+    words = [_number(counts["error"], "error")] if counts["error"] else []
+    words += [_number(counts["warn"], "warning")] if counts["warn"] else []
+    failed = _sum(rows["handshake_times"], "failed")
+    words += [_number(failed, "failed handshake")] if failed else []
+    words += [_number(len(rows["reconnect_storms"]), "reconnect storm")] if rows["reconnect_storms"] else []
+    words += [f"{_number(len(about.problems), 'problem')} with the captures themselves"] if about.problems else []
+    if not words:
+        return "No errors, no warnings, no failed handshakes, no reconnect storms."
+    return f"{', '.join(words[:-1])} and {words[-1]}." if len(words) > 1 else f"{words[0]}."
+
+
+def _finding(row: Row, clock: Clock) -> dict[str, Any]:
+    """A rule as the overview shows it."""
+    times = _number(row["findings"], "time")
+    if row["connections"]:
+        times += f" on {_number(row['connections'], 'connection')}"
+    where = f"first at {clock(row['first'])} UTC"
+    if row["packet"] is not None:
+        where += f", packet {row['packet']}" + (f" of {row['file']}" if row["file"] else "")
+    return {**row, "times": times, "where": where}
+
+
+def _handshakes(rows: Sequence[Row]) -> list[str]:
+    """Which handshakes failed."""
+    return [
+        f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: {spoken(row)}"
+        for row in rows
+        if row["failed"]
+    ]
+
+
+def _storm(row: Row, clock: Clock) -> dict[str, str]:
+    """A storm as the overview shows it."""
+    when = f"from {clock(row['start'])} UTC"
+    if row["end"] is not None:
+        when += f", for {units.duration((row['end'] - row['start']) * 1000)}"
+    if row["mean_wait_ns"] is not None:
+        when += f", {units.duration(row['mean_wait_ns'])} from the end of a connection to the next"
+    return {"text": storm(row), "when": when}
+
+
+# -- sections --------------------------------------------------------------------------------------------------------
+
+
+def _shown(section: Section, rows: Sequence[Row], about: About, clock: Clock) -> Shown:
+    plot = section.draw(rows) if rows else None
+    wide, narrow = (Markup(""), Markup("")) if plot is None else (Markup(plot.wide), Markup(plot.narrow))
+    listed = rows
+    if (order := section.order) is not None:
+        listed = sorted((row for row in rows if row[order]), key=lambda row: -row[order])
+    names = [name for name in section.columns or (rows[0] if rows else ()) if name != "file" or len(about.captures) > 1]
+    heads = [Cell(HEADS.get(name, name.removesuffix("_ns").replace("_", " ")), _style(name, rows)) for name in names]
+    formats = {name: clock if name in MOMENTS else _format(name) for name in names}
+    cells = [
+        [_cell(row[name], head.style, formats[name]) for name, head in zip(names, heads, strict=True)]
+        for row in listed[:MOST_ROWS]
+    ]
+    more = f"{len(cells)} of {units.count(len(rows))} rows" if len(cells) < len(rows) else ""
+    return Shown(section, wide, narrow, heads, cells, more)
+
+
+def _style(name: str, rows: Sequence[Row]) -> str:
+    if name in MOMENTS:
+        return "time"
+    return "number" if any(isinstance(row[name], int | float) for row in rows) else "text"
+
+
+def _cell(value: Any, style: str, format: Callable[[Any], str]) -> Cell:
+    if value is None:
+        return Cell(units.NOTHING, f"{style} unknown")
+    text = format(value)
+    return Cell(text, "long" if style == "text" and len(text) > LONGEST_WORD else style)
+
+
+def _format(name: str) -> Callable[[Any], str]:
+    if name in SIZES:
+        return units.size
+    if name == "octets_per_second":
+        return lambda octets: f"{units.size(octets)}/s"
+    if name in PLAIN:
+        return str
+    if name.endswith("_ns"):
+        return units.duration
+    return lambda value: units.count(value) if isinstance(value, int | float) else _text(value)
+
+
+def _text(value: str) -> str:
+    shown = safe_text(value)
+    return shown if len(shown) <= LONGEST_CELL else f"{shown[: LONGEST_CELL - 1]}…"

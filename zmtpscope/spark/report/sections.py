@@ -1,0 +1,265 @@
+"""What the page says of each answer: a title, a sentence, a picture, and which columns its table has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from zmtpscope.export.describe import endpoint
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.records import SECOND
+from zmtpscope.spark.report import plots, units
+from zmtpscope.spark.report.plots import SERIES, Part, Plot, Range
+
+Row = dict[str, Any]
+
+MOST_DRAWN = 12
+"""Rows of a picture: the first ones."""
+
+
+class Section(NamedTuple):
+    """`lead` says what is counted, `nothing` what it means that there are no rows, `draw` makes the picture of rows."""
+
+    name: str
+    title: str
+    lead: str
+    nothing: str
+    draw: Callable[[Sequence[Row]], Plot | None]
+    columns: tuple[str, ...] = ()
+    """Those of the page's table; none: all."""
+    order: str | None = None
+    """The column by which the table of the page is sorted, the largest first, without zeros; None: as it comes."""
+
+
+def _peer(row: Row) -> str:
+    """`"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
+    words = [_quoted(row["identity"])] if row.get("identity") else []
+    words.append(_endpoint(row["address"], row["port"]))
+    return " ".join([*words, row["socket_type"] or "of unknown type"])
+
+
+def _endpoint(address: str | None, port: int | None) -> str:
+    if address is None:
+        return "others"
+    return address if port is None else str(endpoint(address, port))
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _topic(row: Row) -> str:
+    topic = "no topic known" if row["topic"] is None else _quoted(row["topic"])
+    return f"{topic}  {row['socket_type'] or 'socket type unknown'}"
+
+
+def _range(row: Row, names: Sequence[str]) -> Range:
+    return Range(*(row[name] for name in names))
+
+
+SIZES = ("smallest", "p50", "p90", "p99", "largest")
+DURATIONS = ("shortest_ns", "p50_ns", "p90_ns", "p99_ns", "longest_ns")
+HOW_TO_READ = "thick up to the 90th of 100, the dot is the median, the mark the 99th"
+
+
+def _findings(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [f"{row['severity']} {row['id']}" for row in shown]
+    part = Part(None, [row["findings"] for row in shown], [row["severity"] for row in shown])
+    return plots.bars("Findings by rule", _safe(labels), [part], units.count)
+
+
+def _storms(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [storm(row) for row in shown]
+    colours = ["warn" if row["outcome"] == "closed" else "error" for row in shown]
+    moments = [(row["start"], row["end"]) for row in shown]
+    return plots.spans("When clients reconnected again and again", _safe(labels), moments, colours)
+
+
+def storm(row: Row) -> str:
+    """`10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
+    who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
+    if row["outcome"] == "closed":
+        return f"{who} connected {row['connections']:,} times to {where}, which failed or was closed each time"
+    return f"{who} tried {row['connections']:,} times to connect to {where}: {row['outcome']}"
+
+
+def _throughput(rows: Sequence[Row]) -> Plot | None:
+    starts = [row["start"] for row in rows]
+    steps = [after - before for before, after in pairwise(starts)]
+    width = min(steps, default=SECOND // 1000) / 1e6
+    panels = [
+        plots.Panel("messages/s", [row["messages_per_second"] for row in rows], units.short_count, "series-1"),
+        plots.Panel("octets/s", [row["octets_per_second"] for row in rows], units.short_size, "series-2"),
+    ]
+    return plots.curves("Messages and octets a second over time", starts, width, panels)
+
+
+def _size_histogram(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[: len(SERIES)]
+    lows = sorted({bucket["low"] for row in shown for bucket in row["histogram"]})
+    # empty buckets between are shown, too
+    buckets = [0] * (lows[0] == 0) + [1 << bit for bit in range(lows[-1].bit_length()) if 1 << bit >= (lows[0] or 1)]
+    parts = []
+    for row, colour in zip(shown, SERIES, strict=False):
+        counts = {bucket["low"]: bucket["messages"] for bucket in row["histogram"]}
+        name = safe_text(row["socket_type"] or "unknown")
+        parts.append(Part(name, [counts.get(low, 0) for low in buckets], [colour]))
+    labels = [units.power_of_two(low) for low in buckets]
+    return plots.columns("Messages by size", labels, parts, units.short_count)
+
+
+def _talkers(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    parts = [
+        Part(word, [row[f"octets_{word}"] for row in shown], [colour])
+        for word, colour in (("sent", "series-1"), ("received", "series-2"))
+    ]
+    return plots.bars("Octets sent and received by peer", _safe(map(_peer, shown)), parts, units.short_size)
+
+
+def _topic_rates(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    part = Part(None, [row["messages"] for row in shown], ["series-1"])
+    return plots.bars("Messages by topic", _safe(map(_topic, shown)), [part], units.short_count)
+
+
+def _topic_sizes(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    sizes = [_range(row, SIZES) for row in shown]
+    return plots.ranges("Sizes of messages by topic", _safe(map(_topic, shown)), sizes, units.short_size)
+
+
+def _payloads(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [row["protocol"] or ("sealed" if row["kind"] == "encrypted" else "nothing known") for row in shown]
+    part = Part(None, [row["messages"] for row in shown], ["series-1"])
+    return plots.bars("Messages by payload", _safe(labels), [part], units.short_count)
+
+
+def _lifetimes(rows: Sequence[Row]) -> Plot | None:
+    shown = rows[:MOST_DRAWN]
+    labels = [f"{_endpoint(row['address'], row['port'])}  {row['connections']:,} {row['close']}" for row in shown]
+    lives = [_range(row, DURATIONS) for row in shown]
+    return plots.ranges("How long connections lasted", _safe(labels), lives, units.duration)
+
+
+def _handshakes(rows: Sequence[Row]) -> Plot | None:
+    shown = [row for row in rows if row["timed"]][:MOST_DRAWN]
+    if not shown:
+        return None
+    labels = [f"{spoken(row)}  {row['timed']:,} timed" for row in shown]
+    return plots.ranges(
+        "How long handshakes took", _safe(labels), [_range(row, DURATIONS) for row in shown], units.duration
+    )
+
+
+def spoken(row: Row) -> str:
+    """`3.1 CURVE`, `2.0`."""
+    version = row["version"] or "no version agreed"
+    over = ["over WebSocket"] if row["transport"] == "ws" else []
+    return " ".join([version, *([row["mechanism"]] if row["mechanism"] else []), *over])
+
+
+def _versions(rows: Sequence[Row]) -> Plot | None:
+    counts: dict[str, int] = {}
+    for row in rows:
+        word = f"announces {row['announced'] or 'nothing known'} {row['mechanism'] or ''}".rstrip()
+        spoken = f"{word}, speaks {row['version'] or 'nothing agreed'}"
+        counts[spoken] = counts.get(spoken, 0) + row["connections"]
+    shown = sorted(counts.items(), key=lambda item: -item[1])[:MOST_DRAWN]
+    part = Part(None, [number for _, number in shown], ["series-1"])
+    return plots.bars("Greetings by version", _safe(word for word, _ in shown), [part], units.short_count)
+
+
+def _safe(labels: Any) -> list[str]:
+    return [safe_text(label) for label in labels]
+
+
+SECTIONS = (
+    Section(
+        "findings_by_rule",
+        "Findings",
+        "Every check that found something, the worst first, and where the first one is.",
+        "No check found anything.",
+        _findings,
+        ("severity", "id", "text", "findings", "count", "connections", "first", "packet", "file"),
+    ),
+    Section(
+        "reconnect_storms",
+        "Reconnect storms",
+        "Clients that connect again and again: more than five times within a minute after connections that failed or "
+        "that the other side closed, or more than five attempts that came to nothing.",
+        "No client connected again and again.",
+        _storms,
+    ),
+    Section(
+        "throughput",
+        "Throughput",
+        "Messages and octets a second over time. The table has the busiest intervals.",
+        "There are no messages.",
+        _throughput,
+        order="messages",
+    ),
+    Section(
+        "top_talkers",
+        "Peers",
+        "Who sends and receives most. A peer has a port where it listens; subscriptions that travel as messages count.",
+        "There are no connections that speak ZMTP.",
+        _talkers,
+    ),
+    Section(
+        "topic_rates",
+        "Topics",
+        "How often each topic is sent: a message to three subscribers is three messages, as on the wire.",
+        "There are no messages.",
+        _topic_rates,
+    ),
+    Section(
+        "topic_sizes",
+        "Sizes by topic",
+        f"From the smallest message to the largest: {HOW_TO_READ}.",
+        "There are no messages.",
+        _topic_sizes,
+    ),
+    Section(
+        "size_distribution",
+        "Sizes",
+        "Messages by size, for each type of socket that sends them. Buckets begin at powers of two.",
+        "There are no messages.",
+        _size_histogram,
+        ("socket_type", "messages", "octets", *SIZES, "mean"),
+    ),
+    Section(
+        "payload_types",
+        "Payloads",
+        "What rides in messages, by the dissector that knows it.",
+        "There are no messages.",
+        _payloads,
+    ),
+    Section(
+        "connection_lifetimes",
+        "Connections",
+        f"How long connections to each endpoint lasted, and how they ended: {HOW_TO_READ}. Those that are open at the "
+        "end, or began before the capture, lasted longer.",
+        "There are no connections that speak ZMTP.",
+        _lifetimes,
+    ),
+    Section(
+        "handshake_times",
+        "Handshakes",
+        f"From the SYN to the last READY, or to the later greeting where there is none: {HOW_TO_READ}.",
+        "There are no connections that speak ZMTP.",
+        _handshakes,
+    ),
+    Section(
+        "version_inventory",
+        "Versions",
+        "What peers announce, and what they came to speak.",
+        "Nobody greets.",
+        _versions,
+    ),
+)
+"""In the order of the page."""
