@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.runs import assert_runs_agree
-from zmtpscope.capture import CaptureStatistics, segments
+from zmtpscope.capture import CaptureProblem, CaptureStatistics, segments
 from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
@@ -138,6 +138,7 @@ class Capture:
         self.size = size
         self.files: list[str | None] = ["test.pcap"]
         self.statistics = CaptureStatistics()
+        self.problems: list[CaptureProblem] = []
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         before = 0

@@ -36,6 +36,17 @@ def test_read_says_what_the_capture_lost_and_ends_with_3(zmtpscope: Run, tmp_pat
     assert '"count":12' in out
 
 
+def test_a_file_that_is_cut_short_is_a_finding(zmtpscope: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(PACKETS)[:-1])
+    code, out, _ = zmtpscope("read", "--json", path)
+    assert code == 3
+    assert f'"file":"{path}","packet":{len(PACKETS) - 1},' in out
+    assert '"conn":null,"conn_id":null' in out
+    assert '"id":"CAPTURE-02","severity":"warn"' in out
+    assert f'"text":"A capture file could not be read to its end: {path}: the file ends inside a packet' in out
+
+
 def test_a_capture_that_lost_nothing_says_nothing(zmtpscope: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     path.write_bytes(section() + named("eth0") + enhanced(PACKETS[0], UNITS) + statistics(0, {IF_DROP: 0}))

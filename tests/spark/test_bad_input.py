@@ -89,6 +89,8 @@ def test_readable_rows_of_a_damaged_file_come_with_those_of_the_others(tmp_path:
     rows = scanned_rows([cut, PUBSUB], ReadSettings.parse({"partitions": 2}))
     assert 0 < sum(row["file"] == str(cut) for row in rows) < len(local_rows([REQREP], ReadSettings()))
     assert len(rows) == len(local_rows([cut, PUBSUB], ReadSettings()))
+    findings = scanned_rows([cut, PUBSUB], ReadSettings.parse({"record": "findings"}))
+    assert [row["file"] for row in findings if row["id"] == "CAPTURE-02"] == [str(cut)]
 
 
 def test_a_file_that_vanishes_or_grows_meanwhile_is_no_end_of_the_others(tmp_path: pathlib.Path) -> None:
@@ -97,6 +99,8 @@ def test_a_file_that_vanishes_or_grows_meanwhile_is_no_end_of_the_others(tmp_pat
     growing.write_bytes(octets + octets[24:60])  # a record under way
     files = [str(gone), str(growing)]
     assert len(scanned_rows(files, ReadSettings())) == len(local_rows([PUBSUB], ReadSettings()))
+    findings = scanned_rows(files, ReadSettings.parse({"record": "findings"}))
+    assert [row["file"] for row in findings if row["id"] == "CAPTURE-02"] == files
     with pytest.raises(CaptureError, match=r"gone.pcap: there is no such file$"):
         scanned_rows(files, ReadSettings.parse({"onError": "fail"}))
     growing.unlink()

@@ -114,7 +114,7 @@ def batches(analyser: Analyser, followed: Followed, status: StatusLine) -> Itera
         if status.is_due:
             status.show(_state(analyser, followed))
     status.clear()
-    yield from analyser.finish(captures.statistics.dropped())
+    yield from analyser.finish(captures.statistics.dropped(), captures.problems)
 
 
 def _state(analyser: Analyser, followed: Followed) -> State:

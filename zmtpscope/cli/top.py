@@ -162,7 +162,7 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     try:
         with bar, output:
             is_wanted = all(output.update(interval) for interval in _steps(analyser, captures, rates, followed))
-            for batch in analyser.finish(captures.statistics.dropped()):
+            for batch in analyser.finish(captures.statistics.dropped(), captures.problems):
                 for interval in rates.feed(batch):
                     output.update(interval)
             for interval in rates.finish():

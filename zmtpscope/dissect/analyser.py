@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from zmtpscope.capture import Captures
+from zmtpscope.capture import CaptureProblem, Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.attempts import CONNECTED
@@ -60,7 +60,7 @@ class Analyser:
         self.begin(captures.files)
         for block in captures:
             yield from self.take(block)
-        yield from self.finish(captures.statistics.dropped())
+        yield from self.finish(captures.statistics.dropped(), captures.problems)
 
     def begin(self, files: list[str | None]) -> None:
         """Blocks will come whose packet references index these files."""
@@ -105,14 +105,21 @@ class Analyser:
                 messages += sum(stream.message_count for stream in dialogue.streams)
         return messages, connections
 
-    def finish(self, drops: Mapping[str, int] = MappingProxyType({}), *, last: int = 0) -> Iterator[Batch]:
+    def finish(
+        self,
+        drops: Mapping[str, int] = MappingProxyType({}),
+        problems: Iterable[CaptureProblem] = (),
+        *,
+        last: int = 0,
+    ) -> Iterator[Batch]:
         """What is left when no more blocks will come. `drops`: packets lost while they were captured, by interface.
-        `last`: the largest time of all packets of the run, where some of the last were not for this analyser."""
+        `problems`: files that could not be read to their end. `last`: the largest time of all packets of the run, where
+        some of the last were not for this analyser."""
         self.latest = max(self.latest, last)
         self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:
-            self.sink.batch.records += self.comparison.finish(end, drops)
+            self.sink.batch.records += self.comparison.finish(end, drops, problems)
         self.datagrams.finish(end.ordinal)
         yield from self._flush()
         self.summary.sums.captured += self.flows.late

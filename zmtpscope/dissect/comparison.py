@@ -10,10 +10,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from zmtpscope.capture import CaptureProblem
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.attempts import Attempts
 from zmtpscope.dissect.batch import DATAGRAMS, Record
-from zmtpscope.dissect.drops import put_drops
+from zmtpscope.dissect.drops import put_drops, put_problems
 from zmtpscope.dissect.endpoints import Endpoints
 from zmtpscope.dissect.facts import Attempt, Fact, GaveWay, Said, Spoke, ZreBeacon, ZreClose, ZreCommand
 from zmtpscope.dissect.identity import Stream
@@ -64,14 +65,17 @@ class Comparison:
         self.sink.decided_by = None
         return self._drain()
 
-    def finish(self, end: Arrival, drops: Mapping[str, int] = MappingProxyType({})) -> list[Record]:
+    def finish(
+        self, end: Arrival, drops: Mapping[str, int] = MappingProxyType({}), problems: Iterable[CaptureProblem] = ()
+    ) -> list[Record]:
         """What is to be said at the end, which comes behind all facts. `drops`: packets lost while they were captured,
-        by interface."""
+        by interface; `problems`: files that could not be read to their end."""
         if self.gave_way > TOLD and self.last_to_give_way is not None:
             last = self.last_to_give_way
             writer = self._writer(last.connection.stream, end.ordinal)
             writer.repeated(None, GAVE_WAY, stamp(last.arrival), self.gave_way - TOLD)
         put_drops(self.sink, drops, end, self.telling)
+        put_problems(self.sink, problems, end, self.telling)
         self._write(self.attempts.finish(end))
         self._write(self.network.finish(end))
         for writer in self.writers.values():

@@ -118,6 +118,13 @@ KINDS = (
         "gaps and missing answers may come from that: capture with a filter, a larger buffer or a smaller snap length",
     ),
     FindingKind(
+        "CAPTURE-02",
+        "warn",
+        "architecture.md, 2",
+        "A capture file could not be read to its end",
+        "what came behind is in no record: look whether the capturing program was stopped, or its disk was full",
+    ),
+    FindingKind(
         "ZMTP-DOWNGRADE-01",
         "error",
         "37/ZMTP 3.1, Backwards Interoperability",

@@ -82,7 +82,8 @@ def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iter
             waiting = []
     records = comparison.evaluate(waiting)
     drops = CaptureStatistics(files=[each for report in reports for each in report.statistics]).dropped()
-    records += comparison.finish(Arrival(ordinal + ORDINALS, 0, latest), drops)
+    problems = [problem for report in reports for problem in report.problems]
+    records += comparison.finish(Arrival(ordinal + ORDINALS, 0, latest), drops, problems)
     yield Batch(names, records=records)
 
 

@@ -68,7 +68,7 @@ class PartitionState:
         statistics.files += reports.statistics
         if batch.is_last:
             self.segmenter.finish()
-            yield from self.analyser.finish(statistics.dropped())
+            yield from self.analyser.finish(statistics.dropped(), reports.problems)
         else:
             yield from self.analyser.tick(self.analyser.latest)
         statistics.fold_files()

@@ -147,4 +147,4 @@ class CaptureReader(DataSourceReader):
         if self.settings.fails and captures.problems:
             problem = captures.problems[0]
             raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
-        yield from analyser.finish(captures.statistics.dropped())
+        yield from analyser.finish(captures.statistics.dropped(), captures.problems)
