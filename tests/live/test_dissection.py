@@ -70,7 +70,7 @@ def assert_shown_as_read(steps: Sequence[Step], advance: Callable[[], bool], lin
         shown = Shown(str(path), handed if lines else None)
 
         def take(time: int, packets: Sequence[bytes]) -> None:
-            shown.live.take(time, packets)
+            shown.live.feed(time, packets)
             if advance():
                 shown.live.advance()
 
@@ -170,7 +170,7 @@ def test_keys_that_are_told_in_time_open_everything(role: str, tmp_path: pathlib
     path, handed = tmp_path / "out.pcapng", HandedLines()
     shown = Shown(str(path), handed)
     file, log = CaptureFile(path, COMMENT), KeyLog.beside(path)
-    recording = Recording([file.write, shown.live.take], [handed.add, log.add])
+    recording = Recording([file.write, shown.live.feed], [handed.add, log.add])
     connection = recording.opened(HERE, THERE, True, NOW)
     for number, (side, octets) in enumerate(talk):
         if number in keys:
@@ -189,7 +189,7 @@ def test_lines_come_with_the_packet_that_carries_them() -> None:
     """Nothing waits for an acknowledgment, or for what comes next."""
     shown = Shown("out.pcapng")
     packets = Packets()
-    recording = Recording([packets.take, shown.live.take])
+    recording = Recording([packets.take, shown.live.feed])
     connection = recording.opened(HERE, THERE, True, NOW)
     connection.sent(hello("DEALER"), NOW)
     connection.received(hello("ROUTER"), NOW)
@@ -210,7 +210,7 @@ def test_lines_come_with_the_packet_that_carries_them() -> None:
 
 def test_much_that_waits_is_shown_without_being_asked_for() -> None:
     shown = Shown("out.pcapng")
-    connection = Recording([shown.live.take]).opened(HERE, THERE, True, NOW)
+    connection = Recording([shown.live.feed]).opened(HERE, THERE, True, NOW)
     connection.sent(hello("PUSH"), NOW)
     connection.received(hello("PULL"), NOW)
     assert not shown.lines

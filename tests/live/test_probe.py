@@ -160,7 +160,7 @@ def test_a_budget_ends() -> None:
     async def run() -> None:
         budget = Budget(1.0)
         for _ in range(MOST_CONNECTIONS):
-            budget.take_connection()
+            budget.spend_connection()
         with pytest.raises(Violation, match="20 connections were not enough to find out"):
             async with Attempt(parse_endpoint("tcp://127.0.0.1:1"), Settings("REQ"), budget):
                 pass

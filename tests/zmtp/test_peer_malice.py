@@ -253,7 +253,7 @@ def test_what_comes_octet_by_octet_is_looked_at_once(name: str, monkeypatch: pyt
         return counted
 
     monkeypatch.setattr(SideReader, "read", counting(SideReader.read))
-    monkeypatch.setattr(GreetingSender, "take", counting(GreetingSender.take))
+    monkeypatch.setattr(GreetingSender, "answer", counting(GreetingSender.answer))
     with contextlib.suppress(Violation):
         for octet in octets:
             peer.receive(bytes((octet,)), 0.0)

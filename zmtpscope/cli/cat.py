@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.credentials import client_options, given_security, server_options
-from zmtpscope.cli.dialogue import Dialogue, dialogue_options
 from zmtpscope.cli.messages import say
+from zmtpscope.cli.own_traffic import OwnTraffic, dialogue_options
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
@@ -157,9 +157,9 @@ def _cat(given: dict[str, Any]) -> int:
     settings = _settings(given)
     log = ConnectionLog(lambda text: say(f"zmtpscope: {text}"), listens=given["listens"], asks=socket_type == "REQ")
     endpoint = _endpoint(given)
-    dialogue = Dialogue(given)  # last, since it makes the file of -w
+    traffic = OwnTraffic(given)  # last, since it makes the file of -w
     try:
-        socket = Socket(endpoint, settings, listens=given["listens"], report=log, recording=dialogue.recording)
+        socket = Socket(endpoint, settings, listens=given["listens"], report=log, recording=traffic.recording)
         asyncio.run(_talk(socket, given, goal, log, source, topics))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 0 if _runs_until_stopped(given) else INTERRUPTED
@@ -170,8 +170,8 @@ def _cat(given: dict[str, Any]) -> int:
     except Unexpected as error:
         raise Ended(str(error), EXPECTATION_FAILED) from None
     finally:
-        dialogue.finish()
-    return RUN_TIME_ERROR if dialogue.failed else 0
+        traffic.finish()
+    return RUN_TIME_ERROR if traffic.failed else 0
 
 
 async def _talk(

@@ -73,7 +73,7 @@ class Capture:
     def run(self) -> None:
         """Capture until it is over, and say how it ended."""
         steps = (
-            self.take_until_stopped,
+            self.capture_until_stopped,
             self.source.stop,
             self.drain,
             self.count_never_read,
@@ -86,7 +86,7 @@ class Capture:
                 self.failure = self.failure or str(failure)
         self.controls.send_last({**self.changes(), "ended": True})
 
-    def take_until_stopped(self) -> None:
+    def capture_until_stopped(self) -> None:
         """Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
@@ -101,7 +101,7 @@ class Capture:
             events = dict(poll.poll(max(0.0, wake - time.monotonic()) * 1000))
             is_stopped = self.controls.incoming in events and self.obey()
             look = time.time_ns(), time.monotonic()
-            batches = self.take()
+            batches = self.write_batches()
             if batches < MOST_BATCHES and self.looked(*look):
                 is_known = has_changed = True
             if batches:
@@ -137,12 +137,12 @@ class Capture:
         deadline = time.monotonic() + LONGEST_DRAIN
         while not self.is_complete and time.monotonic() < deadline:
             poll.poll(QUIET * 1000)
-            if not self.take():
+            if not self.write_batches():
                 return
             self.obey()
             self.report()
 
-    def take(self) -> int:
+    def write_batches(self) -> int:
         """Write the packets that are there, in at most `MOST_BATCHES`; in how many. Raises `CannotCapture`."""
         for count in range(MOST_BATCHES):
             batch = self.source.read()

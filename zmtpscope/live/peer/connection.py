@@ -83,9 +83,9 @@ async def _addresses(host: str) -> list[str]:
         except (OSError, UnicodeError) as error:
             found = error
         with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed
-            loop.call_soon_threadsafe(tell, found)
+            loop.call_soon_threadsafe(settle, found)
 
-    def tell(found: list[str] | OSError | UnicodeError) -> None:
+    def settle(found: list[str] | OSError | UnicodeError) -> None:
         if answer.done():
             return
         if isinstance(found, OSError | UnicodeError):
@@ -167,7 +167,7 @@ class Connection:
         try:
             if self._failure is None:
                 self.flush()
-                await self._take_all()
+                await self._read_all()
         except OSError:  # reset, or a network that is no longer there
             reset = self.lost = True
             self._end()
@@ -184,7 +184,7 @@ class Connection:
         if self._failure is not None:
             raise self._failure
 
-    async def _take_all(self) -> None:
+    async def _read_all(self) -> None:
         """Everything that comes, in turn with other connections."""
         while octets := await self._read():
             if self._recorded is not None:
@@ -202,7 +202,7 @@ class Connection:
         many = MANY_IN_A_CROWD if inbox.awaits_room else MANY
         begin = time_of()
         try:
-            count = self._take(octets)
+            count = self._feed(octets)
         finally:
             spent = time_of() - begin
             inbox.turns.spend(spent)
@@ -238,7 +238,7 @@ class Connection:
                 self.peer.tick(asyncio.get_running_loop().time())
                 self.flush()
 
-    def _take(self, octets: bytes) -> int:
+    def _feed(self, octets: bytes) -> int:
         """How many events they have brought."""
         peer, events = self.peer, []
         before = peer.held
@@ -253,8 +253,8 @@ class Connection:
             raise self._failure
         unread = min(self._answered - self._answers_taken, self.unsent)
         if unread > LARGEST_UNREAD:
-            told = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
-            raise Violation(f"the other side reads none of the answers to its PINGs: {told}")
+            waiting = f"more than {LARGEST_UNREAD >> 20} MiB of them wait"
+            raise Violation(f"the other side reads none of the answers to its PINGs: {waiting}")
         return len(events)
 
     def flush(self) -> None:

@@ -46,13 +46,13 @@ class Budget:
         """By the clock of the event loop."""
         return self.started + self.wait
 
-    def take_connection(self) -> None:
+    def spend_connection(self) -> None:
         """One more. Raises `Violation` where there were too many."""
         if self.connections == MOST_CONNECTIONS:
             raise Violation(f"{MOST_CONNECTIONS} connections were not enough to find out")
         self.connections += 1
 
-    def take_octets(self, count: int) -> None:
+    def spend_octets(self, count: int) -> None:
         """So many came. Raises `Violation` where it is too much."""
         self.octets += count
         if self.octets > MOST_OCTETS:
@@ -97,7 +97,7 @@ class Attempt:
         self._paused = 0.0
 
     async def __aenter__(self) -> Self:
-        self._budget.take_connection()
+        self._budget.spend_connection()
         before = self._now()
         self._reader, self._writer = await reach(self._endpoint, max(round(self._budget.deadline - before, 2), 0.01))
         self.remote = remote_name(self._writer) if self._endpoint.path is None else None
@@ -122,12 +122,12 @@ class Attempt:
     @property
     def socket_type(self) -> str | None:
         """That of the other side, as soon as it has told."""
-        told: str | None = self.told.get("socket_type") or self.peer.facts.get("socket_type")
-        return told
+        socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
+        return socket_type
 
     @property
-    def told(self) -> Fields:
-        """What its greeting has told so far, though it may not be whole."""
+    def announced(self) -> Fields:
+        """What its greeting has announced so far, though it may not be whole."""
         fields: Fields = {}
         form = FORMS.get(classify(self.begin))
         if form is not None:
@@ -155,7 +155,7 @@ class Attempt:
                 self.greeting = self._now() - start - self._paused
 
     @property
-    def told_mechanism(self) -> bool:
+    def has_our_mechanism(self) -> bool:
         """The other side was sent more than our version."""
         return self._sent > VERSION_STOP
 
@@ -213,20 +213,20 @@ class Attempt:
                     return False
                 octets = b""  # reset, or a network that is no longer there
             if octets:
-                self._take(octets)
+                self._feed(octets)
             else:
                 self.closed = True
                 self.peer.end()
         return True
 
-    def _take(self, octets: bytes) -> None:
+    def _feed(self, octets: bytes) -> None:
         missing = GREETING_3_SIZE - len(self.begin)
         if missing:
             self.arrivals.append(Arrival(len(octets), self._sent))
             self.begin += octets[:missing]
             if classify(self.begin) is Class.DOUBTFUL:
                 raise NotZmtp(f"the other side probably does not speak ZMTP: it began with {shown(self.begin)}")
-        self._budget.take_octets(len(octets))
+        self._budget.spend_octets(len(octets))
         try:
             self.peer.receive(octets, self._now())
         finally:

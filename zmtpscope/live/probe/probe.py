@@ -233,7 +233,7 @@ class _Probe:
         from zmtpscope import curve_crypto  # loads libsodium, which is hardly ever needed here
 
         where = f"the other side closed inside its greeting, behind {len(last.begin)} octets"
-        if not last.told_mechanism:
+        if not last.has_our_mechanism:
             raise ClosedHalfWay(f"{where} and before it was told our mechanism")
         keys = curve_crypto.random_octets(32), curve_crypto.random_octets(32)
         for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
@@ -263,7 +263,7 @@ class _Probe:
         self._begin = self._begin or begin
         self._facts = facts or self._facts
         found.remote = attempt.remote or found.remote
-        found.version = greeting.get("version_announced") or found.version or attempt.told.get("version_announced")
+        found.version = greeting.get("version_announced") or found.version or attempt.announced.get("version_announced")
         found.version_in_force = peer.version or found.version_in_force
         found.mechanism = greeting.get("mechanism") or found.mechanism
         found.as_server = greeting.get("as_server", found.as_server)

@@ -16,25 +16,25 @@ MOST_WAITING = 1 << 20
 
 
 class LiveDissection:
-    """The records of packets that are handed over, told to `tell` batch by batch, as `Analyser.run` gives them.
+    """The records of packets that are handed over, handed to `write` batch by batch, as `Analyser.run` gives them.
 
     `file` is what records name as their capture, None where the packets are in none. How the packets are grouped by
-    calls changes nothing but when records are told. A block has a cost of its own, some hundred times that of a packet:
-    where many events come together, `advance` is to be called once for all of them.
+    calls changes nothing but when records are written. A block has a cost of its own, some hundred times that of a
+    packet: where many events come together, `advance` is to be called once for all of them.
     """
 
-    def __init__(self, options: Options, tell: Callable[[Batch], None], file: str | None = None) -> None:
+    def __init__(self, options: Options, write: Callable[[Batch], None], file: str | None = None) -> None:
         self.analyser = Analyser(options)
         self.analyser.begin([file])
         self._segmenter = Segmenter()
         self.statistics = self._segmenter.statistics
-        self._tell = tell
+        self._write = write
         self._packets: list[bytes] = []
         self._times: list[int] = []
         self._waiting = 0
         self._count = 0
 
-    def take(self, time: int, packets: Sequence[bytes]) -> None:
+    def feed(self, time: int, packets: Sequence[bytes]) -> None:
         """The next IP packets, all of one time (nanoseconds since the epoch); they wait for `advance`, up to 1 MiB."""
         self._packets += packets
         self._times += [time] * len(packets)
@@ -43,20 +43,20 @@ class LiveDissection:
             self.advance()
 
     def advance(self) -> None:
-        """Tell the records that the packets until now have decided."""
+        """Write the records that the packets until now have decided."""
         if self._packets:
             block = self._segmenter.take(self._block())
-            self._tell_all(self.analyser.take(block))
+            self._write_all(self.analyser.take(block))
 
     def finish(self) -> None:
-        """No more packets will come: tell what is left."""
+        """No more packets will come: write what is left."""
         self.advance()
         self._segmenter.finish()
-        self._tell_all(self.analyser.finish())
+        self._write_all(self.analyser.finish())
 
-    def _tell_all(self, batches: Iterable[Batch]) -> None:
+    def _write_all(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
-            self._tell(batch)
+            self._write(batch)
 
     def _block(self) -> PacketBlock:
         """The packets that wait; none do from now on."""

@@ -58,7 +58,7 @@ class GreetingSender:
         self._settings = settings
         self._waits = False
 
-    def take(self, received: bytes) -> bytes:
+    def answer(self, received: bytes) -> bytes:
         """What is to be sent when `received` is all that has come so far; settles `decision`. Raises `PeerError`."""
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)

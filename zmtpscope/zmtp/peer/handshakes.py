@@ -100,7 +100,7 @@ class Part:
         if self.role != "server" or self._heard:
             yield self._step()
 
-    def take(self, event: Command, octets: bytes) -> Iterator[bytes]:
+    def answer(self, event: Command, octets: bytes) -> Iterator[bytes]:
         """A command of the other side, with the octets of its frame: what is to be sent then. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
@@ -199,7 +199,7 @@ class CurvePart(Part):
         self.content = OpenedReader(Framing.V2, version)
         self._nonce = 0
 
-    def _take_nonce(self) -> int:
+    def _next_nonce(self) -> int:
         self._nonce += 1
         return self._nonce
 
@@ -232,7 +232,7 @@ class CurvePart(Part):
         return opened.fields, {leaf.name: leaf.value for leaf in tree.leaves() if isinstance(leaf.value, bytes)}
 
     def seal(self, flags: int, data: bytes) -> bytes:
-        nonce = self._take_nonce()
+        nonce = self._next_nonce()
         prefix = MESSAGE_PREFIX[str(self.role)]
         box = self.crypto.seal_box(bytes((flags,)) + data, prefix + nonce.to_bytes(8, "big"), self._key)
         return build_command("CURVE", "MESSAGE", {"nonce": nonce, "box": box})
@@ -268,7 +268,7 @@ class CurveClientPart(CurvePart):
         self.key_line = ("CLIENT_TRANSIENT", self._public.hex(), self._transient.hex(), security.server_key.hex())
 
     def _fields(self, name: str) -> Fields:
-        nonce = self._take_nonce()
+        nonce = self._next_nonce()
         if name == "HELLO":
             box = self._sealed(name, SIGNATURE, self._server, nonce)
             return {"client_key": self._public, "nonce": nonce, "box": box}
@@ -299,7 +299,7 @@ class CurveServerPart(CurvePart):
 
     def _fields(self, name: str) -> Fields:
         if name == "READY":
-            nonce = self._take_nonce()
+            nonce = self._next_nonce()
             return {"nonce": nonce, "box": self._sealed(name, build_metadata(self.metadata), self._key, nonce)}
         crypto = self.crypto
         long_nonce, cookie_nonce = crypto.random_octets(16), crypto.random_octets(16)

@@ -265,7 +265,7 @@ class Peer:
 
     def _settle(self, received: bytes) -> bool:
         """Go on with the greeting; whether the version is settled."""
-        self._out.append(self._greeting.take(received))
+        self._out.append(self._greeting.answer(received))
         decision = self._greeting.decision
         if decision is None or decision.version is None:
             return False
@@ -340,12 +340,12 @@ class Peer:
         done = 0
         for event in events:
             in_front = bisect_left(rows, (event.start,), done)
-            self._take_frames(data, base, rows[done:in_front])
+            self._handle_frames(data, base, rows[done:in_front])
             done = in_front
-            self._take_event(event, data, base)
-        self._take_frames(data, base, rows[done:] if done else rows)
+            self._handle_event(event, data, base)
+        self._handle_frames(data, base, rows[done:] if done else rows)
 
-    def _take_event(self, event: Event, data: bytes | bytearray, base: int) -> None:
+    def _handle_event(self, event: Event, data: bytes | bytearray, base: int) -> None:
         if isinstance(event, Greeting):
             self._greeted(event)
         elif not isinstance(event, Command):
@@ -355,25 +355,25 @@ class Peer:
         elif self.ready or (self._part is not None and self._part.heard_all):
             if event.fields.get("name") != "ERROR" or self._is_sealed:  # in clear anybody could say so
                 check(event.findings)
-            self._take_command(event.fields)
+            self._handle_command(event.fields)
         else:
-            self._take_step(event, bytes(data[event.start - base : event.stop - base]))
+            self._handle_step(event, bytes(data[event.start - base : event.stop - base]))
 
-    def _take_step(self, event: Command, octets: bytes) -> None:
+    def _handle_step(self, event: Command, octets: bytes) -> None:
         """A command of the handshake."""
         part = self._part
         assert part is not None
         if event.fields.get("name") != "ERROR":
             check(event.findings)
         try:
-            self._out += part.take(event, octets)
+            self._out += part.answer(event, octets)
         except PeerError:
             self._out.append(part.last_word)
             raise
         if part.done:
             self._begin_traffic()
 
-    def _take_command(self, fields: Fields) -> None:
+    def _handle_command(self, fields: Fields) -> None:
         """A command of traffic; others mean nothing here."""
         name = fields.get("name")
         if name == "PING":
@@ -392,7 +392,7 @@ class Peer:
             assert self._part is not None
             raise self._part.refused(str(fields.get("reason") or ""))
 
-    def _take_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
+    def _handle_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
         """Message frames, the last of which may not be all there."""
         stop, limit = base + len(data), self.settings.limits.message
         sealed: list[Row] = []

@@ -43,7 +43,7 @@ def dialogue_options(command: Command) -> Command:
     return command
 
 
-class Dialogue:
+class OwnTraffic:
     """What the options of `dialogue_options` ask for. `recording` takes notes of connections, None where nobody wants
     them; `finish` is to be called when all have ended.
 
@@ -64,14 +64,14 @@ class Dialogue:
         # imported here, so that help, usage errors and who records nothing stay quick
         from zmtpscope.live.recording.recording import Recording
 
-        takers: list[_File | _Shown] = []
+        sinks: list[_File | _Shown] = []
         if given["recorded"] is not None:
             self._file = _File(Path(given["recorded"]), force=given["force"], failed=self._fail)
-            takers.append(self._file)
+            sinks.append(self._file)
         if shows:
             self._shown = _Shown()
-            takers.append(self._shown)
-        self.recording = Recording([each.take for each in takers], [each.take_key for each in takers])
+            sinks.append(self._shown)
+        self.recording = Recording([each.write for each in sinks], [each.write_key for each in sinks])
 
     def finish(self) -> None:
         """Show and write what is left."""
@@ -105,14 +105,14 @@ class _File:
         except OSError as error:
             raise click.UsageError(f"-w {path}: {(error.strerror or str(error)).lower()}") from None
 
-    def take(self, time: int, packets: Sequence[bytes]) -> None:
+    def write(self, time: int, packets: Sequence[bytes]) -> None:
         if self._capture is not None:
             try:
                 self._capture.write(time, packets)
             except OSError as error:
                 self._give_up(f"{self._path}: {error.strerror}")
 
-    def take_key(self, line: KeyLine) -> None:
+    def write_key(self, line: KeyLine) -> None:
         if self._capture is not None:
             try:
                 if self._keys is None:
@@ -149,18 +149,18 @@ class _Shown:
 
         handed = HandedLines()
         payloads = Registry()
-        payloads.asked()  # loads them now: it takes a while, and what comes meanwhile would be told late
+        payloads.asked()  # loads them now: it takes a while, and what comes meanwhile would be shown late
         options = Options(payloads=payloads, keys=Keys([], handed))
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
         paint = painter(STYLES) if wants_colour("auto", sys.stderr) else plain
-        self.live = LiveDissection(options, self._tell)
-        self.take_key = handed.add
+        self.live = LiveDissection(options, self._write_lines)
+        self.write_key = handed.add
         self._text = TextLines(Look(Clock("r", lambda: self.live.statistics.first_time), paint, width), options)
         self._advancing = False
 
-    def take(self, time: int, packets: Sequence[bytes]) -> None:
+    def write(self, time: int, packets: Sequence[bytes]) -> None:
         """Packets are dissected together with those that come at once."""
-        self.live.take(time, packets)
+        self.live.feed(time, packets)
         if not self._advancing:
             self._advancing = True
             import asyncio
@@ -171,7 +171,7 @@ class _Shown:
         self._advancing = False
         self.live.advance()
 
-    def _tell(self, batch: Batch) -> None:
+    def _write_lines(self, batch: Batch) -> None:
         with suppress(OSError):  # that nobody reads it changes nothing, as with `say`
             sys.stderr.write("".join(self._text.lines(batch)))
             sys.stderr.flush()
