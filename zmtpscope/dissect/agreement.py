@@ -72,8 +72,9 @@ class Agreement:
     @property
     def is_zmtp(self) -> bool:
         """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
-        found = any(stream.found_since is not None for stream in self.streams)
-        return found or self.greeted_since is not None or self.forced is not None
+        one, other = self.streams
+        is_found = one.found_since is not None or other.found_since is not None
+        return is_found or self.greeted_since is not None or self.forced is not None
 
     def drain(self) -> list[Note]:
         """What is to be said about the greetings, of what was not given yet."""

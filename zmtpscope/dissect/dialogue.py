@@ -15,7 +15,7 @@ from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.leftovers import Gap, Leftover, Untold, UntoldLeftovers
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.outputs import Note, Output, Repeats, UnitRead
+from zmtpscope.dissect.outputs import FoundMidstream, Note, Output, Repeats, UnitRead
 from zmtpscope.dissect.payload_rows import PayloadRows, SideFacts, side_payloads, starred
 from zmtpscope.dissect.reassembly import Hole, entries
 from zmtpscope.dissect.relations import Relations
@@ -180,7 +180,10 @@ class Dialogue:
             self.teller.note(note)
         for stream in self.streams:
             for output in stream.drain():
-                self._record_output(stream, output)
+                if isinstance(output, UnitRead):
+                    self._record_unit(stream.side, output)
+                else:
+                    self._record_output(stream, output)
 
     def _record_relations(self) -> None:
         """The same of what compares the two sides; and report what other connections may have to know."""
@@ -191,9 +194,7 @@ class Dialogue:
             self.sink.report(fact)
 
     def _record_output(self, stream: SideStream, output: Output) -> None:
-        if isinstance(output, UnitRead):
-            self._record_unit(stream.side, output)
-        elif isinstance(output, Gap):
+        if isinstance(output, Gap):
             self.gaps.add(stream.side, output)
         elif isinstance(output, Leftover):
             self.leftovers.add(stream.side, output)
@@ -202,7 +203,7 @@ class Dialogue:
         elif isinstance(output, Repeats):
             note = output.note
             self.teller.repeated(stream.side, note.finding, note.at, output.number, note.source)
-        else:
+        elif isinstance(output, FoundMidstream):
             detail = f"frames were found from offset {output.offset} on"
             self.note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
 

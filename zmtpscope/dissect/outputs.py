@@ -37,7 +37,7 @@ class UnitRead(NamedTuple):
     """How many octets of it are there."""
     is_whole: bool
     is_certain: bool
-    """The stream was read up to here without a doubt."""
+    """The stream was read up to here without a doubt, or it is a step of the handshake, of which nobody asks that."""
     unit: Unit | None
     """Its octets, where details were asked for."""
     next_octets: Arrival | None

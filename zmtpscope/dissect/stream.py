@@ -245,9 +245,9 @@ class SideStream:
         arrived = NOTHING if held is None else held.arrived
         start, ordinal, source = event.start, self.ordinal_of(event.start, event.stop), event.regime.source
         octets, unit, next_octets = 0, None, None
-        decided = Arrival(ordinal, 0, 0)
+        first = arrived.get(start) or self.arrivals.at(start)
+        decided = Arrival(ordinal, first.packet, first.time)
         if not isinstance(event, Remark):
-            decided = (arrived.get(start) or self.arrivals.at(start))._replace(ordinal=ordinal)
             if self.options.details:
                 unit = self._unit_of(event) if held is None else held.unit
             octets = min(event.stop, self.end) - start
@@ -265,9 +265,9 @@ class SideStream:
         for finding in event.findings:
             at = start if finding.start is None else finding.start
             # what is said about the end of a unit came with its last octet, whatever is behind that
-            first = arrived.get(at) or self.arrivals.at(min(at, max(start, event.stop - 1), self.end - 1))
-            notes.append(Note(self.side, finding, first, ordinal, (), start, source))
-        certain = self.is_certain_at(start)
+            came = arrived.get(at) or self.arrivals.at(min(at, max(start, event.stop - 1), self.end - 1))
+            notes.append(Note(self.side, finding, came, ordinal, (), start, source))
+        certain = event.regime.shakes_hands or self.is_certain_at(start)
         self._outputs.append(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes))
 
     def is_certain_at(self, offset: int) -> bool:

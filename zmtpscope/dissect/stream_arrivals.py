@@ -88,14 +88,11 @@ class Arrivals:
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
 
-    def ordinal_at(self, offset: int) -> int:
-        """The ordinal of that segment."""
-        return self.ordinals[min(bisect_right(self.ends, offset), len(self.ends) - 1)]
-
     def decided(self, start: int, stop: int, settled: int) -> int:
         """The ordinal of the segment that completed `start..stop`, but for what was decidable no earlier than
         `settled`."""
-        return max(self.ordinal_at(max(start, stop - 1)), settled)
+        piece = min(bisect_right(self.ends, max(start, stop - 1)), len(self.ends) - 1)
+        return max(self.ordinals[piece], settled)
 
     def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
         """(segment, offset behind it) of every piece that holds octets of `start..stop`."""

@@ -58,8 +58,11 @@ class ConnectionView:
         """The ordinal of the segment that told so; None where none has."""
         if self.agreement.forced is not None:
             return self.tcp.start.ordinal
-        told = [self.agreement.greeted_since, *(stream.found_since for stream in self.streams)]
-        return min((ordinal for ordinal in told if ordinal is not None), default=None)
+        one, other = self.streams
+        if one.found_since is None and other.found_since is None:
+            return self.agreement.greeted_since
+        told = (self.agreement.greeted_since, one.found_since, other.found_since)
+        return min(ordinal for ordinal in told if ordinal is not None)
 
     def is_agreed(self) -> bool:
         """Whether both sides have ended their handshake."""
