@@ -6,10 +6,15 @@ as private as captures and key files. It is a pickle, so load only what you wrot
 
 from __future__ import annotations
 
+import copyreg
+import gc
 import io
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from hashlib import blake2b
+from typing import Any
 
 from zmtpscope import __version__
 from zmtpscope.dissect.analyser import Analyser
@@ -38,7 +43,8 @@ def dump(analyser: Analyser) -> bytes:
     keys = analyser.options.keys
     pickle.dump((_asked(analyser.options), keys and keys.mark()), file, pickle.HIGHEST_PROTOCOL)
     try:
-        _Pickler(file, analyser.options).dump(analyser)
+        with _without_collections():
+            _Pickler(file, analyser.options).dump(analyser)
     except Exception as error:  # whatever a payload dissector of somebody else holds
         raise StateError(
             f"the analyser cannot be kept: {type(error).__name__}: {error} -> a payload dissector that is installed "
@@ -71,8 +77,21 @@ def load(state: bytes, options: Options) -> Analyser:
             )
     if options.keys is not None:
         options.keys.resume(mark)
-    analyser: Analyser = _Unpickler(file, options).load()
+    with _without_collections():
+        analyser: Analyser = _Unpickler(file, options).load()
     return analyser
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Millions of objects come into being and none becomes garbage: looking for it would take most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _asked(options: Options) -> dict[str, object]:
@@ -81,17 +100,24 @@ def _asked(options: Options) -> dict[str, object]:
     return values | {name: values[name] is not None for name in GIVEN_ANEW}
 
 
+def _given_anew(name: str) -> object:
+    """Stands in a state for what is not in it; `_Unpickler` has it."""
+    raise NotImplementedError(name)
+
+
 class _Pickler(pickle.Pickler):
-    """Leaves the options out."""
+    """Leaves the options out. A table of types, since `persistent_id` would be asked for each number and text."""
 
     def __init__(self, file: io.BytesIO, options: Options) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.names = {id(options): "options"} | {
-            id(value): name for name in GIVEN_ANEW if (value := getattr(options, name)) is not None
-        }
+        names = {id(options): "options"} | {id(getattr(options, name)): name for name in GIVEN_ANEW}
 
-    def persistent_id(self, obj: object) -> str | None:
-        return self.names.get(id(obj))
+        def reduced(obj: object) -> Any:
+            name = names.get(id(obj))
+            return obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if name is None else (_given_anew, (name,))
+
+        given = [options, *(value for name in GIVEN_ANEW if (value := getattr(options, name)) is not None)]
+        self.dispatch_table = copyreg.dispatch_table | {type(value): reduced for value in given}
 
 
 class _Unpickler(pickle.Unpickler):
@@ -101,5 +127,10 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self.options = options
 
-    def persistent_load(self, pid: str) -> object:
-        return self.options if pid == "options" else getattr(self.options, pid)
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (__name__, _given_anew.__name__):
+            return self._given
+        return super().find_class(module, name)
+
+    def _given(self, name: str) -> object:
+        return self.options if name == "options" else getattr(self.options, name)

@@ -7,6 +7,7 @@ octets; loaded again it goes on as if it had never stopped.
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.source import OpenFiles
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options, state
+from zmtpscope.dissect.state import StateError
 from zmtpscope.spark.capture_folder import BatchFile, MicroBatch, path_now
 
 BLOCK_SIZE = 1 << 20
@@ -77,11 +79,17 @@ class PartitionState:
         """The state as octets, that of the analyser in front. Raises `StateError`."""
         analyser = state.dump(self.analyser)
         rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
-        return len(analyser).to_bytes(LENGTH_SIZE) + analyser + rest
+        return zlib.compress(len(analyser).to_bytes(LENGTH_SIZE) + analyser + rest, zlib.Z_BEST_SPEED)
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
         """What was dumped, with the options that it was made with. Raises `StateError`."""
+        try:
+            octets = zlib.decompress(octets)
+        except zlib.error as error:
+            raise StateError(
+                f"the state of a partition is damaged ({error}) -> start anew, without the state"
+            ) from None
         end = LENGTH_SIZE + int.from_bytes(octets[:LENGTH_SIZE])
         loaded = PartitionState(options)
         loaded.analyser = state.load(octets[LENGTH_SIZE:end], options)  # knows whether it is of this version
