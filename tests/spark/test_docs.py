@@ -1,9 +1,10 @@
-"""The examples of docs/spark.md run, and print what stands there; `pytest --update-golden` refreshes it."""
+"""The examples of the pages on Spark run, and print what stands there; `pytest --update-golden` refreshes it."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import pathlib
 import re
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,10 @@ PAGE = CAPTURES.parent / "docs" / "spark.md"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_examples_print_what_the_page_shows(spark: SparkSession, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("page", [PAGE, PAGE.with_name("spark-analytics.md")], ids=lambda page: str(page.stem))
+def test_examples_print_what_the_page_shows(
+    spark: SparkSession, page: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
     """One after the other, as a reader types them."""
     names: dict[str, object] = {}
 
@@ -30,11 +34,11 @@ def test_examples_print_what_the_page_shows(spark: SparkSession, request: pytest
         output = printed.getvalue().replace(f"{CAPTURES}/", "captures/").strip("\n")
         return f"```python\n{example[1]}```\n```\n{output}\n```"
 
-    text = PAGE.read_text()
+    text = page.read_text()
     real = EXAMPLE.sub(run, text)
     assert names["spark"] is spark
     if request.config.getoption("--update-golden"):
-        PAGE.write_text(real)
+        page.write_text(real)
     else:
         assert text == real
 
