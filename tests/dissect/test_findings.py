@@ -92,7 +92,7 @@ def test_a_request_that_nobody_answers() -> None:
     talk = between("REQ", "REP", (0, message(b"", b"one")), (1, message(b"", b"reply")), (0, message(b"", b"two")))
     (finding,) = (each for each in findings_of(talk) if each["severity"] != "chat")
     assert finding["id"] == "REQREP-06"
-    assert finding["text"].endswith("2 requests, 1 replies")
+    assert finding["text"].endswith("2 requests, 1 reply")
     assert finding["offset"] == len(hello("REQ") + message(b"", b"one"))
 
 

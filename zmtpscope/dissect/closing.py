@@ -139,7 +139,8 @@ def _judge_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Ite
         requests, replies = stream.message_count, view.streams[1 - number].message_count
         if requests > replies and sides[1 - number].type_told is not None:
             start = max(assembly.last_message for assembly in stream.assemblies())
-            detail = f"{requests} requests, {replies} replies"
+            asked = "1 request" if requests == 1 else f"{requests} requests"
+            detail = f"{asked}, {replies or 'no'} {'reply' if replies == 1 else 'replies'}"
             finding = Finding("REQREP-06", start, stream.end - start, None, detail)
             yield Note(number, finding, stream.arrivals.at(start), arrival.ordinal)
 
