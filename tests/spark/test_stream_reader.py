@@ -170,6 +170,11 @@ def test_what_a_damaged_file_has_is_read_and_its_name_logged(tmp_path: Path, cap
     assert len(query.rows) == 3
     (record,) = caplog.records
     assert record.message.startswith(f"zmtpscope: batch 2: {files[1]}: the file ends inside a packet")
+    query = Query(tmp_path, tmp_path / "findings", maxFilesPerTrigger=1, growing=0, record="findings").run()
+    damaged = [
+        (number, row["file"]) for number in query.rows for row in query.rows[number] if row["id"] == "CAPTURE-02"
+    ]
+    assert damaged == [(1, str(files[1]))]
     query = Query(tmp_path, tmp_path / "strict", maxFilesPerTrigger=1, growing=0, onError="fail")
     query.batch()
     with pytest.raises(CaptureError, match=r"many-small-00001.pcap, octet \d+: the file ends inside"):

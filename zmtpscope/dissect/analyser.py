@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from zmtpscope.capture import CaptureProblem, Captures
@@ -104,6 +104,13 @@ class Analyser:
                 connections += 1
                 messages += sum(stream.message_count for stream in dialogue.streams)
         return messages, connections
+
+    def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
+        """Files that could not be read to their end, where the run goes on with others."""
+        if problems and self.comparison is not None:
+            now = Arrival(self.flows.reassembler.begin_tick(), 0, self.latest)
+            self.sink.batch.records += self.comparison.report(problems, now)
+            yield from self._flush()
 
     def finish(
         self,

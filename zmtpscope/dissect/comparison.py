@@ -65,6 +65,11 @@ class Comparison:
         self.sink.decided_by = None
         return self._drain()
 
+    def report(self, problems: Iterable[CaptureProblem], now: Arrival) -> list[Record]:
+        """Files that could not be read to their end, said before the end."""
+        put_problems(self.sink, problems, now, self.telling)
+        return self._drain()
+
     def finish(
         self, end: Arrival, drops: Mapping[str, int] = MappingProxyType({}), problems: Iterable[CaptureProblem] = ()
     ) -> list[Record]:

@@ -73,6 +73,7 @@ class PartitionState:
             yield from self.analyser.finish(statistics.dropped(), reports.problems)
         else:
             yield from self.analyser.tick(self.analyser.latest)
+            yield from self.analyser.report(reports.problems)
         statistics.fold_files()
 
     def dump(self) -> bytes:
