@@ -191,12 +191,17 @@ def test_hostile_texts_are_texts(text: str) -> None:
     _check_texts(text)
 
 
+def page_without_plots(tables: Answers, about: About) -> str:
+    """The same page; plots take their time."""
+    sections = [section._replace(draw=lambda rows: None) for section in SECTIONS]
+    with mock.patch.object(page_module, "SECTIONS", sections):
+        return page(tables, about)
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
 def test_any_text_is_text(text: str) -> None:
-    sections = [section._replace(draw=lambda rows: None) for section in SECTIONS]  # plots take their time
-    with mock.patch.object(page_module, "SECTIONS", sections):
-        found = Elements(page(answers(text), About([text], 1.0, [text])))
-        expected = Elements(page(answers("word"), About(["word"], 1.0, ["word"])))
+    found = Elements(page_without_plots(answers(text), About([text], 1.0, [text])))
+    expected = Elements(page_without_plots(answers("word"), About(["word"], 1.0, ["word"])))
     assert found.shape == expected.shape
     _check_elements(found)
 
@@ -257,7 +262,7 @@ def test_what_is_wrong_stands_on_top() -> None:
 
 def test_days_are_shown_where_there_are_several() -> None:
     later = answers(top_talkers={"last": NOON + 86_400_000_000})
-    assert "first at 2026-11-21 12:00:00.000000 UTC" in page(later, ABOUT)
+    assert "first at 2026-11-21 12:00:00.000000 UTC" in page_without_plots(later, ABOUT)
 
 
 def test_captures_without_messages_have_a_page() -> None:
@@ -278,8 +283,8 @@ def test_what_is_not_known_is_a_row() -> None:
 def test_long_tables_show_their_first_rows() -> None:
     many = answers()
     many["payload_types"] = pa.concat_tables([many["payload_types"]] * 30)
-    assert "20 of 30 rows, all of them in payload_types.parquet" in page(many, ABOUT)
-    assert "x" * (LONGEST_CELL - 1) + "…" in page(answers("x" * 1000), ABOUT)
+    assert "20 of 30 rows, all of them in payload_types.parquet" in page_without_plots(many, ABOUT)
+    assert "x" * (LONGEST_CELL - 1) + "…" in page_without_plots(answers("x" * 1000), ABOUT)
 
 
 @pytest.mark.parametrize(
