@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -79,6 +79,7 @@ def in_sql(filter_: Any, row: dict[str, Any]) -> bool | None:
     rows=st.lists(st.fixed_dictionaries({name: st.none() | values for name, values in columns.items()}), max_size=5),
     chosen=st.lists(filters(), max_size=3),
 )
+@example(rows=[{"packet": None, "topic": None, "complete": None}], chosen=[Not(EqualTo(("packet",), 1))])
 def test_filters_mean_what_sql_means(rows: list[dict[str, Any]], chosen: list[Filter]) -> None:
     batch = pa.RecordBatch.from_pylist(
         rows, pa.schema([("packet", pa.int64()), ("topic", pa.string()), ("complete", pa.bool_())])
