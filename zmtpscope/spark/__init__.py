@@ -35,6 +35,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("zmtpscope"):
             raise
+        missing = error.name.partition(".")[0]
         raise ModuleNotFoundError(
-            f"zmtpscope.spark needs {error.name}, of the extra spark: pip install 'zmtpscope[spark]'", name=error.name
+            f"zmtpscope.spark needs {missing}, of the extra spark: pip install 'zmtpscope[spark]'", name=missing
         ) from None
