@@ -259,12 +259,12 @@ def test_payload_types(case: Case) -> None:
 def test_what_a_message_announces_does_not_count(spark: SparkSession) -> None:
     whole = "conn_id string, side bigint, socket_type string, topic string, ts_ns bigint, ts_end_ns bigint, kind string"
     values = ("c", 0, "PUSH", None, 0, 0, "data")
-    sizes = [([2**62, 2**62], 70), ([1, None], 80), ([1, 2], 8), (None, 40), ([0], 2)]
+    sizes = [([2**62, 2**62], 70), ([2**40], 90), ([1, None], 80), ([1, 2], 8), (None, 40), ([0], 2)]
     messages = spark.createDataFrame(
         [(*values, each, length) for each, length in sizes], f"{whole}, sizes array<bigint>, length bigint"
     )
     (found,) = rows(analytics.size_distribution(messages))
-    assert (found["octets"], found["smallest"], found["largest"]) == (70 + 80 + 3 + 40 + 0, 0, 80)
+    assert (found["octets"], found["smallest"], found["largest"]) == (70 + 90 + 80 + 3 + 40 + 0, 0, 90)
     assert [(each["low"], each["high"]) for each in found["histogram"]] == [(0, 0), (2, 3), (32, 63), (64, 127)]
 
 
