@@ -41,9 +41,9 @@ STAGES = {
     "reading octets": ("packet", ["capture.source"]),
     "packets of the container": ("packet", ["capture.captures", "capture.merge", "capture.pcap", "capture.pcapng"]),
     "headers": ("packet", ["capture"]),
-    "flow table, reassembly": ("packet", ["dissect.flows", "dissect.directions", "dissect.reassembly"]),
-    "connections": ("connection", ["dissect.connection", "dissect.agreement", "zmtp.negotiation", "dissect.outcome"]),
-    "joining, feeding": ("packet", ["dissect.stream", "dissect.arrivals", "dissect.dialogue", "dissect.analyser"]),
+    "flow table, reassembly": ("packet", ["dissect.tcp"]),
+    "connections": ("connection", ["dissect.agreement", "zmtp.negotiation", "dissect.outcome"]),
+    "joining, feeding": ("packet", ["dissect.stream", "dissect.dialogue", "dissect.analyser"]),
     "scanner": ("frame", ["zmtp.scanner"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.assembly"]),
@@ -65,7 +65,7 @@ COMMANDS = ("count", "json", "parquet", "text", "top")
 
 LANE = {
     "capture": ("pcap.py", "headers.py"),
-    "dissect": ("flows.py", "directions.py", "arrivals.py", "stream.py", "assembly.py", "batch.py"),
+    "dissect": ("tcp/flows.py", "tcp/directions.py", "stream_arrivals.py", "stream.py", "assembly.py", "batch.py"),
     "zmtp": ("scanner.py",),
 }
 """What every packet and frame passes where nothing is out of the ordinary."""

@@ -219,7 +219,7 @@ def test_acknowledgments_behind_a_close_open_nothing() -> None:
     conversation.add(1, ACK)
     found, analyser = records(Capture(conversation.packets))
     assert len(connections(found)) == 1
-    assert analyser.connections == 1
+    assert analyser.flows.opened == 1
 
 
 def test_a_fin_that_overtakes_its_data_waits_for_it() -> None:

@@ -21,7 +21,7 @@ from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
 from zmtpscope.dissect.leftovers import MOST_UNTOLD
-from zmtpscope.dissect.reassembly import TcpSide
+from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3

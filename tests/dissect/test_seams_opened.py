@@ -24,8 +24,8 @@ from zmtpscope.capture.segments import SYN
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options, Record
 from zmtpscope.dissect.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.details import details
-from zmtpscope.dissect.reassembly import TcpSide
 from zmtpscope.dissect.session import ALWAYS_TRIED, TRIED_OCTETS, TRIES
+from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.export.json_lines import lines, record_line
 from zmtpscope.export.tables import by_type
 from zmtpscope.export.values import record_values

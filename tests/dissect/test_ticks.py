@@ -14,7 +14,7 @@ from tests.dissect.talks import connections, disturbed, hello, message, packets_
 from tests.traffic import Capture, Conversation, Packet, record_of, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.agreement import WAIT_LIMIT
-from zmtpscope.dissect.reassembly import HOLE_TIME
+from zmtpscope.dissect.tcp.reassembly import HOLE_TIME
 
 SECOND = 1_000_000_000
 LATER = 10 * SECOND

@@ -14,9 +14,10 @@ from zmtpscope.dissect.leftovers import NOT_ZMTP, TOO_FEW
 from zmtpscope.dissect.moments import SECOND, duration
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.outputs import Note
-from zmtpscope.dissect.reassembly import Hole, TcpSide, entries
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.stream_arrivals import BlockView
+from zmtpscope.dissect.tcp.connection import TcpSide
+from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form, Framing

@@ -8,16 +8,16 @@ from types import MappingProxyType
 from zmtpscope.capture import CaptureProblem, Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.attempts import CONNECTED
 from zmtpscope.dissect.batch import Batch
 from zmtpscope.dissect.comparison import Comparison
-from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.dialogue import Dialogue
-from zmtpscope.dissect.flows import Flows
+from zmtpscope.dissect.facts import end_facts
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.sink import Sink, Summary
 from zmtpscope.dissect.stream_arrivals import BlockView
+from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
+from zmtpscope.dissect.tcp.flows import Flows
 
 
 class Analyser:
@@ -29,9 +29,8 @@ class Analyser:
 
     def __init__(self, options: Options | None = None, *, comparing: bool = True) -> None:
         self.options = options or Options()
-        self.connections = 0
         self.sink = Sink([])
-        self.flows = Flows(self._open)
+        self.flows = Flows()
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.datagrams = Datagrams(self.sink, self.options)
         self.dialogues: dict[Connection, Dialogue] = {}
@@ -50,10 +49,6 @@ class Analyser:
     def next_ordinal(self) -> int:
         """The ordinal that the first segment of the next block has."""
         return self.flows.reassembler.next_ordinal
-
-    def _open(self, key: bytes, start: Arrival, incarnation: int) -> Connection:
-        self.connections += 1
-        return Connection(self.connections, key, start, incarnation)
 
     def run(self, captures: Captures) -> Iterator[Batch]:
         """A batch for every block that made something decidable, in order, and one for what is left at the end."""
@@ -146,7 +141,7 @@ class Analyser:
         """Let a connection read what the block brought; close the books where it ended."""
         dialogue, undecided = self.dialogues.get(connection), self.undecided
         if connection.closed:
-            self.sink.batch.facts += connection.end_facts()
+            self.sink.batch.facts += end_facts(connection)
         if dialogue is None:
             forced = self._forced(connection)
             if connection.closed and forced is None and not connection.has_octets:

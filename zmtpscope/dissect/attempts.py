@@ -15,6 +15,7 @@ from zmtpscope.dissect.facts import Attempt
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.notes import ConnectionNote
 from zmtpscope.dissect.sink import Summary
+from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, REFUSED, UNANSWERED, UNDER_WAY
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 
@@ -23,10 +24,6 @@ MOST_PAIRS = 4096
 
 MOST_LISTED = 20
 """So many pairs are written at the end, those with the most attempts; the others are written as one number."""
-
-CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
-UNDER_WAY = "under way"
-"""No answer yet when the capture ended, or the connection was given up, within a second of the SYN: nothing is said."""
 
 FINDING_BY_OUTCOME = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
 """Each stands for many attempts, and says itself how many."""

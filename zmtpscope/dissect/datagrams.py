@@ -20,10 +20,10 @@ from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Unit
 from zmtpscope.dissect.details import put_inside
 from zmtpscope.dissect.facts import ZreBeacon
 from zmtpscope.dissect.identity import Stream, stream_of
-from zmtpscope.dissect.incarnations import Incarnations
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.payload_rows import hide, side_payloads
 from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.dissected import Dissected

@@ -11,18 +11,18 @@ from zmtpscope.dissect.agreement import Agreement, deliver
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.assembly import Assembly
 from zmtpscope.dissect.batch import Int64, MessageRun
-from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.leftovers import Gap, Leftover, Untold, UntoldLeftovers
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.outputs import FoundMidstream, Note, Output, Repeats, UnitRead
 from zmtpscope.dissect.payload_rows import PayloadRows, SideFacts, side_payloads, starred
-from zmtpscope.dissect.reassembly import Hole, entries
 from zmtpscope.dissect.relations import Relations
 from zmtpscope.dissect.row_rules import broken_rows
 from zmtpscope.dissect.sink import Sink
 from zmtpscope.dissect.stream import Mode, SideStream
 from zmtpscope.dissect.stream_arrivals import BlockView
+from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.dissect.tell import Teller
 from zmtpscope.dissect.topics import COMMANDS, Topics
 from zmtpscope.dissect.view import ConnectionView

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect.arrivals import Arrival, Stamp
+from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, stream_of
+from zmtpscope.dissect.tcp.connection import Connection
 
 Endpoint = tuple[str, int]
 """Address and port that were connected to."""
 
 
-class TcpConnection(NamedTuple):
+class ConnectionIdentity(NamedTuple):
     """A TCP connection by its flow key, and what sets it apart from others of that key (`identity.py`)."""
 
     key: bytes
@@ -36,7 +37,7 @@ class Attempt(NamedTuple):
     SYN of the client, of which there were `syns`."""
 
     arrival: Arrival
-    connection: TcpConnection
+    connection: ConnectionIdentity
     outcome: str
     last: Stamp
     syns: int
@@ -52,7 +53,7 @@ class GaveWay(NamedTuple):
     """A connection was given up for a newer one, although its end had not come; `arrival` is its last packet."""
 
     arrival: Arrival
-    connection: TcpConnection
+    connection: ConnectionIdentity
 
 
 class Spoke(NamedTuple):
@@ -176,3 +177,15 @@ Fact = Attempt | GaveWay | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:
     """The identity of a record of a connection, as `refs` hold it."""
     return f"{stream.conn_id}/{side}/{source}/{start}/{record}"
+
+
+def end_facts(connection: Connection) -> list[Fact]:
+    """What others may have to know of the end of a connection, and how the attempt to connect came out."""
+    facts: list[Fact] = []
+    identity = ConnectionIdentity(connection.key, stamp(connection.start), connection.incarnation, connection.number)
+    if connection.close_how == "evicted":
+        facts.append(GaveWay(connection.end, identity))
+    outcome = connection.attempt_outcome()
+    if outcome is not None:
+        facts.append(Attempt(connection.end, identity, outcome, stamp(connection.last_syn), connection.syns))
+    return facts

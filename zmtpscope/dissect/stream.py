@@ -31,10 +31,10 @@ from zmtpscope.dissect.leftovers import (
 )
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.outputs import FoundMidstream, Note, Output, Repeats, UnitRead
-from zmtpscope.dissect.reassembly import Hole
 from zmtpscope.dissect.resync import Boundary, FrameSearch
 from zmtpscope.dissect.row_rules import ROW_RULES
 from zmtpscope.dissect.stream_arrivals import Arrivals, BlockView
+from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import NO_FRAMES, Command, Event, FrameColumns, Greeting, Remark, Runs, Skipped
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships

@@ -8,11 +8,11 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.batch import Int64, Pieces
-from zmtpscope.dissect.reassembly import Reassembler
+from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
 class BlockView:
-    """The rows of the current block, side path included, as the streams read them."""
+    """The rows of the current block, slow path included, as the streams read them."""
 
     def __init__(self, reassembler: Reassembler) -> None:
         self.data = reassembler.data()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.agreement import Agreement
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.connection import Connection
 from zmtpscope.dissect.facts import reference
 from zmtpscope.dissect.moments import Moment
-from zmtpscope.dissect.reassembly import distance
 from zmtpscope.dissect.stream import SideStream
+from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
-from zmtpscope.dissect.reassembly import MODULUS
+from zmtpscope.dissect.tcp.sequence import MODULUS
 
 
 class Directions:

@@ -2,17 +2,93 @@
 
 from __future__ import annotations
 
-from zmtpscope.dissect.arrivals import Arrival, stamp
-from zmtpscope.dissect.attempts import CONNECTED, HALF_OPEN, REFUSED, UNANSWERED, UNDER_WAY
-from zmtpscope.dissect.facts import Attempt, Fact, GaveWay, TcpConnection
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
-from zmtpscope.dissect.reassembly import TcpSide, reverse
+from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
 from zmtpscope.records import SECOND
+
+CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
+UNDER_WAY = "under way"
+"""No answer yet when the capture ended, or the connection was given up, within a second of the SYN: nothing is said."""
+
+
+class TcpSide:
+    """One direction of one TCP connection.
+
+    `next` is the sequence number of the next octet of the stream, `plain` the same number while segments may take the
+    plain way (in order, no hole open), else -1. `pieces` are indices into the columns of the current block.
+    """
+
+    __slots__ = (
+        "acknowledged",
+        "begun",
+        "captured",
+        "conflicting",
+        "connection",
+        "delivered",
+        "ended",
+        "fin",
+        "finish",
+        "holes",
+        "initial",
+        "key",
+        "late",
+        "next",
+        "number",
+        "out_of_order",
+        "peer",
+        "pieces",
+        "plain",
+        "repeated",
+        "seen",
+    )
+
+    def __init__(self, connection: Connection, number: int, key: bytes) -> None:
+        self.connection = connection
+        self.number = number
+        self.key = key
+        self.peer: TcpSide = self
+        self.plain = -1
+        self.next = -1
+        self.begun = False
+        """The stream is known from its first octet: its SYN was seen, or the other side's acknowledgment of it."""
+        self.initial = -1
+        """Sequence number of the SYN, -1 where none was seen."""
+        self.seen = False
+        self.acknowledged = -1
+        """The last acknowledgment number that this side sent, -1 before the first."""
+        self.pieces: list[int] = []
+        self.holes: list[Hole] = []
+        self.delivered = 0
+        """Stream offset of `next` (octets and holes in front of it)."""
+        self.out_of_order: OutOfOrder | None = None
+        """None while the side never had a hole."""
+        self.fin: Arrival | None = None
+        """The first segment with a FIN of the side."""
+        self.finish: int | None = None
+        """Stream offset at which the FIN stands."""
+        self.ended = False
+        self.captured = self.repeated = self.conflicting = self.late = 0
+        """Captured payload octets, and those of them that never reached the stream."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether segments wait behind a hole."""
+        return self.out_of_order is not None and bool(self.out_of_order.waiting)
+
+    def resume_plain(self) -> None:
+        """Let the next octets come on the plain way, if this side can say which those are."""
+        if self.next >= 0 and self.acknowledged >= 0 and not self.ended:
+            self.plain = self.next
+
+    def has_spoken(self) -> bool:
+        """Whether octets of this side were captured."""
+        return bool(self.delivered or self.pieces) or self.plain not in (-1, self.next)
 
 
 class Connection:
-    """`tcp` are its two directions as reassembly sees them; side 0 opened it. `incarnation` sets it apart from those on
-    the same ports that began no earlier (`incarnations.py`).
+    """`number` counts the connections of a run; `tcp` are its two directions, of which side 0 opened it. `incarnation`
+    sets it apart from those on the same ports that began no earlier (`incarnations.py`).
     """
 
     opened_by: int | None = None
@@ -105,17 +181,6 @@ class Connection:
         """The stream of `side` has ended for good: FIN or RST was captured."""
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
-    def end_facts(self) -> list[Fact]:
-        """What others may have to know of its end, and how the attempt to connect came out."""
-        facts: list[Fact] = []
-        identity = TcpConnection(self.key, stamp(self.start), self.incarnation, self.number)
-        if self.close_how == "evicted":
-            facts.append(GaveWay(self.end, identity))
-        outcome = self.attempt_outcome()
-        if outcome is not None:
-            facts.append(Attempt(self.end, identity, outcome, stamp(self.last_syn), self.syns))
-        return facts
-
     def attempt_outcome(self) -> str | None:
         """What became of the attempt to connect; None where its SYN was not captured."""
         client, server = self.tcp
@@ -140,3 +205,9 @@ class Connection:
         for tcp in self.tcp:
             del tcp.connection, tcp.peer
         del self.tcp
+
+
+def reverse(key: bytes) -> bytes:
+    """The key of the other direction: addresses and ports swapped."""
+    size = (len(key) - 4) // 2
+    return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]

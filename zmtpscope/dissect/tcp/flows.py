@@ -2,7 +2,7 @@
 
 Connections that a block shows clean (`directions.py`) are taken whole, a few microseconds each however many segments
 there are. The segments of all others pass a loop: the next octets in order cost a dictionary look-up and an append,
-everything else, SYN, FIN, RST, holes, retransmissions and cut packets, goes through the side path, one call each.
+everything else, SYN, FIN, RST, holes, retransmissions and cut packets, goes through the slow path, one call each.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ import numpy as np
 
 from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, RST, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
-from zmtpscope.dissect.connection import Connection
-from zmtpscope.dissect.directions import Directions
-from zmtpscope.dissect.incarnations import Incarnations
-from zmtpscope.dissect.reassembly import MODULUS, Reassembler, TcpSide, distance, reverse
+from zmtpscope.dissect.tcp.connection import Connection, TcpSide, reverse
+from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.incarnations import Incarnations
+from zmtpscope.dissect.tcp.reassembly import Reassembler
+from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 
-ODD = SYN | FIN | RST | CUT
+NOT_PLAIN = SYN | FIN | RST | CUT
 MOST_OPEN = 65_536
 """How many connections may be open; one more and the oldest that has said nothing yet gives way, else the oldest."""
 
 REMEMBERED_CLOSED = 16_384
 """How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
 
-Turn = tuple[int, Callable[[], None]]
+Deferred = tuple[int, Callable[[], None]]
 """What is to be done when the rows of a block have come up to this one."""
 
 
 class Flows:
-    """All TCP connections that are open, by the key of each direction.
+    """All TCP connections that are open, by the key of each direction."""
 
-    `open_connection(key, first segment, incarnation)` makes the connection whose side 0 sends under `key`.
-    """
-
-    def __init__(self, open_connection: Callable[[bytes, Arrival, int], Connection]) -> None:
-        self.open_connection = open_connection
+    def __init__(self) -> None:
+        self.opened = 0
+        """Connections so far."""
         self.most_open = MOST_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.silent: OrderedDict[Connection, None] = OrderedDict()
@@ -71,14 +70,14 @@ class Flows:
             if side is not None:
                 side.connection.last = max(side.connection.last, self._arrival(row))
 
-    def _take_directions(self, block: SegmentBlock, directions: Directions) -> tuple[list[bool], list[Turn]]:
+    def _take_directions(self, block: SegmentBlock, directions: Directions) -> tuple[list[bool], list[Deferred]]:
         """The plain way: connections whose directions are clean are taken at once. Which directions are left, and what
         opens or ends a connection: that waits until the rows of the others have come up to it."""
         keys, sides = block.keys, self.sides
         left = [True] * len(keys)
-        turns: list[Turn] = []
+        deferred: list[Deferred] = []
         if len(sides) + 2 * len(keys) > 2 * self.most_open:  # some connection may have to give way in between
-            return left, turns
+            return left, deferred
         numbers = directions.numbers
         for number, key in enumerate(keys):
             if not left[number] or not directions.clean[number]:
@@ -91,7 +90,7 @@ class Flows:
                 if not directions.begin_a_connection(number, other):
                     continue
                 opening = partial(self._open_clean, key, directions, number, other)
-                turns.append((directions.first_row[number], opening))
+                deferred.append((directions.first_row[number], opening))
             else:
                 ways = [(side, number)] if other is None else [(side, number), (side.peer, other)]
                 if not all(each.plain == directions.continues_at(way) for each, way in ways):
@@ -105,8 +104,8 @@ class Flows:
                 left[other] = False
                 ends.append(directions.fin_row[other])
             if min(ends) >= 0 and (other is not None or (side is not None and side.peer.ended)):
-                turns.append((max(ends), partial(self._close_clean, key, max(ends))))
-        return left, turns
+                deferred.append((max(ends), partial(self._close_clean, key, max(ends))))
+        return left, deferred
 
     def _open_clean(self, key: bytes, directions: Directions, number: int, other: int | None) -> None:
         """Open the connection that direction `number` begins, and take all that the block has of it."""
@@ -146,9 +145,9 @@ class Flows:
         """Close the connection of which both sides have sent FIN, the second at `row`."""
         self._close(self.sides[key].connection, row, "fin")
 
-    def _take_rows(self, block: SegmentBlock, left: list[bool], turns: list[Turn]) -> None:
-        """One by one: the segments of the directions that are left, and the turns between them."""
-        turns.sort(key=_row_of, reverse=True)
+    def _take_rows(self, block: SegmentBlock, left: list[bool], deferred: list[Deferred]) -> None:
+        """One by one: the segments of the directions that are left, and the deferred between them."""
+        deferred.sort(key=_row_of, reverse=True)
         rows = np.array(left)[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
@@ -156,12 +155,12 @@ class Flows:
         for index, flow, sequence, acknowledgment, flags in zip(
             rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
         ):
-            while turns and turns[-1][0] < index:
-                turns.pop()[1]()
+            while deferred and deferred[-1][0] < index:
+                deferred.pop()[1]()
             key, length = keys[flow], stops[index] - starts[index]
             side = look_up(key)
-            if side is None or sequence != side.plain or flags & ODD or not flags & ACK:
-                self.odd(index, key, sequence, acknowledgment, flags, length)
+            if side is None or sequence != side.plain or flags & NOT_PLAIN or not flags & ACK:
+                self._slow_path(index, key, sequence, acknowledgment, flags, length)
                 continue
             side.acknowledged = acknowledgment
             if length:
@@ -169,15 +168,15 @@ class Flows:
                     touched[side.connection] = None
                 side.pieces.append(index)
                 side.plain = (sequence + length) % MODULUS
-        while turns:
-            turns.pop()[1]()
+        while deferred:
+            deferred.pop()[1]()
 
-    def odd(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
-        """The side path of one segment: whatever is not the next octets of a known flow."""
+    def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
+        """The slow path of one segment: whatever is not the next octets of a known flow."""
         side = self.sides.get(key)
         if side is not None and (side.waits or side.peer.waits):
             at = self._arrival(index)
-            self._pass_time(side.connection, at.time, decided_by_time(at.ordinal))
+            self._advance_clock(side.connection, at.time, decided_by_time(at.ordinal))
             side = self.sides.get(key)
         if side is None and key in self.closed and not flags & SYN:
             self.late += length
@@ -218,9 +217,9 @@ class Flows:
             self._close(connection, index, "rst", side)
             return
         for each in (side, peer):
-            self.reassembler.weigh(each, at)
+            self.reassembler.apply_limits(each, at)
             self._end(each)
-        self.reassembler.weigh_all(at)
+        self.reassembler.apply_limit_of_all(at)
         if side.ended and peer.ended:
             self._close(connection, index, "fin")
             return
@@ -228,11 +227,11 @@ class Flows:
             side.resume_plain()
             peer.resume_plain()
 
-    def _pass_time(self, connection: Connection, now: int, ordinal: int) -> None:
+    def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
         """No packet of the connection, where segments wait behind a hole, has come until `now`."""
         for side in connection.tcp:
             self._leave_plain(side)
-            self.reassembler.pass_time(side, now, ordinal)
+            self.reassembler.advance_clock(side, now, ordinal)
             self._end(side)
         one, other = connection.tcp
         if one.ended and other.ended:
@@ -247,7 +246,7 @@ class Flows:
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
         for connection in dict.fromkeys(side.connection for side in reassembler.waiting.sides):
-            self._pass_time(connection, now, ordinal)
+            self._advance_clock(connection, now, ordinal)
         return list(reassembler.touched)
 
     def _leave_plain(self, side: TcpSide) -> None:
@@ -274,7 +273,8 @@ class Flows:
         if len(self.sides) >= 2 * self.most_open:
             self._close(self._least_missed(), index, "evicted")
         start = self._arrival(index)
-        connection = self.open_connection(opener, start, self.incarnations.begin(opener, start.time))
+        self.opened += 1
+        connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
         if flags & SYN:
             connection.listener = 1
         self.silent[connection] = None
@@ -340,5 +340,5 @@ class Flows:
         return still_open
 
 
-def _row_of(turn: Turn) -> int:
+def _row_of(turn: Deferred) -> int:
     return turn[0]

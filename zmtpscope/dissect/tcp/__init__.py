@@ -1,0 +1,1 @@
+"""TCP connections: segments in, the octet streams of their sides out. Nothing here knows ZMTP."""

@@ -1,0 +1,11 @@
+"""Sequence numbers (RFC 9293, 3.4): 32 bits that wrap around."""
+
+from __future__ import annotations
+
+MODULUS = 1 << 32
+HALF = 1 << 31
+
+
+def distance(later: int, earlier: int) -> int:
+    """`later - earlier` in sequence space (RFC 1982), in -2^31 .. 2^31 - 1."""
+    return (later - earlier + HALF) % MODULUS - HALF
