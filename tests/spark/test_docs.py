@@ -20,9 +20,12 @@ PAGE = CAPTURES.parent / "docs" / "spark.md"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [PAGE, PAGE.with_name("spark-analytics.md")], ids=lambda page: str(page.stem))
+PAGES = [PAGE, PAGE.with_name("spark-analytics.md"), PAGE.with_name("spark-clusters.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.stem))
 def test_examples_print_what_the_page_shows(
-    spark: SparkSession, page: pathlib.Path, request: pytest.FixtureRequest
+    spark: SparkSession, page: pathlib.Path, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
     """One after the other, as a reader types them."""
     names: dict[str, object] = {}
@@ -30,7 +33,7 @@ def test_examples_print_what_the_page_shows(
     def run(example: re.Match[str]) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(example[1].replace("captures/", f"{CAPTURES}/"), names)
+            exec(example[1].replace("captures/", f"{CAPTURES}/").replace('"out/', f'"{tmp_path}/'), names)
         output = printed.getvalue().replace(f"{CAPTURES}/", "captures/").strip("\n")
         return f"```python\n{example[1]}```\n```\n{output}\n```"
 
