@@ -121,6 +121,8 @@ ALWAYS = {
     *("messages_0", "messages_1", "gap_bytes", "undissected_bytes", "id", "severity", "refs", "reason"),
 }
 """Fields that are never null; `reason` in gaps only."""
+OF_CONNECTIONS = {"conn_id", "packet", "src_ip", "src_port", "dst_ip", "dst_port"}
+"""Those of them that findings on captures themselves do not have."""
 CONN_ID = re.compile("[0-9a-f]{16}")
 REFERENCE = re.compile("[0-9a-f]{16}/[01-]?/[0-9]*/[0-9]*/[a-z_]+")
 
@@ -147,7 +149,8 @@ def must_be(record: Record, name: str) -> None:
     """What is known of the values of one field beyond its type."""
     value, kind = record[name], record["record"]
     if value is None:
-        if name in ALWAYS and (kind, name) not in (("command", "reason"), ("finding", "packet")):
+        is_of_capture = str(record.get("id")).startswith("CAPTURE-") and name in OF_CONNECTIONS
+        if name in ALWAYS and not is_of_capture and (kind, name) not in (("command", "reason"), ("finding", "packet")):
             raise Fault(f"{kind}.{name} is null", str(record)[:300])
         return
     good = (
