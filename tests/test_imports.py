@@ -61,7 +61,9 @@ def test_the_core_does_not_see_the_parts_above_it() -> None:
     loaded_by(f"import zmtpscope.zmtp\nassert not [name for name in sys.modules if name.startswith({above})]")
 
 
-@pytest.mark.parametrize("module", ["zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.export", "zmtpscope.cli"])
+@pytest.mark.parametrize(
+    "module", ["zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.export", "zmtpscope.cli", "zmtpscope.live"]
+)
 def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
     assert loaded_by(f"import {module}") & HEAVY == set()
 
@@ -84,6 +86,8 @@ def test_reading_with_keys_loads_libsodium_and_nothing_else(tmp_path: pathlib.Pa
     assert loaded_by(reading(["--keys", str(path)])) & HEAVY == {"nacl"}
 
 
-def test_one_module_imports_libsodium() -> None:
-    importers = [path.name for path in PACKAGE.rglob("*.py") if re.search(r"(?:import|from) nacl\b", path.read_text())]
-    assert importers == ["curve_crypto.py"]
+@pytest.mark.parametrize(("library", "module"), [("dpkt", "live/recording/segments.py"), ("nacl", "curve_crypto.py")])
+def test_one_module_imports(library: str, module: str) -> None:
+    statement = re.compile(rf"^\s*(?:import|from) {library}\b", re.MULTILINE)
+    importers = [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if statement.search(path.read_text())]
+    assert importers == [module]

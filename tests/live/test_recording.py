@@ -20,7 +20,7 @@ HERE6, THERE6 = ("2001:db8::2", 50_000), ("2001:db8::1", 5555)
 SYN, SYN_ACK, ACK, PUSH, FIN, RESET = "S", "SA", "A", "PA", "FA", "RA"
 
 LARGE = bytes(range(256)) * 1000 + b"odd"
-OCTETS = st.binary(max_size=9) | st.sampled_from([bytes(1460), b"\xff" * 1461, LARGE])
+OCTETS = st.binary(max_size=9) | st.sampled_from([bytes(FEW - 1), bytes(1460), b"\xff" * 1461, LARGE])
 SAYINGS = st.lists(st.tuples(st.booleans(), OCTETS), max_size=8)
 CLOCK_WRAPS = NOW - NOW % (SEQUENCE_CLOCK * MODULUS)
 """At this time the first sequence number of a connection is 0."""
@@ -52,12 +52,14 @@ def flags(packets: list[Any]) -> list[tuple[int, str]]:
 
 @given(SAYINGS, st.booleans())
 @example([(True, b"\0"), (True, b"\0\0\0\0\0"), (False, b"\xff\xff"), (True, LARGE)], True)
-def test_every_checksum_is_that_of_scapy(sayings: list[tuple[bool, bytes]], ipv6: bool) -> None:
+def test_every_length_and_checksum_is_that_of_scapy(sayings: list[tuple[bool, bytes]], ipv6: bool) -> None:
     for packet in recorded(say(sayings), ipv6=ipv6):
         octets = bytes(packet)
         del packet[TCP].chksum
-        if not ipv6:
-            del packet[IP].chksum
+        if ipv6:
+            del packet.plen
+        else:
+            del packet.len, packet.chksum
         assert bytes(packet) == octets
 
 
