@@ -42,15 +42,18 @@ STAGES = {
     "packets of the container": ("packet", ["capture.captures", "capture.merge", "capture.pcap", "capture.pcapng"]),
     "headers": ("packet", ["capture"]),
     "flow table, reassembly": ("packet", ["dissect.tcp"]),
-    "connections": ("connection", ["dissect.agreement", "zmtp.negotiation", "dissect.outcome"]),
-    "joining, feeding": ("packet", ["dissect.stream", "dissect.dialogue", "dissect.analyser"]),
+    "connections": ("connection", ["dissect.stream.agreement", "zmtp.negotiation", "dissect.connection.outcome"]),
+    "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
     "scanner": ("frame", ["zmtp.scanner"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
-    "frames to messages": ("frame", ["dissect.assembly"]),
-    "what both sides tell": ("connection", ["dissect.relations", "dissect.tell", "dissect.sink"]),
-    "findings of rows": ("message", ["dissect.row_rules"]),
-    "order": ("message", ["dissect.batch"]),
-    "rows": ("message", ["dissect.rows", "export"]),
+    "frames to messages": ("frame", ["dissect.stream.assembly"]),
+    "what both sides said": (
+        "connection",
+        ["dissect.findings", "dissect.records"],
+    ),
+    "findings of rows": ("message", ["dissect.findings.row_rules"]),
+    "order": ("message", ["dissect.records.batch"]),
+    "rows": ("message", ["dissect.records.rows", "export"]),
     "counting by topic, connection, peer": ("message", ["export.top"]),
     "writing": ("message", ["cli"]),
     COLLECTOR: ("connection", [COLLECTOR]),
@@ -65,7 +68,9 @@ COMMANDS = ("count", "json", "parquet", "text", "top")
 
 LANE = {
     "capture": ("pcap.py", "headers.py"),
-    "dissect": ("tcp/flows.py", "tcp/directions.py", "stream_arrivals.py", "stream.py", "assembly.py", "batch.py"),
+    "dissect/tcp": ("flows.py", "directions.py"),
+    "dissect/stream": ("arrivals.py", "side_stream.py", "assembly.py"),
+    "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }
 """What every packet and frame passes where nothing is out of the ordinary."""

@@ -13,7 +13,7 @@ from typing import Any
 Record = Mapping[str, Any]
 
 SUMMANDS = ("units", "gaps", "unfinished", "undissected")
-"""What the octets of a stream are summed up from, by the names of `zmtpscope.dissect.sink.OctetSums`."""
+"""What the octets of a stream are summed up from, by the names of `zmtpscope.dissect.records.sink.OctetSums`."""
 UNITS = frozenset({"greeting", "command", "message"})
 MANY = "many "
 """How the reason of a record begins that stands for many gaps or leftovers."""

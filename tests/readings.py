@@ -16,7 +16,7 @@ from typing import Any
 from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, open_captures
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.sink import OctetSums
+from zmtpscope.dissect.records.sink import OctetSums
 from zmtpscope.export import json_lines
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import from_text

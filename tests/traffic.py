@@ -14,8 +14,8 @@ from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, segments
 from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.batch import FrameRun, MessageRun, Record
-from zmtpscope.dissect.rows import frame_values, message_values
+from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Record
+from zmtpscope.dissect.records.rows import frame_values, message_values
 
 CLIENT = bytes([10, 0, 0, 2])
 SERVER = bytes([10, 0, 0, 1])

@@ -14,7 +14,7 @@ from benchmarks.rows import Digests, Frame, frames_of_json, frames_of_line
 from tests.readings import CAPTURES
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
-from zmtpscope.dissect.sink import Summary
+from zmtpscope.dissect.records.sink import Summary
 
 ROOT = CAPTURES.parent
 COMPILER = shutil.which("cc")

@@ -10,7 +10,8 @@ from tests.dissect.talks import SECOND, hello
 from tests.dissect.workers import assert_is_one_run
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, RST, SYN
-from zmtpscope.dissect import Options, attempts
+from zmtpscope.dissect import Options
+from zmtpscope.dissect.findings import attempts
 from zmtpscope.export.describe import describe_finding
 
 START = 1_700_000_000 * SECOND

@@ -21,8 +21,8 @@ from tests.traffic import Capture, Conversation, Packet, record_of
 from tests.zws import says
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.details import Detail, details
 from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.records.details import Detail, details
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY, build_greeting_2, build_greeting_3

@@ -14,8 +14,9 @@ from tests.curve import CLIENT, MORE, SERVER, CurvePeers, Steps, conversation, f
 from tests.dissect.boxes import Found, command, contents, finding, ids, messages, read, read_packets
 from tests.traffic import Capture, Packet, record_of
 from zmtpscope.curve_keys import Keys
-from zmtpscope.dissect import Analyser, Options, decryption, session
-from zmtpscope.dissect.session import MOST_KEYS, ROLES, TRIES
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.stream import decryption, session
+from zmtpscope.dissect.stream.session import MOST_KEYS, ROLES, TRIES
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
@@ -368,7 +369,7 @@ def test_foreign_keys_open_nothing_and_cost_little(
     packets = without_start(steps, skipped, sides)
     text = "".join(f"CURVE_SHARED {secret('C', n).hex()} {secret('k', n).hex()}\n" for n in range(1500))
     tries = Counter[bytes]()
-    monkeypatch.setattr("zmtpscope.dissect.session.open_box", lambda box, nonce, key: tries.update([box]))
+    monkeypatch.setattr("zmtpscope.dissect.stream.session.open_box", lambda box, nonce, key: tries.update([box]))
     found = read_packets(packets, tmp_path, text)
     assert len(tries) <= len(sides) * TRIES
     assert bool(tries) == bool(skipped)  # whose HELLO was captured is known not to be among them

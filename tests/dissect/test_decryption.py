@@ -13,7 +13,7 @@ from tests.curve import CLIENT, COMMAND, SERVER, CurvePeers, Steps, conversation
 from tests.dissect.boxes import Found, command, contents, ids, messages, read, read_packets
 from tests.traffic import Capture, records
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.details import details
+from zmtpscope.dissect.records.details import details
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.metadata import build_metadata

@@ -12,7 +12,8 @@ from tests.dissect.talks import COMMANDS, SECOND, message, said
 from tests.dissect.test_cost import steps
 from tests.dissect.workers import assert_is_one_run
 from tests.traffic import CLIENT, Capture, Conversation, Packet, records
-from zmtpscope.dissect import Options, endpoints
+from zmtpscope.dissect import Options
+from zmtpscope.dissect.findings import endpoints
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3

@@ -12,7 +12,7 @@ from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
-from zmtpscope.dissect.decryption import LARGEST_BOX
+from zmtpscope.dissect.stream.decryption import LARGEST_BOX
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import message
-from zmtpscope.dissect import resync
-from zmtpscope.dissect.resync import RUNS, WINDOW, Boundary, FrameSearch
+from zmtpscope.dissect.stream import resync
+from zmtpscope.dissect.stream.resync import RUNS, WINDOW, Boundary, FrameSearch
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 

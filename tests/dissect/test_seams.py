@@ -18,9 +18,9 @@ from tests.invariants import COMPARING
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.assembly import FRAME_WEIGHT
-from zmtpscope.dissect.details import details
-from zmtpscope.dissect.leftovers import MOST_UNTOLD
+from zmtpscope.dissect.records.details import details
+from zmtpscope.dissect.records.leftovers import MOST_UNTOLD
+from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.framing import build_frame
@@ -504,7 +504,7 @@ def kept_octets(analyser: Analyser, side: TcpSide) -> int:
 def test_p1_a_message_of_too_many_frames_comes_in_the_same_parts(
     monkeypatch: pytest.MonkeyPatch, frames: int, options: Options
 ) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.assembly.MOST_FRAMES", 100)
+    monkeypatch.setattr("zmtpscope.dissect.stream.assembly.MOST_FRAMES", 100)
     octets = message(b"before") + message(*[b"%d" % number for number in range(frames)]) + message(b"behind")
     talk = Conversation()
     talk.send(0, hello("PUSH"))
@@ -531,7 +531,7 @@ def test_p9_a_body_of_any_announced_size_counts_by_the_octets_that_came() -> Non
 
 
 def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 16)
+    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 1 << 16)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(8)]
     for talk in talks:
         talk.send(0, hello("PUSH"))
@@ -548,7 +548,7 @@ def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.Mon
 
 
 def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 4 << 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 4 << 20)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]
     for talk in talks:
         talk.send(0, hello("PUSH") + b"\x02" + (2 << 20).to_bytes(8, "big"))
@@ -570,7 +570,7 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_MEMBERSHIPS", 1 << 18)
+    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_MEMBERSHIPS", 1 << 18)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(4)]
     for number, talk in enumerate(talks):
         talk.send(0, hello("SUB"))
@@ -593,7 +593,7 @@ def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 18)
+    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 1 << 18)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]
     for talk in talks:
         talk.send(0, hello("PUSH"))

@@ -22,9 +22,10 @@ from tests.traffic import Capture, Conversation, Packet, records
 from tests.zmtp.sides import MANY
 from zmtpscope.capture.segments import SYN
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options, Record
-from zmtpscope.dissect.assembly import FRAME_WEIGHT
-from zmtpscope.dissect.details import details
-from zmtpscope.dissect.session import ALWAYS_TRIED, TRIED_OCTETS, TRIES
+from zmtpscope.dissect.records.details import details
+from zmtpscope.dissect.stream import arrivals
+from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
+from zmtpscope.dissect.stream.session import ALWAYS_TRIED, TRIED_OCTETS, TRIES
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.export.json_lines import lines, record_line
 from zmtpscope.export.tables import by_type
@@ -50,7 +51,7 @@ Rows = list[dict[str, Any]]
 def boxes_are_small() -> Any:
     """So that what is too large to wait for is still small for a test."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("zmtpscope.dissect.decryption.LARGEST_BOX", SMALL_BOXES)
+        patched.setattr("zmtpscope.dissect.stream.decryption.LARGEST_BOX", SMALL_BOXES)
         yield
 
 
@@ -225,8 +226,8 @@ CASES = [
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__.removeprefix("with_"))
 def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.HEAD_KEPT", 20)
-    monkeypatch.setattr("zmtpscope.dissect.assembly.HEAD_KEPT", 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.HEAD_KEPT", 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.assembly.HEAD_KEPT", 20)
     case = make()
     options = replace(case.options, keys=keys_of(case.text))
     whole, _ = records(Capture(case.packets), options)
@@ -455,8 +456,8 @@ def kept_octets(analyser: Analyser, side: TcpSide) -> int:
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 40])
 def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.decryption.LARGEST_BOX", 1 << 20)
-    monkeypatch.setattr("zmtpscope.dissect.stream.ALL_HELD", 1 << 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.decryption.LARGEST_BOX", 1 << 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 1 << 20)
     head = b"\x02" + size.to_bytes(8) + b"\x07MESSAGE" + (3).to_bytes(8)
     text, talks = "", []
     for number in range(50):
@@ -486,9 +487,9 @@ def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytes
 
 @pytest.mark.parametrize("size", [100, 1 << 17])
 def test_p9_foreign_keys_are_tried_on_few_messages_and_few_octets(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.decryption.LARGEST_BOX", 1 << 24)
+    monkeypatch.setattr("zmtpscope.dissect.stream.decryption.LARGEST_BOX", 1 << 24)
     tried: list[int] = []
-    monkeypatch.setattr("zmtpscope.dissect.session.open_box", lambda box, nonce, key: tried.append(len(box)))
+    monkeypatch.setattr("zmtpscope.dissect.stream.session.open_box", lambda box, nonce, key: tried.append(len(box)))
     peers = CurvePeers()
     steps = [(side, sealed(peers.message(side, bytes(size)))) for side in (0, 1) for _ in range(20)]
     text = "".join(f"CURVE_SHARED {number:064x} {number:064x}\n" for number in range(1200))
@@ -500,7 +501,7 @@ def test_p9_foreign_keys_are_tried_on_few_messages_and_few_octets(monkeypatch: p
 
 def test_p9_steps_of_the_handshake_are_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
-    monkeypatch.setattr("zmtpscope.dissect.session.open_box", lambda box, nonce, key: tried.append(len(box)))
+    monkeypatch.setattr("zmtpscope.dissect.stream.session.open_box", lambda box, nonce, key: tried.append(len(box)))
     peers = CurvePeers()
     steps = [*peers.handshake()[:2], (CLIENT, frame(peers.hello()) * 500), (SERVER, frame(peers.welcome()) * 500)]
     found, _ = records(Capture(spoken(steps)), Options(keys=keys_of(peers.lines("SERVER_LONGTERM"))))
@@ -510,12 +511,11 @@ def test_p9_steps_of_the_handshake_are_looked_at_a_few_times(monkeypatch: pytest
 
 def test_p9_what_is_known_of_packets_is_not_looked_up_anew_for_each_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of all packets of a block for each box that fails would cost the square of their number."""
-    from zmtpscope.dissect import stream_arrivals
 
     rows: list[int] = []
-    array = stream_arrivals.np.array
+    array = arrivals.np.array
     monkeypatch.setattr(
-        stream_arrivals.np,
+        arrivals.np,
         "array",
         lambda values, *kind: (
             rows.append(len(values[0])) or array(values, *kind) if isinstance(values, tuple) else array(values, *kind)

@@ -23,8 +23,9 @@ from tests.dissect.boxes import read
 from tests.dissect.talks import disturbed, message, packets_of, snapped
 from tests.payloads import zre
 from tests.traffic import Capture, Conversation, Packet, records
-from zmtpscope.dissect import Analyser, DecodeAs, Options, payload_rows
-from zmtpscope.dissect.details import details
+from zmtpscope.dissect import Analyser, DecodeAs, Options
+from zmtpscope.dissect.records import payload_rows
+from zmtpscope.dissect.records.details import details
 from zmtpscope.export.json_lines import lines, record_line
 from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.payloads.registry import Registry

@@ -15,7 +15,8 @@ from tests.dissect.talks import message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zws import ready, request, response, says
-from zmtpscope.dissect import Analyser, Options, topics
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.records import topics
 from zmtpscope.records import from_text, to_text
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame

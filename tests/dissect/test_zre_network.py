@@ -16,8 +16,8 @@ from tests.dissect.zre_nodes import EVERYBODY, MAILBOX, SECOND, START, Node, say
 from tests.payloads import zre
 from tests.traffic import Capture, Conversation, Datagram, Packet, records
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.comparison import Comparison
-from zmtpscope.dissect.zre import MOST_NODES, MOST_WAITING
+from zmtpscope.dissect.findings.comparison import Comparison
+from zmtpscope.dissect.findings.zre import MOST_NODES, MOST_WAITING
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.zre.conduct import MOST_GROUPS
 

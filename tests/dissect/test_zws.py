@@ -17,7 +17,7 @@ from tests.traffic import Capture, Conversation, Packet, records
 from tests.zws import MASK, damaged_zws_sides, ready, request, response, says, zws_sides
 from zmtpscope.capture.segments import FIN, SYN
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.details import details
+from zmtpscope.dissect.records.details import details
 from zmtpscope.export.details import hex_lines, tree_lines
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.upgrade import build_response

@@ -10,8 +10,8 @@ from tests.traffic import record_of
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect import Analyser, Batch, Options, Summary
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.comparison import Comparison
-from zmtpscope.dissect.facts import Fact, ZreBeacon
+from zmtpscope.dissect.findings.comparison import Comparison
+from zmtpscope.dissect.records.facts import Fact, ZreBeacon
 from zmtpscope.spark.flows import select_partition
 
 Record = dict[str, Any]

@@ -10,7 +10,7 @@ from tests.dissect.talks import hello
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.details import Detail
+from zmtpscope.dissect.records.details import Detail
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.details import MOST_FIELDS, tree_lines
 from zmtpscope.export.text import MOST_FRAMES, Look, TextLines
@@ -45,7 +45,7 @@ def test_frames_are_made_as_they_are_shown_and_no_more_of_them_than_people_read(
         made += 1
         return field_tree(*given, **more)
 
-    monkeypatch.setattr("zmtpscope.dissect.details.field_tree", count)
+    monkeypatch.setattr("zmtpscope.dissect.records.details.field_tree", count)
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))

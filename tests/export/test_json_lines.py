@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record, topics
-from zmtpscope.dissect.batch import RANKS, Run
+from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.payload_rows import contents, plain_texts
+from zmtpscope.dissect.records import topics
+from zmtpscope.dissect.records.batch import RANKS, Run
+from zmtpscope.dissect.records.payload_rows import contents, plain_texts
 from zmtpscope.export import json_rows
 from zmtpscope.export.json_lines import escaped, lines, record_line
 from zmtpscope.payloads.dissected import Dissected

@@ -14,8 +14,8 @@ from tests.readings import CAPTURES
 from tests.runs import assert_columns_agree
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
-from zmtpscope.dissect.payload_rows import contents, plain_texts
-from zmtpscope.dissect.row_rules import broken_rows
+from zmtpscope.dissect.findings.row_rules import broken_rows
+from zmtpscope.dissect.records.payload_rows import contents, plain_texts
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.tables import by_type

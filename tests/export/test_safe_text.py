@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.payloads.reading import dissected
-from zmtpscope.dissect.details import Detail
+from zmtpscope.dissect.records.details import Detail
 from zmtpscope.export.details import tree_lines
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text

@@ -11,7 +11,7 @@ from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.sink import Summary
+from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.export.summary import statistics_lines, summary_lines
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"

@@ -36,7 +36,7 @@ from tests.octets import SUMMANDS, octets_named
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
-from zmtpscope.dissect.sink import Summary
+from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.line_tables import CELLS, json_cell
 from zmtpscope.export.tables import Tables

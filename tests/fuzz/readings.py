@@ -19,7 +19,7 @@ from zmtpscope.capture import CaptureError, open_captures
 from zmtpscope.cli import run
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.sink import Summary
+from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.export import json_lines
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.summary import statistics_lines, summary_lines

@@ -19,7 +19,7 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.cli import run
 from zmtpscope.cli.colour import painter
 from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.dissect.details import details
+from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.tables import Tables

@@ -13,7 +13,7 @@ from tests.traffic import Capture, Conversation, records
 from tests.zmtp.sides import command
 from zmtpscope.cli.parameters import parse_forced
 from zmtpscope.dissect import Analyser, DecodeAs, Options
-from zmtpscope.dissect.details import details
+from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.zmtp.commands import build_command

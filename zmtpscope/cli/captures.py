@@ -107,7 +107,7 @@ def exit_code(captures: Captures) -> int:
     for problem in captures.problems:
         say(f"zmtpscope: {problem}")
     if drops := captures.statistics.dropped():
-        from zmtpscope.dissect.drops import by_interface
+        from zmtpscope.dissect.findings.drops import by_interface
 
         one, many = "packet was dropped while it was captured", "packets were dropped while they were captured"
         say(f"zmtpscope: {counted(sum(drops.values()), one, many)}: {by_interface(drops)}")

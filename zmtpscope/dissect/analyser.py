@@ -8,14 +8,14 @@ from types import MappingProxyType
 from zmtpscope.capture import CaptureProblem, Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import Batch
-from zmtpscope.dissect.comparison import Comparison
+from zmtpscope.dissect.connection.connection import Dialogue
 from zmtpscope.dissect.datagrams import Datagrams
-from zmtpscope.dissect.dialogue import Dialogue
-from zmtpscope.dissect.facts import end_facts
+from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.sink import Sink, Summary
-from zmtpscope.dissect.stream_arrivals import BlockView
+from zmtpscope.dissect.records.batch import Batch
+from zmtpscope.dissect.records.facts import end_facts
+from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
 from zmtpscope.dissect.tcp.flows import Flows
 

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.batch import DATAGRAMS, PacketSlice, Unit
-from zmtpscope.dissect.details import put_inside
-from zmtpscope.dissect.facts import ZreBeacon
 from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.payload_rows import hide, side_payloads
-from zmtpscope.dissect.sink import Sink
+from zmtpscope.dissect.records.batch import DATAGRAMS, PacketSlice, Unit
+from zmtpscope.dissect.records.details import put_inside
+from zmtpscope.dissect.records.facts import ZreBeacon
+from zmtpscope.dissect.records.payload_rows import hide, side_payloads
+from zmtpscope.dissect.records.record_writer import Teller
+from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.incarnations import Incarnations
-from zmtpscope.dissect.tell import Teller
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.radio import LARGEST, Radio

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.batch import HEAD_KEPT
-from zmtpscope.dissect.rows import (
+from zmtpscope.dissect.records.batch import HEAD_KEPT
+from zmtpscope.dissect.records.rows import (
     KINDS,
     NO_TOPIC,
     NOTHING_INSIDE,

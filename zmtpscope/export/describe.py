@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from zmtpscope.dissect.attempts import FINDING_BY_OUTCOME
-from zmtpscope.dissect.drops import PACKETS_DROPPED
+from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
+from zmtpscope.dissect.findings.drops import PACKETS_DROPPED
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted

@@ -18,9 +18,9 @@ from pybase64 import b64encode
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import MessageRun, Options
-from zmtpscope.dissect.batch import HEAD_KEPT, Arrangement, Int64
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.rows import (
+from zmtpscope.dissect.records.batch import HEAD_KEPT, Arrangement, Int64
+from zmtpscope.dissect.records.rows import (
     NO_TOPIC,
     OTHER_INSIDE,
     TEXT_INSIDE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.rows import is_enveloped, kind_of
+from zmtpscope.dissect.records.rows import is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.dissected import Dissected

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
-from zmtpscope.dissect.drops import by_interface
+from zmtpscope.dissect.findings.drops import by_interface
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, is_habitual, plain
 from zmtpscope.export.words import counted

@@ -13,8 +13,8 @@ from typing import Any
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
-from zmtpscope.dissect.details import details
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE, endpoint
 from zmtpscope.export.details import hex_lines, tree_lines

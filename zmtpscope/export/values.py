@@ -8,7 +8,7 @@ from typing import Any
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import FrameRun, MessageRun, Options, Record
-from zmtpscope.dissect.rows import frame_values, message_values
+from zmtpscope.dissect.records.rows import frame_values, message_values
 from zmtpscope.export.secrets import hidden_fields
 from zmtpscope.records import RECORDS, SCHEMA
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.dissect.facts import Fact
+from zmtpscope.dissect.records.facts import Fact
 from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.comparing import AT_THE_END, Place, end_chunk, fact_chunk, place_of
 from zmtpscope.spark.filters import FlowFilter

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from zmtpscope.dissect.endpoints import GROWTH, MINUTE, RECONNECTS
+from zmtpscope.dissect.findings.endpoints import GROWTH, MINUTE, RECONNECTS
 from zmtpscope.export.top.peers import FIRST_EPHEMERAL
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.records import SECOND

@@ -1,7 +1,8 @@
 """The last stage: what connections of all partitions are to each other, by the comparison that one run makes.
 
-An analyser that does not compare reports facts instead (`dissect/facts.py`). Each becomes a row that says where among
-all packets it was decided, so Spark can put those of all partitions in order; what stands beside them is passed on.
+An analyser that does not compare reports facts instead (`dissect/records/facts.py`). Each becomes a row that says where
+among all packets it was decided, so Spark can put those of all partitions in order; what stands beside them is passed
+on.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.comparison import Comparison
-from zmtpscope.dissect.facts import Fact, ZreBeacon
+from zmtpscope.dissect.findings.comparison import Comparison
+from zmtpscope.dissect.records.facts import Fact, ZreBeacon
 from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.merging import TakenBlock
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageRun
-from zmtpscope.dissect.batch import Arrangement, Int64
-from zmtpscope.dissect.rows import envelope_length
+from zmtpscope.dissect.records.batch import Arrangement, Int64
+from zmtpscope.dissect.records.rows import envelope_length
 from zmtpscope.export.rows import GROUPED
 from zmtpscope.payloads.registry import TEXT
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import Batch, MessageRun, Record
-from zmtpscope.dissect.batch import Arrangement, Int64
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import Arrangement, Int64
 from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of
 from zmtpscope.export.top.counters import (
     CONNECTIONS,

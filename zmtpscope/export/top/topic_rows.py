@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.batch import Int64
+from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.export.top.counters import Counters
 from zmtpscope.export.top.peers import Peer, Topic
 

@@ -1,0 +1,150 @@
+"""What the end of a connection tells: answers that never came, and what it was closed for.
+
+Only connections that were captured whole are judged: where octets are missing, so may be an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.durations import SECOND, duration
+from zmtpscope.dissect.findings.side_state import Fault, SideState
+from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.view import ConnectionView
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.zmtp import z85
+from zmtpscope.zmtp.reader import Finding
+
+WHOLE_GREETING = 64
+
+OWED: dict[tuple[str | None, str | None, str | None], str] = {
+    ("CURVE", "HELLO", None): "CURVE-21",
+    ("CURVE", "INITIATE", "WELCOME"): "CURVE-24",
+    ("PLAIN", "HELLO", None): "PLAIN-08",
+    ("PLAIN", "INITIATE", "WELCOME"): "PLAIN-09",
+    ("NULL", "READY", None): "NULL-08",
+}
+"""What to say where a handshake ends without the answer that a side owes: by mechanism, the last handshake command of
+the side that asked, and that of the side that owes the answer (None: it has sent its greeting only)."""
+
+WAITS_FOR_ZAP = ("PLAIN-08", "CURVE-24", "NULL-08")
+"""Where the side that owes the answer asks its ZAP handler first: libzmq sends nothing as long as that is silent, and
+nothing for status 300 (wire.md 7.3), so that the other side waits for its whole ZMQ_HANDSHAKE_IVL."""
+
+SILENT_HINT = "its ZAP handler never answered, or answered 300 (not possible for now); or the process hangs"
+
+SERVERS_NAMED = 3
+"""So many server keys are named that a HELLO was not made for."""
+
+
+Sides = tuple[SideState, SideState]
+
+
+def judge(
+    view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
+) -> Iterator[Note]:
+    """What there is to say when the connection has ended, and every octet of it was captured. `arrival` is the first
+    FIN or RST, which side `closed_by` sent, with the ordinal of the end; `faults` are the last error of each side."""
+    if not view.is_agreed():
+        yield from _judge_greeting(sides, arrival, closed_by)
+        yield from _judge_steps(view, sides, faults, arrival, closed_by)
+    if view.is_read_whole():
+        yield from _judge_requests(view, sides, arrival)
+    yield from _judge_fault(faults, arrival, 1 - closed_by)
+
+
+def _judge_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
+    """The side that received the last error of `side` closed first; who closes behind its own error had other
+    reasons."""
+    fault = faults[side]
+    if fault is None or arrival.time - fault.arrival.time > SECOND:
+        return
+    error = fault.finding
+    detail = f"it closed {(arrival.time - fault.arrival.time) / 1e6:.1f} ms after {error.id}"
+    finding = Finding("ZMTP-CONN-08", error.start, error.length, None, detail)
+    yield Note(side, finding, arrival, arrival.ordinal, (fault.reference,))
+
+
+def _judge_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
+    """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
+    whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
+    if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
+        return
+    mechanism = whole.event.fields.get("mechanism")
+    detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"
+    finding = Finding("ZMTP3X-GREETING-12", part.event.start, part.event.stop, None, detail)
+    yield Note(closed_by, finding, arrival, arrival.ordinal)
+
+
+def _judge_steps(
+    view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
+) -> Iterator[Note]:
+    """The handshake ended where one side owed the other an answer, and no error says why."""
+    mechanism = _agreed_mechanism(sides)
+    for number, side in enumerate(sides):
+        debtor = sides[1 - number]
+        last = debtor.step or debtor.greeting
+        id_ = OWED.get((mechanism, _name(side.step), _name(debtor.step)))
+        if id_ is None or side.step is None or last is None or last.event.stop != view.streams[1 - number].end:
+            continue
+        early = side.early_traffic(view.version)
+        if early is not None:
+            finding = Finding("NULL-05", None, 0, None, "that of the other side never came")
+            yield Note(number, finding, early, arrival.ordinal)
+        waited = arrival.time - side.step.arrival.time
+        explained = faults[number] is not None
+        if explained or (closed_by == number and waited <= SECOND):  # who leaves at once waits for no answer
+            continue
+        who = "it closed" if closed_by == 1 - number else "the other side gave up"
+        asked = side.subject if id_ == "PLAIN-08" else None
+        detail = f"{who} {duration(waited)} {'after' if waited >= 0 else 'before'} {asked or 'it'}"
+        if side.step.event.fields.get("mangled"):
+            detail += "; the name of the command is misspelt"
+        if early is not None:
+            detail += "; traffic had followed at once, on which libzmq closes"
+        if id_ == "CURVE-21":
+            id_, proof = _about_server_key(view)
+            detail += proof
+        hint = SILENT_HINT if id_ in WAITS_FOR_ZAP and waited > SECOND and early is None else None
+        finding = Finding(id_, None, 0, None, detail, hint)
+        yield Note(1 - number, finding, arrival, arrival.ordinal, (view.reference(side.step),))
+
+
+def _about_server_key(view: ConnectionView) -> tuple[str, str]:
+    """Whether a HELLO without an answer was made for a server key that is known: the finding, and what to add."""
+    session = view.session
+    if session is None:
+        return "CURVE-21", ""
+    if session.server is not None:
+        return "CURVE-23", f"; it was made for {z85.encode(session.server)}"
+    known = [z85.encode(server.public) for server in session.keys.server_keys if server.secret is not None]
+    if not known:
+        return "CURVE-21", ""
+    more = f" and {len(known) - SERVERS_NAMED} more" if len(known) > SERVERS_NAMED else ""
+    return "CURVE-22", f"; tried in vain: {', '.join(known[:SERVERS_NAMED])}{more}"
+
+
+def _agreed_mechanism(sides: Sides) -> str | None:
+    """What both sides announced."""
+    one, other = (side.greeting and side.greeting.event.fields.get("mechanism") for side in sides)
+    return one if one == other else None
+
+
+def _judge_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
+    """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
+    for number, stream in enumerate(view.streams):
+        told = sides[number].type_told
+        if told is None or told.event.fields["socket_type"] != "REQ":
+            continue
+        requests, replies = stream.message_count, view.streams[1 - number].message_count
+        if requests > replies and sides[1 - number].type_told is not None:
+            start = max(assembly.last_message for assembly in stream.assemblies())
+            asked = "1 request" if requests == 1 else f"{requests} requests"
+            detail = f"{asked}, {replies or 'no'} {'reply' if replies == 1 else 'replies'}"
+            finding = Finding("REQREP-06", start, stream.end - start, None, detail)
+            yield Note(number, finding, stream.arrivals.at(start), arrival.ordinal)
+
+
+def _name(step: Moment | None) -> str | None:
+    return None if step is None else step.event.fields["name"]

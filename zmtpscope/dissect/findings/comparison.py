@@ -1,0 +1,138 @@
+"""Findings that compare connections, and records of what connections are to each other: facts in, records out.
+
+The analyser evaluates the facts of its run with this; where several workers have analysed a connection each, it
+evaluates the facts of all. What is said is the same, since facts are put in order first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from zmtpscope.capture import CaptureProblem
+from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
+from zmtpscope.dissect.findings.attempts import Attempts
+from zmtpscope.dissect.findings.drops import put_drops, put_problems
+from zmtpscope.dissect.findings.endpoints import Endpoints
+from zmtpscope.dissect.findings.zre import Network
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.records.batch import DATAGRAMS, Record
+from zmtpscope.dissect.records.facts import Attempt, Fact, GaveWay, Said, Spoke, ZreBeacon, ZreClose, ZreCommand
+from zmtpscope.dissect.records.notes import ConnectionNote, ZrePair
+from zmtpscope.dissect.records.record_writer import AT_THE_END, TOLD, Teller
+from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.zmtp.reader import Finding
+
+GAVE_WAY = Finding("ZMTP-CONN-12")
+
+MOST_WRITERS = 16_384
+"""Connections and flows with findings of which is remembered how many there were of each kind; of the one that got its
+last finding longest ago those that were only counted are written."""
+
+
+class Comparison:
+    """All that is compared in one run. `files` are those that packet references index, as `Captures.files`; `summary`
+    is where findings and attempts are counted."""
+
+    def __init__(self, options: Options, files: list[str | None] | None = None, summary: Summary | None = None) -> None:
+        self.telling = options.records
+        self.sink = Sink([] if files is None else files)
+        self.sink.summary = self.summary = summary or Summary()
+        self.attempts = Attempts(self.summary)
+        self.endpoints = Endpoints()
+        self.network = Network()
+        self.gave_way = 0
+        """Connections that were given up for newer ones."""
+        self.last_to_give_way: GaveWay | None = None
+        self.writers: OrderedDict[str, Teller] = OrderedDict()
+        """By conn_id."""
+
+    def evaluate(self, facts: Iterable[Fact]) -> list[Record]:
+        """What is to be said now that these facts are there, in the order of their ordinals; facts of a later call come
+        behind them all."""
+        for fact in sorted(facts, key=_order):
+            self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, ZreBeacon) else None
+            if isinstance(fact, Attempt):
+                self.attempts.evaluate(fact)
+            elif isinstance(fact, GaveWay):
+                self._give_way(fact)
+            elif isinstance(fact, Said):
+                self._write(self.endpoints.evaluate(fact))
+            else:
+                self._write(self.network.evaluate(fact))
+        self.sink.decided_by = None
+        return self._drain()
+
+    def report(self, problems: Iterable[CaptureProblem], now: Arrival) -> list[Record]:
+        """Files that could not be read to their end, said before the end."""
+        put_problems(self.sink, problems, now, self.telling)
+        return self._drain()
+
+    def finish(
+        self, end: Arrival, drops: Mapping[str, int] = MappingProxyType({}), problems: Iterable[CaptureProblem] = ()
+    ) -> list[Record]:
+        """What is to be said at the end, which comes behind all facts. `drops`: packets lost while they were captured,
+        by interface; `problems`: files that could not be read to their end."""
+        if self.gave_way > TOLD and self.last_to_give_way is not None:
+            last = self.last_to_give_way
+            writer = self._writer(last.connection.stream, end.ordinal)
+            writer.repeated(None, GAVE_WAY, stamp(last.arrival), self.gave_way - TOLD)
+        put_drops(self.sink, drops, end, self.telling)
+        put_problems(self.sink, problems, end, self.telling)
+        self._write(self.attempts.finish(end))
+        self._write(self.network.finish(end))
+        for writer in self.writers.values():
+            writer.counted_findings(end.ordinal)
+        self.writers.clear()
+        return self._drain()
+
+    def _give_way(self, fact: GaveWay) -> None:
+        self.gave_way += 1
+        self.last_to_give_way = fact
+        if self.gave_way <= TOLD:
+            at = stamp(fact.arrival)
+            self._write([ConnectionNote(fact.connection.stream, None, GAVE_WAY, at, fact.arrival.ordinal)])
+
+    def _write(self, notes: Iterable[ConnectionNote | ZrePair]) -> None:
+        for note in notes:
+            writer = self._writer(note.stream, note.decided)
+            if isinstance(note, ZrePair):
+                writer.pair(note.at, note.decided, note.unit, note.values)
+            elif note.last is not None:
+                writer.summed(note.finding, note.at, note.last, note.events, note.decided)
+            else:
+                writer.finding(note.side, note.finding, note.at, note.decided, note.refs, note.unit, note.source)
+
+    def _writer(self, stream: Stream, ordinal: int) -> Teller:
+        """What makes the records of a connection or flow, of which `stream` is any side. The one that gives way to it
+        does so with the segment `ordinal`."""
+        writer = self.writers.get(stream.conn_id)
+        if writer is None:
+            number, conn_id, side, here, port, there, other = stream
+            peer = Stream(number, conn_id, 0 if side else 1, there, other, here, port)
+            writer = Teller(self.sink, (peer, stream) if side else (stream, peer), self.telling)
+            self.writers[stream.conn_id] = writer
+            if len(self.writers) > MOST_WRITERS:
+                self.writers.popitem(last=False)[1].counted_findings(ordinal)
+        self.writers.move_to_end(stream.conn_id)
+        return writer
+
+    def _drain(self) -> list[Record]:
+        records, self.sink.batch.records = self.sink.batch.records, []
+        return records
+
+
+def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
+    """By what decided them; then by the first packet of each connection, and datagrams by themselves behind them all.
+    Those of one connection come in their order already, but for what ZRE nodes say."""
+    ordinal = fact.arrival.ordinal
+    if isinstance(fact, ZreBeacon):
+        return ordinal, True, Stamp(0, fact.arrival.packet), 0
+    if isinstance(fact, ZreCommand | ZreClose):
+        return ordinal, False, fact.sender.start, fact.unit if isinstance(fact, ZreCommand) else AT_THE_END
+    if isinstance(fact, Spoke):
+        return ordinal, False, stamp(fact.arrival), 0
+    start = fact.origin.start if isinstance(fact, Said) else fact.connection.start
+    return ordinal, False, start, 0

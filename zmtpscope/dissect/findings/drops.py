@@ -1,0 +1,70 @@
+"""What captures themselves lost, packets or the rest of a file: findings of the whole run, since nobody knows on which
+connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from zmtpscope.capture import CaptureProblem
+from zmtpscope.capture.errors import STDIN_NAME
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.records.batch import RANKS, Record
+from zmtpscope.dissect.records.record_writer import AT_THE_END
+from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.findings import FINDINGS
+from zmtpscope.records import SCHEMA, empty
+
+PACKETS_DROPPED = "CAPTURE-01"
+FILE_DAMAGED = "CAPTURE-02"
+
+NO_CONNECTION = 1 << 63
+"""Where it stands among the connections: behind all of them, and behind datagrams."""
+
+MOST_NAMED = 8
+"""So many interfaces are named."""
+
+
+def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival, telling: bool) -> None:
+    """Add the finding that so many packets were dropped, by interface, if any were; `end` is the end of the capture."""
+    if drops:
+        _put(sink, PACKETS_DROPPED, end, telling, by_interface(drops), count=sum(drops.values()))
+
+
+def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival, telling: bool) -> None:
+    """Add a finding for each file that could not be read to its end; `packet` is the last one that was read of it."""
+    for problem in sorted(problems, key=lambda each: (each.file or "", each.offset)):
+        name = (problem.file or STDIN_NAME).encode("utf-8", "backslashreplace").decode()
+        own = {"count": 1, "file": problem.file, "packet": problem.packet or None}
+        _put(sink, FILE_DAMAGED, end, telling, f"{name}: {problem.text}", **own)
+
+
+def _put(sink: Sink, id_: str, end: Arrival, telling: bool, detail: str, **own: Any) -> None:
+    kind = FINDINGS[id_]
+    sink.summary.findings[kind.severity, kind.id] += 1
+    sink.summary.hints[kind.severity, kind.id] = {kind.hint} if kind.hint else set()
+    if not telling:
+        return
+    values = empty("finding")
+    values.update(
+        schema=SCHEMA,
+        record="finding",
+        ts_ns=end.time,
+        id=kind.id,
+        severity=kind.severity,
+        text=f"{kind.text}: {detail}",
+        section=kind.section,
+        hint=kind.hint,
+        refs=[],
+        **own,
+    )
+    order = (end.ordinal, NO_CONNECTION, 0, 0, AT_THE_END, RANKS["finding"])
+    sink.put(Record("finding", order, values))
+
+
+def by_interface(drops: Mapping[str, int]) -> str:
+    """`12 on eth0, 1 on lo`, those that lost most first."""
+    ordered = sorted(drops.items(), key=lambda each: -each[1])
+    named = [f"{count} on {name}" for name, count in ordered[:MOST_NAMED]]
+    rest = ordered[MOST_NAMED:]
+    return ", ".join([*named, *([f"{sum(count for _, count in rest)} on {len(rest)} more"] if rest else [])])

@@ -1,0 +1,206 @@
+"""PINGs and the PONGs that answer them (conformance.md 1.4, wire.md 10.3).
+
+A capture shows less than what the peers said: packets are lost, a side is held back until a hole in it is filled or
+declared, boxes stay closed, neighbours are swapped. So a PONG is matched with any open PING of its context, and one
+that fits none is kept until its PING will not come any more: until something later by a second was read of the side
+that asks, or the connection is over. Likewise PINGs have waited only for so long as the other side was read. Whatever
+else a side sends, that it was read up to some time is taken from its own heartbeats, so nothing is to be done for each
+message or block. Where octets are missing, of either side, nothing is said from then on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from hashlib import blake2b
+from typing import NamedTuple
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.durations import SECOND
+from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.view import ConnectionView
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
+from zmtpscope.zmtp.reader import Finding
+
+OPEN_PINGS = 3
+"""More than so many PINGs should not wait."""
+
+MOST_REMEMBERED = 64
+"""So many open PINGs, and as many PONGs whose PING may still come, are remembered."""
+
+LARGEST_CONTEXT = 16
+"""Octets; of a longer context libzmq repeats so many."""
+
+LONGEST_KEPT = 32
+"""Octets; of a longer context a hash is kept."""
+
+
+class Beat(NamedTuple):
+    """A PING or a PONG. `context` is kept short, `echo` is what else answers it: its first octets."""
+
+    arrival: Arrival
+    start: int
+    length: int
+    source: int
+    context: bytes
+    echo: bytes
+    has_ttl: bool
+
+
+class Direction:
+    """The PINGs of side `asker`, and the PONGs that the other side answers with."""
+
+    has_answered = False
+    """The other side has sent a PONG."""
+    answered = -1
+    """Where the newest PING stands that was answered."""
+    overflowed = False
+    """Some are not remembered: what fits none of the others may belong to one of these."""
+    crowd_told = False
+
+    def __init__(self, view: ConnectionView, asker: int) -> None:
+        self.view = view
+        self.notes: list[Note] = []
+        """What is to be said."""
+        self.asker = asker
+        self.open: list[Beat] = []
+        self.unmatched: deque[Beat] = deque()
+        """PONGs that fit no open PING."""
+
+    def ping(self, ping: Beat) -> None:
+        """The side asks. Its answer may have been captured first, and long before a PING that was captured only when it
+        was sent again."""
+        early = next((pong for pong in self.unmatched if _fits(ping, pong)), None)
+        if early is not None:
+            self.unmatched.remove(early)
+            self.answered = ping.start
+        elif len(self.open) < MOST_REMEMBERED:
+            self.open.append(ping)
+        else:
+            self.overflowed = True
+
+    def pong(self, pong: Beat) -> None:
+        """The other side answers."""
+        self.has_answered = True
+        ping = next((ping for ping in self.open if _fits(ping, pong)), None)
+        if ping is not None:
+            self.open.remove(ping)
+            self.answered = max(self.answered, ping.start)
+        elif len(self.unmatched) < MOST_REMEMBERED:
+            self.unmatched.append(pong)
+        else:
+            self.overflowed = True
+
+    def settle(self, time: int, ordinal: int) -> None:
+        """The side that asks was read up to `time`, as the segment `ordinal` made known: judge the PONGs whose PING
+        would have come by now."""
+        while self.unmatched and time - self.unmatched[0].arrival.time > SECOND:
+            self._judge(self.unmatched.popleft(), ordinal)
+
+    def settle_all(self, ordinal: int) -> None:
+        """No PING will come any more."""
+        while self.unmatched:
+            self._judge(self.unmatched.popleft(), ordinal)
+
+    def _judge(self, pong: Beat, ordinal: int) -> None:
+        """A PONG answers none of the PINGs: it is a wrong answer to the oldest that was open, if one was."""
+        if self.overflowed:
+            return
+        id_ = "ZMTP31-PING-08"
+        if self.open and self.open[0].arrival.time <= pong.arrival.time:
+            ping = self.open.pop(0)
+            self.answered = max(self.answered, ping.start)
+            id_ = "ZMTP31-PING-03" if ping.has_ttl else "ZMTP31-PING-10"
+        self._note(id_, 1 - self.asker, pong, ordinal)
+
+    def evaluate_crowd(self, time: int, ordinal: int) -> None:
+        """The side that is asked was read up to `time`: look how many PINGs wait, behind the last that was answered."""
+        if len(self.open) <= OPEN_PINGS or self.crowd_told:
+            return
+        waiting = [ping for ping in self.open if ping.start > self.answered and time - ping.arrival.time > SECOND]
+        if len(waiting) > OPEN_PINGS:
+            self.crowd_told = True
+            self._note("ZMTP31-PING-09", self.asker, waiting[OPEN_PINGS], ordinal, self._severity())
+
+    def evaluate_oldest(self, time: int, ordinal: int) -> None:
+        """The connection was closed at `time`: look whether a PING was never answered."""
+        if not self.open or time - self.open[0].arrival.time <= SECOND:
+            return
+        if self.view.said_something_after(1 - self.asker, self.open[0].arrival):
+            self._note("ZMTP31-PING-04", self.asker, self.open[0], ordinal, self._severity())
+
+    def _severity(self) -> str | None:
+        """libzmq 4.0 and 4.1 speak 3.0 and do not know PING."""
+        return "note" if self.view.version == "3.0" and not self.has_answered else None
+
+    def _note(self, id_: str, side: int, beat: Beat, ordinal: int, severity: str | None = None) -> None:
+        finding = Finding(id_, beat.start, beat.length, severity)
+        self.notes.append(Note(side, finding, beat.arrival, ordinal, source=beat.source))
+
+
+class Heartbeats:
+    """The heartbeats of one connection."""
+
+    over = False
+    """Something may be missing: nothing is judged any more."""
+
+    def __init__(self, view: ConnectionView) -> None:
+        self.directions = Direction(view, 0), Direction(view, 1)
+        self.last: list[Arrival | None] = [None, None]
+        """The last heartbeat of each side."""
+
+    def drain(self) -> list[Note]:
+        """What is to be said, of what was not given yet."""
+        notes = [note for direction in self.directions for note in direction.notes]
+        for direction in self.directions:
+            direction.notes.clear()
+        return notes
+
+    def take(self, moment: Moment, whole: bool) -> None:
+        """A PING or PONG was read; `whole`: no octet of either side was missing up to its ordinal."""
+        if self.over:
+            return
+        if not (whole and moment.certain and moment.event.fields["size"] <= LARGEST_AWAITED_COMMAND):
+            self.give_up()
+            return
+        beat = _beat(moment)
+        own, others = self.directions[moment.side], self.directions[1 - moment.side]
+        last, self.last[moment.side] = self.last[moment.side], beat.arrival
+        if last is not None and last.ordinal < beat.arrival.ordinal:  # all that waited for one segment is read
+            own.settle(last.time, beat.arrival.ordinal)
+            others.evaluate_crowd(last.time, beat.arrival.ordinal)
+        if moment.event.fields["name"] == "PING":
+            own.ping(beat)
+        else:
+            others.pong(beat)
+
+    def give_up(self) -> None:
+        """Judge nothing from now on."""
+        self.over = True
+        for direction in self.directions:
+            direction.open.clear()
+            direction.unmatched.clear()
+
+    def end(self, arrival: Arrival, closed: bool) -> None:
+        """The capture of a connection of which nothing is missing ends with `arrival`; `closed`: so does it itself, and
+        `arrival` is the first FIN or RST."""
+        for direction in self.directions:
+            if closed:
+                direction.settle_all(arrival.ordinal)
+            else:
+                direction.settle(arrival.time, arrival.ordinal)
+            direction.evaluate_crowd(arrival.time, arrival.ordinal)
+            if closed:
+                direction.evaluate_oldest(arrival.time, arrival.ordinal)
+
+
+def _beat(moment: Moment) -> Beat:
+    event = moment.event
+    context: bytes = event.fields.get("context") or b""
+    kept = context if len(context) <= LONGEST_KEPT else blake2b(context).digest()
+    echo, has_ttl = context[:LARGEST_CONTEXT], event.fields.get("ttl_ms") is not None
+    return Beat(moment.arrival, event.start, event.stop - event.start, moment.source, kept, echo, has_ttl)
+
+
+def _fits(ping: Beat, pong: Beat) -> bool:
+    return pong.context in (ping.context, ping.echo)

@@ -1,0 +1,73 @@
+"""Findings about message rows: conditions over columns, by the sender's socket type (conformance.md 1.5, 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.zmtp.events import SPECIAL
+from zmtpscope.zmtp.framing import MORE
+
+REQUEST_ID = 4
+
+
+class RowRule(NamedTuple):
+    """Messages that `broken` names (indices into the run) raise `id`; `peer` limits it to that socket type opposite."""
+
+    id: str
+    broken: Callable[[MessageRun], Int64]
+    peer: str | None = None
+
+
+def _plain(run: MessageRun) -> Int64:
+    """Indices of whole messages of kind data."""
+    return np.flatnonzero(((run.flags[run.first] & SPECIAL) == 0) & run.complete)
+
+
+def _multipart(run: MessageRun) -> Int64:
+    plain = _plain(run)
+    several: Int64 = plain[run.last[plain] > run.first[plain]]
+    return several
+
+
+def _without_delimiter(run: MessageRun) -> Int64:
+    """No empty frame in front of the last frame."""
+    plain = _plain(run)
+    empty = np.concatenate(([0], np.cumsum((run.sizes == 0) & ((run.flags & MORE) != 0))))
+    without: Int64 = plain[empty[run.last[plain]] == empty[run.first[plain]]]
+    return without
+
+
+def _request_without_delimiter(run: MessageRun) -> Int64:
+    """The first frame is not empty, nor a request id with an empty frame behind it (a lone empty frame is a probe)."""
+    plain = _plain(run)
+    first, last = run.first[plain], run.last[plain]
+    second = np.minimum(first + 1, last)
+    delimited = run.sizes[first] == 0
+    numbered = (run.sizes[first] == REQUEST_ID) & (last > second) & (run.sizes[second] == 0)
+    neither: Int64 = plain[~(delimited | numbered)]
+    return neither
+
+
+THREAD_SAFE = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
+
+ROW_RULES: dict[str, tuple[RowRule, ...]] = {
+    "PULL": (RowRule("PIPELINE-01", _plain),),
+    "SUB": (RowRule("ZMTP-SUB-07", _plain),),
+    "REQ": (RowRule("REQREP-01", _request_without_delimiter),),
+    "REP": (RowRule("REQREP-03", _without_delimiter),),
+    "DEALER": (RowRule("REQREP-05", _without_delimiter, peer="REP"),),
+    **{name: (RowRule("TS-01", _multipart),) for name in THREAD_SAFE},
+}
+
+
+def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
+    """The finding id of every rule of the sender's socket type, and the indices of the messages that break it.
+
+    Behind a loss, where a first row may be the rest of a message, nothing is judged.
+    """
+    rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
+    return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]

@@ -1,0 +1,116 @@
+"""A connection as those see it who judge it: what is known of it so far, to be read and not changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.records.facts import reference
+from zmtpscope.dissect.stream.agreement import Agreement
+from zmtpscope.dissect.stream.side_stream import SideStream
+from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.sequence import distance
+from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.stream.session import Session  # PyNaCl takes its time to load
+
+
+class ConnectionView:
+    """`tcp` is the connection of TCP, `streams` are its two sides, `session` what is known of its keys, where keys were
+    given."""
+
+    def __init__(
+        self,
+        tcp: Connection,
+        streams: tuple[SideStream, SideStream],
+        agreement: Agreement,
+        session: Session | None,
+    ) -> None:
+        self.tcp = tcp
+        self.streams = streams
+        self.agreement = agreement
+        self.session = session
+
+    @property
+    def version(self) -> str | None:
+        """The version in force, None while or where there is none."""
+        return self.agreement.version
+
+    @property
+    def is_websocket(self) -> bool:
+        """Whether the sides have agreed on ZWS."""
+        return self.version == VERSION_ZWS
+
+    @property
+    def listener(self) -> int | None:
+        """The side that was connected to, where that is known."""
+        return self.tcp.listener
+
+    @property
+    def is_zmtp(self) -> bool:
+        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        return self.agreement.is_zmtp
+
+    @property
+    def zmtp_since(self) -> int | None:
+        """The ordinal of the segment that told so; None where none has."""
+        if self.agreement.forced is not None:
+            return self.tcp.start.ordinal
+        one, other = self.streams
+        if one.found_since is None and other.found_since is None:
+            return self.agreement.greeted_since
+        told = (self.agreement.greeted_since, one.found_since, other.found_since)
+        return min(ordinal for ordinal in told if ordinal is not None)
+
+    def is_agreed(self) -> bool:
+        """Whether both sides have ended their handshake."""
+        return all(stream.handshake_done for stream in self.streams)
+
+    def lacks_octets(self, side: int) -> bool:
+        """Whether nothing was captured of a side that did send something: it has no packet at all, or the other side
+        acknowledged octets of it."""
+        tcp = self.tcp.tcp[side]
+        if self.streams[side].end or tcp.ended:
+            return False
+        return not tcp.seen or self._is_behind(side)
+
+    def _is_behind(self, side: int) -> bool:
+        """Whether the other side acknowledged octets that were not captured."""
+        tcp = self.tcp.tcp[side]
+        return tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0
+
+    def is_whole(self) -> bool:
+        """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
+        for side, (tcp, stream) in enumerate(zip(self.tcp.tcp, self.streams, strict=True)):
+            if not tcp.begun or stream.counts.gaps or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
+                return False
+        return True
+
+    def is_whole_until(self, ordinal: int) -> bool:
+        """Whether neither octets were missing up to the segment `ordinal`, nor what a box holds that stays closed amid
+        opened ones."""
+        return all(tcp.begun for tcp in self.tcp.tcp) and all(
+            (stream.lost_since is None or stream.lost_since > ordinal)
+            and (stream.closed_since is None or stream.closed_since > ordinal)
+            for stream in self.streams
+        )
+
+    def is_read_whole(self) -> bool:
+        """Whether everything that was captured of both sides could be read."""
+        return all(
+            stream.closed_since is None
+            and not (stream.counts.undissected or stream.counts.unfinished)
+            and stream.is_certain_at(stream.end)
+            for stream in self.streams
+        )
+
+    def said_something_after(self, side: int, arrival: Arrival) -> bool:
+        """Whether octets of `side` were captured behind `arrival`."""
+        ordinals = self.streams[side].arrivals.ordinals
+        return bool(ordinals) and ordinals[-1] > arrival.ordinal
+
+    def reference(self, moment: Moment) -> str:
+        """The identity of the record of what was said."""
+        return reference(self.streams[0].stream, moment.side, moment.source, moment.event.start, moment.record)

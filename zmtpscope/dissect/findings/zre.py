@@ -1,0 +1,453 @@
+"""ZRE across connections: who is who, the two connections of a pair of nodes, and what has to agree (zre.md 7 and 9).
+
+Connections and beacons report facts, which come in the order of the packets that decided them. What waits for something
+(an answer, the other connection) is evaluated with the first fact behind its time, or at the end. What is remembered is
+bounded; the node met longest ago gives way.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import ip_address
+
+from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
+from zmtpscope.dissect.records.facts import Endpoint, Spoke, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
+from zmtpscope.dissect.records.notes import ConnectionNote, ZrePair
+from zmtpscope.payloads.zre.conduct import MOST_GROUPS
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.reader import Finding
+
+MOST_NODES = 4096
+MOST_CONNECTIONS = 1024
+"""Connections of a node that are remembered."""
+MOST_WAITING = 16_384
+"""So much may wait for something; what comes then is not evaluated."""
+
+ONE_SIDED = 5 * SECOND
+"""A node that has been connected to for so long should have connected back (zre.md 9)."""
+SILENT = 30 * SECOND
+"""How long a PING waits, and beacons may be missing (zre.md 7)."""
+LONELY = 5 * SECOND
+"""A node with beacons over so long a time should have been connected to."""
+
+MOST_ENDPOINTS = 65_536
+"""Endpoints where somebody spoke ZMTP that are remembered."""
+
+NOWHERE: Endpoint = ("", 0)
+NEVER = Stamp(-1, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Sender:
+    """A connection on which a node sends to another."""
+
+    side: ZreSide
+    hello: Stamp | None = None
+    over: bool = False
+    lossy: bool = False
+    paired: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """What is known of a node. `groups` is None where no HELLO of it was seen."""
+
+    uuid: str
+    name: str | None = None
+    endpoint: str | None = None
+    mailboxes: set[Endpoint] = field(default_factory=set)
+    groups: set[str] | None = None
+    changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)
+    """What it said in the last second of its groups, and how: command, group, status."""
+    left: dict[str, int] = field(default_factory=dict)
+    """When it left groups, or joined them: in the second around that a SHOUT may be on its way."""
+    senders: list[Sender] = field(default_factory=list)
+    senders_to: dict[Endpoint, list[Sender]] = field(default_factory=dict)
+    """The same that are not over, by where they go."""
+    first_beacon: ZreBeacon | None = None
+    last_beacon: ZreBeacon | None = None
+    ports: list[int] = field(default_factory=list)
+    """The last ports that its beacons had, each different from the one before."""
+    address_written: bool = False
+    watched: bool = False
+    """Somebody will look whether its beacons go on."""
+    gone: bool = False
+    """It has said farewell, or is believed to be dead."""
+
+    @property
+    def who(self) -> str:
+        """The node, as people call it."""
+        return self.name or self.uuid[:6]
+
+
+@dataclass(slots=True, order=True)
+class Deadline:
+    """Something that should have happened at `time`; `evaluate` looks when it has come. `number` tells apart those of
+    one time."""
+
+    time: int
+    number: int
+    evaluate: Callable[[Arrival], None] = field(compare=False)
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """A JOIN or LEAVE of a node that should be sent on its other connections as well."""
+
+    command: str
+    group: str
+    status: int
+    missing: list[Sender]
+
+
+class Network:
+    """All ZRE nodes of a run."""
+
+    def __init__(self) -> None:
+        self.nodes: OrderedDict[str, Node] = OrderedDict()
+        self.owners: dict[Endpoint, str] = {}
+        self.senders: dict[tuple[str, int | None], Sender] = {}
+        """Those that still may send, by conn_id and side."""
+        self.spoken_with: set[Endpoint] = set()
+        """Where connections went that speak ZMTP."""
+        self.deadlines: list[Deadline] = []
+        """What waits, as a heap."""
+        self.pings: dict[Sender, list[ZreCommand]] = {}
+        """PINGs without PING-OK."""
+        self.now = self.waited = 0
+        self.beacon_versions: dict[int, str] = {}
+        self.versions_written = False
+        self.notes: list[ConnectionNote | ZrePair] = []
+        """What the fact that is being evaluated gives rise to."""
+
+    def evaluate(self, fact: Spoke | ZreCommand | ZreClose | ZreBeacon) -> list[ConnectionNote | ZrePair]:
+        """What is to be said now that this is known; facts come in the order of capture."""
+        if isinstance(fact, Spoke):
+            if len(self.spoken_with) < MOST_ENDPOINTS:
+                self.spoken_with.add(fact.endpoint)
+            return []
+        self._advance_clock(fact.arrival, fact.arrival.time)
+        if isinstance(fact, ZreBeacon):
+            self._beacon(fact)
+        elif isinstance(fact, ZreClose):
+            self._close(self._sender(fact.sender), fact.captured)
+        else:
+            self._command(fact)
+        return self._drain()
+
+    def finish(self, end: Arrival) -> list[ConnectionNote | ZrePair]:
+        """The capture is over: what had its time by then is evaluated."""
+        self._advance_clock(end, end.time)
+        for node in self.nodes.values():
+            first, last = node.first_beacon, node.last_beacon
+            if first is None or last is None or node.senders or self.spoken_with.intersection(node.mailboxes):
+                continue
+            if last.arrival.time - first.arrival.time >= LONELY:
+                self._note_beacon("ZRE-BEACON-07", last, end, f"node {node.who}, {_place(last)}")
+        return self._drain()
+
+    def _drain(self) -> list[ConnectionNote | ZrePair]:
+        notes, self.notes = self.notes, []
+        return notes
+
+    def _sender(self, side: ZreSide) -> Sender:
+        return self.senders.setdefault((side.stream.conn_id, side.stream.side), Sender(side))
+
+    # -- beacons -----------------------------------------------------------------------------------------------------
+
+    def _beacon(self, beacon: ZreBeacon) -> None:
+        node = self._node(beacon.fields["uuid"])
+        port, version = beacon.fields.get("port"), beacon.fields["version"]
+        self._other_version(beacon, version)
+        if port is None:
+            return
+        if port == 0:
+            node.gone = True
+            node.last_beacon = beacon
+            return
+        before, node.last_beacon = node.last_beacon, beacon
+        node.first_beacon = node.first_beacon or beacon
+        node.gone = False
+        address = beacon.stream.src_ip
+        self._own(node, (address, port))
+        if node.ports[-1:] != [port]:
+            node.ports = [*node.ports, port][-3:]
+        if not node.address_written and before is not None:
+            other = before.stream.src_ip
+            if other != address:
+                node.address_written = True
+                self._note_beacon("ZRE-BEACON-05", beacon, beacon.arrival, f"node {node.who} at {other} and {address}")
+            elif len(node.ports) == 3 and node.ports[0] == node.ports[2]:
+                node.address_written = True
+                detail = f"node {node.who} at {address}, ports {node.ports[1]} and {node.ports[2]}"
+                self._note_beacon("ZRE-BEACON-05", beacon, beacon.arrival, detail)
+        if not node.watched:
+            node.watched = True
+            self._wait(beacon.arrival.time + SILENT, partial(self._silent, node))
+
+    def _silent(self, node: Node, end: Arrival) -> None:
+        """A node should have sent a beacon by now, if it was not heard since."""
+        last = node.last_beacon
+        node.watched = False
+        if last is None or node.gone:
+            return
+        if last.arrival.time + SILENT >= self.now:
+            node.watched = True
+            self._wait(last.arrival.time + SILENT, partial(self._silent, node))
+        elif last is not node.first_beacon:
+            node.gone = True
+            self._note_beacon("ZRE-BEACON-06", last, end, f"node {node.who}, {_place(last)}")
+
+    def _other_version(self, beacon: ZreBeacon, version: int) -> None:
+        """Whether nodes of both versions of beacons are there."""
+        if version not in (1, 3):
+            return
+        self.beacon_versions.setdefault(version, beacon.fields["uuid"])
+        if len(self.beacon_versions) == 2 and not self.versions_written:
+            self.versions_written = True
+            one, other = self.beacon_versions[1][:6], self.beacon_versions[3][:6]
+            self._note_beacon("ZRE-BEACON-08", beacon, beacon.arrival, f"{one} sends version 1, {other} version 3")
+
+    def _note_beacon(self, id_: str, beacon: ZreBeacon, decided: Arrival, detail: str) -> None:
+        finding = Finding(id_, None, 0, None, detail)
+        self.notes.append(ConnectionNote(beacon.stream, 0, finding, stamp(beacon.arrival), decided.ordinal))
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def _command(self, said: ZreCommand) -> None:
+        sender, command = self._sender(said.sender), said.fields["command"]
+        sender.lossy = said.lossy
+        node = None if said.sender.uuid is None else self._node(said.sender.uuid)
+        if command == "HELLO":
+            self._hello(sender, said, node)
+        elif node is not None and command in ("JOIN", "LEAVE"):
+            self._membership(sender, said, node)
+        elif command == "SHOUT":
+            self._shout(said)
+        elif command == "PING":
+            self._ping(sender, said)
+        elif command == "PING-OK":
+            self._ping_ok(said.sender.uuid)
+
+    def _hello(self, sender: Sender, said: ZreCommand, node: Node | None) -> None:
+        side = said.sender
+        sender.hello = sender.hello or stamp(said.arrival)
+        if node is None:
+            return
+        node.name = said.fields.get("name") or node.name
+        node.endpoint = said.fields.get("endpoint")
+        if (groups := said.fields.get("groups")) is not None:
+            node.groups = set(groups) if len(groups) <= MOST_GROUPS else None
+        mailbox = mailbox_of(node.endpoint)
+        mailboxes = len(node.mailboxes)
+        if mailbox is not None:
+            port = node.last_beacon.fields.get("port") if node.last_beacon is not None else None
+            if port and port != mailbox[1]:
+                self._note("ZRE-17", said, f"HELLO says {mailbox[1]}, the beacon {port}")
+            self._own(node, mailbox)
+        is_news = len(node.mailboxes) > mailboxes
+        if len(node.senders) < MOST_CONNECTIONS and sender not in node.senders:
+            is_news = True
+            node.senders.append(sender)
+            node.senders_to.setdefault(side.server or NOWHERE, []).append(sender)
+        if side.whole:
+            self._wait(said.arrival.time + ONE_SIDED, partial(self._one_sided, sender, said, node))
+        for other in [*self._receivers(side), *(self._unpaired(node) if is_news else ())]:
+            self._pair(said, node, other)
+
+    def _receivers(self, side: ZreSide) -> list[Node]:
+        owner = self.owners.get(side.server) if side.server is not None else None
+        return [self.nodes[owner]] if owner is not None and owner in self.nodes else []
+
+    def _unpaired(self, node: Node) -> list[Node]:
+        """Nodes that this one has connected to, and that were no pair with it so far."""
+        servers = [each.side.server for each in node.senders if not (each.over or each.paired)]
+        owners = [self.owners.get(server) for server in servers if server is not None]
+        return [self.nodes[owner] for owner in dict.fromkeys(owners) if owner is not None and owner in self.nodes]
+
+    def _close(self, sender: Sender, captured: bool) -> None:
+        side = sender.side
+        del self.senders[side.stream.conn_id, side.stream.side]
+        if not captured:
+            return  # it may go on, unseen
+        sender.over = True
+        self.pings.pop(sender, None)
+        node = None if side.uuid is None else self.nodes.get(side.uuid)
+        if node is not None and sender in (senders := node.senders_to.get(side.server or NOWHERE, [])):
+            senders.remove(sender)
+
+    def _pair(self, said: ZreCommand, one: Node, other: Node) -> None:
+        """Write that two nodes have found each other, once both have said HELLO."""
+        ahead, back = self._connection(one, other), self._connection(other, one)
+        if ahead is None or back is None or (ahead.paired and back.paired):
+            return
+        ahead.paired = back.paired = True
+        first, later = sorted((ahead, back), key=_hello_of)
+        node_0, node_1 = (one, other) if first is ahead else (other, one)
+        beacons = [node.first_beacon.arrival.time for node in (one, other) if node.first_beacon is not None]
+        values = {
+            "uuid_0": node_0.uuid,
+            "uuid_1": node_1.uuid,
+            "name_0": node_0.name,
+            "name_1": node_1.name,
+            "endpoint_0": node_0.endpoint,
+            "endpoint_1": node_1.endpoint,
+            "conn_0": first.side.stream.conn,
+            "conn_1": later.side.stream.conn,
+            "conn_id_0": first.side.stream.conn_id,
+            "conn_id_1": later.side.stream.conn_id,
+            "discovery_ns": said.arrival.time - min(beacons) if beacons else None,
+        }
+        arrival = said.arrival
+        self.notes.append(ZrePair(said.sender.stream, stamp(arrival), arrival.ordinal, said.unit, values))
+
+    def _connection(self, one: Node, other: Node) -> Sender | None:
+        """The connection on which `one` speaks to `other`, if that is there; the newest."""
+        few, many = sorted((one.senders_to, other.mailboxes), key=len)
+        found = [each for mailbox in few if mailbox in many for each in one.senders_to.get(mailbox, ())[-1:]]
+        return max(found, key=_hello_of, default=None)
+
+    def _one_sided(self, sender: Sender, said: ZreCommand, node: Node, end: Arrival) -> None:
+        if sender.over or sender.paired:
+            return
+        server = sender.side.server
+        where = "" if server is None else f" to {server[0]}:{server[1]}"
+        self._note("ZRE-12", said, f"node {node.who} connected{where}, nobody connected back", end)
+
+    def _membership(self, sender: Sender, said: ZreCommand, node: Node) -> None:
+        fields = said.fields
+        group, status, command = fields.get("group"), fields.get("status"), fields["command"]
+        if group is None or status is None:
+            return
+        if node.groups is not None:
+            (node.groups.add if command == "JOIN" else node.groups.discard)(group)
+            if len(node.groups) > MOST_GROUPS:
+                node.groups = None
+            node.left.pop(group, None)
+            node.left[group] = said.arrival.time
+            if len(node.left) > MOST_GROUPS:
+                del node.left[next(iter(node.left))]
+        if (known := node.changes.get((command, group, status))) is not None:
+            if sender in known.missing:
+                known.missing.remove(sender)
+            return
+        missing = [
+            other
+            for other in node.senders
+            if other is not sender and other.side.whole and not (other.over or other.lossy) and other.hello is not None
+        ]
+        change = Change(command, group, status, missing)
+        if self._wait(said.arrival.time + SECOND, partial(self._unseen, said, node, change)):
+            node.changes[command, group, status] = change
+
+    def _unseen(self, said: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
+        """A second after a JOIN or LEAVE: on which connections it was not sent."""
+        del node.changes[change.command, change.group, change.status]
+        for sender in change.missing:
+            if not (sender.over or sender.lossy):
+                seen = said.sender.stream
+                detail = f'{change.command} "{change.group}" of node {node.who}, sent to {seen.dst_ip}:{seen.dst_port}'
+                finding, stream = Finding("ZRE-21", None, 0, None, detail), sender.side.stream
+                at, refs = stamp(said.arrival), (_reference(said),)
+                self.notes.append(ConnectionNote(stream, stream.side, finding, at, end.ordinal, refs))
+
+    def _shout(self, said: ZreCommand) -> None:
+        group = said.fields.get("group")
+        for node in self._receivers(said.sender):
+            changed = node.left.get(str(group))
+            recent = changed is not None and said.arrival.time - changed <= SECOND
+            if node.groups is not None and group not in node.groups and not recent:
+                self._note("ZRE-19", said, f'node {node.who} is not in "{group}"')
+
+    def _ping(self, sender: Sender, said: ZreCommand) -> None:
+        if sender not in self.pings and len(self.pings) == MOST_CONNECTIONS:
+            return
+        if self._wait(said.arrival.time + SILENT, partial(self._unanswered, sender, said)):
+            self.pings.setdefault(sender, []).append(said)
+
+    def _ping_ok(self, uuid: str | None) -> None:
+        """The answer comes on the other connection of the pair: whatever was asked of this node is answered."""
+        if uuid is None:
+            self.pings.clear()
+            return
+        answering = self.nodes.get(uuid)
+        for pinging in list(self.pings):
+            server = pinging.side.server
+            if answering is None or server in answering.mailboxes or server not in self.owners:
+                del self.pings[pinging]
+
+    def _unanswered(self, sender: Sender, said: ZreCommand, end: Arrival) -> None:
+        if said in (waiting := self.pings.get(sender, [])) and not sender.over:
+            waiting.remove(said)
+            if not waiting:
+                del self.pings[sender]
+            self._note("ZRE-11", said, f"sequence {said.fields['sequence']}", end)
+
+    # -- what they share ---------------------------------------------------------------------------------------------
+
+    def _node(self, uuid: str) -> Node:
+        node = self.nodes.get(uuid)
+        if node is None:
+            node = self.nodes[uuid] = Node(uuid)
+            if len(self.nodes) > MOST_NODES:
+                _, old = self.nodes.popitem(last=False)
+                for mailbox in old.mailboxes:
+                    self.owners.pop(mailbox, None)
+        self.nodes.move_to_end(uuid)
+        return node
+
+    def _own(self, node: Node, mailbox: Endpoint) -> None:
+        """The node listens there."""
+        if len(node.mailboxes) < MOST_CONNECTIONS:
+            node.mailboxes.add(mailbox)
+            self.owners[mailbox] = node.uuid
+
+    def _wait(self, time: int, evaluate: Callable[[Arrival], None]) -> bool:
+        """Let `evaluate` look at `time`; False where so much waits already that it is not looked at."""
+        if len(self.deadlines) == MOST_WAITING:
+            return False
+        self.waited += 1
+        heapq.heappush(self.deadlines, Deadline(time, self.waited, evaluate))
+        return True
+
+    def _advance_clock(self, arrival: Arrival, time: int) -> None:
+        """It is `time`, as the segment `arrival` tells: evaluate what had its time before."""
+        self.now = max(self.now, time)
+        while self.deadlines and self.deadlines[0].time < self.now:
+            heapq.heappop(self.deadlines).evaluate(arrival)
+
+    def _note(self, id_: str, said: ZreCommand, detail: str, decided: Arrival | None = None) -> None:
+        stream, finding = said.sender.stream, Finding(id_, said.unit, said.length, None, detail)
+        ordinal = (decided or said.arrival).ordinal
+        refs = () if decided is None else (_reference(said),)
+        self.notes.append(
+            ConnectionNote(stream, stream.side, finding, stamp(said.arrival), ordinal, refs, said.unit, said.source)
+        )
+
+
+def mailbox_of(endpoint: str | None) -> Endpoint | None:
+    """Address and port of `tcp://address:port`; None where it is something else."""
+    if endpoint is None or not endpoint.startswith("tcp://"):
+        return None
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    try:
+        return str(ip_address(host.strip("[]").partition("%")[0])), int(port)
+    except ValueError:
+        return None
+
+
+def _hello_of(sender: Sender) -> Stamp:
+    return sender.hello or NEVER
+
+
+def _reference(said: ZreCommand) -> str:
+    stream = said.sender.stream
+    return reference(stream, stream.side or 0, said.source, said.unit, "message")
+
+
+def _place(beacon: ZreBeacon) -> str:
+    return f"{beacon.stream.src_ip} port {beacon.fields.get('port')}"

@@ -1,0 +1,67 @@
+"""The octets, the field tree and the packets behind one record, made when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.dissect.records.batch import FrameRun, MessageRun, PacketSlice, Record
+from zmtpscope.payloads.dissected import Dissected, tiled
+from zmtpscope.zmtp.details import field_tree
+from zmtpscope.zmtp.reader import FieldNode
+
+
+class Detail(NamedTuple):
+    """One greeting or frame: the stream offset of its first octet, its octets, its fields, the packets it came in.
+
+    What was packed inside a message comes behind its frames; `source` is 2 or more then, and offsets count in it.
+    """
+
+    offset: int
+    octets: bytes
+    tree: FieldNode
+    slices: list[PacketSlice]
+    source: int = 0
+
+
+def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail]:
+    """The greeting, command or frames that a record was made of, in stream order, each made when it is asked for.
+
+    Ask with `Options.details` set. Frames whose octets were not kept, and records that stand for no octets (findings,
+    gaps, connections), are left out.
+    """
+    if isinstance(item, Record):
+        unit = item.unit
+        if unit is None:
+            return
+        tree, source = unit.tree, 0
+        if unit.regime is not None:
+            tree, source = field_tree(unit.regime, unit.octets, unit.offset), unit.regime.source
+        if tree is not None:
+            yield Detail(unit.offset, unit.octets, tree, unit.slices, source)
+        return
+    first, last = index, index
+    made: Dissected | None = None
+    if isinstance(item, MessageRun):
+        first, last = int(item.first[index]), int(item.last[index])
+        made = None if item.payloads is None else item.payloads[index]
+    for frame in range(first, last + 1):
+        start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
+        octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]
+        if start >= item.base and octets:
+            slices = item.pieces.slices(start, start + len(octets)) if item.pieces is not None else []
+            tree = field_tree(item.regime, octets, start, inside=frame > first)
+            if made is not None:
+                body = int(item.bodies[frame])
+                put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
+            yield Detail(start, octets, tree, slices, item.source)
+    for packed in made.sources if made is not None else ():
+        yield Detail(0, packed.octets, packed.tree, [], packed.number)
+
+
+def put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:
+    """Show the body of a frame, which begins at `start`, as the fields of its payload."""
+    inside = tiled(nodes, start, body)
+    leaf = next((leaf for leaf in tree.leaves() if leaf.start == start and leaf.length == len(body)), None)
+    if inside and leaf is not None:
+        leaf.value, leaf.children = None, inside

@@ -1,0 +1,230 @@
+"""What a connection tells: events, findings, holes and the connection itself as records of the schema."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect.arrivals import Arrival, Stamp
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import RANKS, Record, Unit, place_of
+from zmtpscope.dissect.records.facts import reference
+from zmtpscope.dissect.records.leftovers import Gap, Leftover
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.sink import Sink, count_word
+from zmtpscope.findings import FINDINGS
+from zmtpscope.records import empty
+from zmtpscope.zmtp.events import Command, Greeting
+from zmtpscope.zmtp.reader import Finding
+
+NEITHER = 2
+"""What is said of no side comes behind what is said of either."""
+
+AT_THE_END = 1 << 62
+"""Where in its stream a record is sorted that is about the whole of it."""
+
+TOLD = 10
+"""The same finding on the same side makes this many records; then it is counted, and told once more at the end."""
+
+
+class Teller:
+    """Makes the records of one connection. `streams` are the two sides' constants, `whole` those of the connection."""
+
+    def __init__(self, sink: Sink, streams: tuple[Stream, Stream], telling: bool) -> None:
+        self.sink = sink
+        self.telling = telling
+        """Whether records are made at all, or only counted."""
+        self.streams = streams
+        self.whole = streams[0]._replace(side=None)
+        self.told: Counter[tuple[int | None, str]] = Counter()
+        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival | Stamp, int]] = {}
+
+    def _values(self, type_: str, stream: Stream, arrival: Arrival | Stamp) -> dict[str, Any]:
+        values = empty(type_)
+        values.update(
+            schema=1,
+            record=type_,
+            conn=stream.conn,
+            conn_id=stream.conn_id,
+            side=stream.side,
+            ts_ns=arrival.time,
+            file=self.sink.file(arrival.packet),
+            packet=arrival.packet & PACKET_MASK,
+            src_ip=stream.src_ip,
+            src_port=stream.src_port,
+            dst_ip=stream.dst_ip,
+            dst_port=stream.dst_port,
+        )
+        return values
+
+    def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
+        side = NEITHER if stream.side is None else stream.side
+        place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
+        order = (ordinal, place, side, values.get("source") or 0, offset, RANKS[values["record"]])
+        self.sink.put(Record(values["record"], order, values, unit))
+
+    def reference(self, side: int, source: int, start: int, record: str) -> str:
+        """The identity of a record of this connection, as `refs` hold it."""
+        return reference(self.whole, side, source, start, record)
+
+    def event(
+        self,
+        side: int,
+        event: Greeting | Command,
+        octets: int,
+        whole: bool,
+        first: Arrival,
+        ordinal: int,
+        unit: Unit | None,
+    ) -> None:
+        """A greeting or command of `side` whose first octet arrived with `first`; `octets` of it are there."""
+        summary = self.sink.summary
+        type_ = "greeting" if isinstance(event, Greeting) else "command"
+        if isinstance(event, Command):
+            count_word(summary.commands, event.fields.get("name") or "")
+        if not self.telling:
+            return
+        stream = self.streams[side]
+        values = self._values(type_, stream, first)
+        values.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
+        values.update(event.fields)
+        if isinstance(event, Command):
+            values["decrypted"] = event.regime.opened
+        if isinstance(event, Greeting) and event.regime.form is not None:
+            values["form"] = event.regime.form.value
+        self._put(values, stream, ordinal, event.start, unit)
+
+    def finding(
+        self,
+        side: int | None,
+        finding: Finding,
+        first: Arrival | Stamp,
+        ordinal: int,
+        refs: tuple[str, ...] = (),
+        unit: int = 0,
+        source: int = 0,
+    ) -> None:
+        """A finding on `side` (None: the connection), about a unit at offset `unit` of `source`.
+
+        From the eleventh of a kind on findings are only counted.
+        """
+        self._count(finding, 1)
+        key = (side, finding.id)
+        self.told[key] += 1
+        if self.told[key] > TOLD:
+            self.last[key] = (finding, first, source)
+        elif self.telling:
+            self._put_finding(side, finding, first, ordinal, refs, unit, 1, source)
+
+    def note(self, note: Note) -> None:
+        """Likewise."""
+        self.finding(note.side, note.finding, note.at, note.decided, note.refs, note.unit, note.source)
+
+    def left_to_write(self, side: int | None, id_: str) -> int:
+        """How many findings of a kind still make a record each on a side."""
+        return max(0, TOLD - self.told[side, id_])
+
+    def repeated(self, side: int | None, finding: Finding, last: Arrival | Stamp, count: int, source: int = 0) -> None:
+        """`count` more findings of a kind that was told before, the last of them at `last`."""
+        self._count(finding, count)
+        key = (side, finding.id)
+        self.told[key] = max(self.told[key], TOLD) + count
+        self.last[key] = (finding, last, source)
+
+    def _put_finding(
+        self,
+        side: int | None,
+        finding: Finding,
+        first: Arrival | Stamp,
+        ordinal: int,
+        refs: tuple[str, ...],
+        unit: int,
+        count: int,
+        source: int = 0,
+        last: Stamp | None = None,
+    ) -> None:
+        stream = self.whole if side is None else self.streams[side]
+        kind = FINDINGS[finding.id]
+        values = self._values("finding", stream, first)
+        located = finding.start is not None
+        values.update(
+            source=source if located else None,
+            offset=finding.start,
+            length=finding.length if located else None,
+            id=finding.id,
+            severity=_severity(finding),
+            text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
+            section=kind.section,
+            hint=_hint(finding),
+            refs=list(refs),
+            count=count,
+            last_packet=(last or first).packet & PACKET_MASK,
+        )
+        self._put(values, stream, ordinal, unit if finding.start is None else finding.start)
+
+    def summed(self, finding: Finding, first: Stamp, last: Stamp, count: int, ordinal: int) -> None:
+        """One finding on neither side for `count` events from `first` to `last`, decidable with segment `ordinal`."""
+        self._count(finding, 1)
+        if self.telling:
+            self._put_finding(None, finding, first, ordinal, (), AT_THE_END, count, last=last)
+
+    def _count(self, finding: Finding, count: int) -> None:
+        kind, hint = (_severity(finding), finding.id), _hint(finding)
+        self.sink.summary.findings[kind] += count
+        if hint is not None:
+            self.sink.summary.hints.setdefault(kind, set()).add(hint)
+
+    def counted_findings(self, ordinal: int) -> None:
+        """At the end: one more record for every finding that was only counted from some point on."""
+        for key, (finding, last, source) in self.last.items() if self.telling else ():
+            self._put_finding(key[0], finding, last, ordinal, (), AT_THE_END, self.told[key] - TOLD, source)
+
+    def gap(self, side: int, gap: Gap) -> None:
+        """Octets that the capture lost."""
+        self.sink.summary.gaps += 1
+        if not self.telling:
+            return
+        stream = self.streams[side]
+        values = self._values("gap", stream, gap.told)
+        values.update(source=0, offset=gap.start, length=gap.stop - gap.start)
+        values.update(bytes=gap.octets, reason=gap.reason, resumed_at=gap.resumed_at)
+        self._put(values, stream, gap.told.ordinal, gap.start)
+
+    def leftover(self, side: int, leftover: Leftover) -> None:
+        """Octets of `side` that are in no unit."""
+        if not self.telling:
+            return
+        stream = self.streams[side]
+        values = self._values("leftover", stream, leftover.told)
+        values.update(source=0, offset=leftover.start, length=leftover.stop - leftover.start)
+        values.update(bytes=leftover.octets, kind=leftover.kind, reason=leftover.reason)
+        self._put(values, stream, leftover.told.ordinal, leftover.start)
+
+    def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
+        """A datagram of a flow, decidable with the segment `ordinal`; `own` has the fields of its own."""
+        values = self._values("datagram", self.streams[0], first)
+        values.update(source=0, offset=offset)
+        values.update(own)
+        self._put(values, self.streams[0], ordinal, offset, unit)
+
+    def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
+        """Two ZRE nodes that this connection has made a pair, by what stands at offset `unit`."""
+        if self.telling:
+            values = self._values("zre_pair", self.whole, first)
+            values.update(own)
+            self._put(values, self.whole, ordinal, unit)
+
+    def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
+        """The connection, when it has ended; `start` is its first segment, `own` the fields of its own."""
+        values = self._values("connection", self.whole, start)
+        values.update(own)
+        self._put(values, self.whole, ordinal, AT_THE_END)
+
+
+def _severity(finding: Finding) -> str:
+    return finding.severity or FINDINGS[finding.id].severity
+
+
+def _hint(finding: Finding) -> str | None:
+    return finding.hint or FINDINGS[finding.id].hint

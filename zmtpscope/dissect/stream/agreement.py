@@ -1,0 +1,371 @@
+"""How the version of a connection is settled: the first octets of both sides, in the order in which they arrived.
+
+What two prefixes say is decided by `zmtpscope.zmtp.negotiation`; here is when it is asked, and what its answer means
+for the streams (architecture.md, "Outcomes of a read").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+
+from zmtpscope.dissect.arrivals import Arrival, decided_by_time
+from zmtpscope.dissect.durations import SECOND, duration
+from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.records.leftovers import NOT_ZMTP, TOO_FEW
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.stream.arrivals import BlockView
+from zmtpscope.dissect.stream.side_stream import Mode, SideStream
+from zmtpscope.dissect.tcp.connection import TcpSide
+from zmtpscope.dissect.tcp.out_of_order import Hole, entries
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
+from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.regime import Form, Framing
+from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.upgrade import begins_like_an_upgrade
+from zmtpscope.zmtp.zws_side import ZwsReader
+
+WAIT_LIMIT = 3_000_000_000
+"""How many nanoseconds of capture time the octets of one side wait for the version of the other."""
+
+NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs, is too busy, or is no ZeroMQ peer"
+
+SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
+ZWS_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
+EAGER = 1024
+"""Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
+
+SIGNATURE = 10
+MAJOR_AT, MINOR_AT = 10, 11
+VERSIONED = MINOR_AT + 1
+"""So many octets of a 3.x greeting say all that the other side goes by."""
+
+FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
+"""How a side greets that spoke only after the version was settled, or whose version was forced; else GREETING_3."""
+
+
+class Agreement:
+    """The version that the two sides speak, once it is `settled`: `streams` as the dissector sees them, `tcp` as
+    reassembly does. `forced` is what the user said of the connection, if anything.
+
+    `decision` tells how it was settled; None where it was not asked (nothing was captured from its start on, or the
+    user forced the version).
+    """
+
+    def __init__(
+        self, tcp: tuple[TcpSide, TcpSide], streams: tuple[SideStream, SideStream], forced: DecodeAs | None
+    ) -> None:
+        self.tcp = tcp
+        self.streams = streams
+        self.forced = forced
+        self.greeted_since: int | None = None
+        """The ordinal of the segment that told that a side speaks ZMTP, or began like it, if the version did."""
+        self.settled = False
+        self.decision: Decision | None = None
+        self.version: str | None = None
+        self.first_octets: Arrival | None = None
+        self.waited = False
+        """A side has waited for the other long enough: what is there decides, if it decides anything."""
+        self.evaluated = [0, 0]
+        """How many octets of each side there were when the version was last negotiated."""
+        self._notes: list[Note] = []
+
+    @property
+    def is_zmtp(self) -> bool:
+        """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
+        one, other = self.streams
+        is_found = one.found_since is not None or other.found_since is not None
+        return is_found or self.greeted_since is not None or self.forced is not None
+
+    def drain(self) -> list[Note]:
+        """What is to be said about the greetings, of what was not given yet."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def advance(self, view: BlockView) -> None:
+        """Take pieces of both sides until the version is settled; the rest of the block is left to the bulk way."""
+        if not self._at_once(view):
+            self._step_by_step(view)
+
+    def _at_once(self, view: BlockView) -> bool:
+        """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
+
+        Neither fewer octets of theirs decide anything nor more (wire.md 9.3), so the version is settled by the later of
+        the two segments that brought the minor version.
+        """
+        prefixes, settled_by = [], []
+        for tcp, stream in zip(self.tcp, self.streams, strict=True):
+            if not tcp.begun or tcp.holes or stream.end or self.forced is not None:
+                return False
+            prefix = b""
+            for row in tcp.pieces:
+                start = view.starts[row]
+                prefix += view.data[start : min(view.stops[row], start + VERSIONED)]
+                if len(prefix) >= VERSIONED:
+                    settled_by.append(view.arrival(row))
+                    break
+            else:
+                return False
+            if not announces_version_3(prefix) or (tcp.initial < 0 and not begins_like_a_signature(prefix)):
+                return False
+            prefixes.append(prefix)
+        arrival = max(settled_by)
+        decision = negotiate(prefixes[0], prefixes[1])
+        if decision is None or self._one_waits(view, arrival):
+            return False
+        self._apply(decision, arrival, (False, False))
+        return True
+
+    def _one_waits(self, view: BlockView, last: Arrival) -> bool:
+        """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards. Or
+        whether one side had sent by then as much as waits for the other."""
+        pieces = [tcp.pieces for tcp in self.tcp]
+        latest = min(view.arrival(rows[0]) for rows in pieces).time + WAIT_LIMIT
+        come = [list(takewhile(lambda row: view.ordinals[row] <= last.ordinal, rows)) for rows in pieces]
+        return any(
+            sum(view.stops[row] - view.starts[row] for row in rows) >= PREFIX_LIMIT
+            or any(view.times[row] >= latest for row in rows)
+            for rows in come
+        )
+
+    def _step_by_step(self, view: BlockView) -> None:
+        """The general case: one piece after the other, as they arrived."""
+
+        def take(side: int, entry: int | Hole) -> bool:
+            stream = self.streams[side]
+            if isinstance(entry, Hole):
+                arrival, now = Arrival(entry.ordinal, entry.packet, entry.time), entry.decided
+            else:
+                arrival = view.arrival(entry)
+                now = arrival.time
+            if self.first_octets is None:
+                self.first_octets = arrival
+            else:
+                self.pass_time(now, decided_by_time(arrival.ordinal))
+            if isinstance(entry, Hole):
+                stream.lose(entry)
+            else:
+                stream.extend(view, [entry])
+            self.settle(arrival)
+            return self.settled
+
+        deliver(self.tcp, view, take)
+
+    @property
+    def awaits_time(self) -> bool:
+        """Whether something is decided when enough time has gone by."""
+        return not (self.settled or self.waited or self.first_octets is None)
+
+    def pass_time(self, now: int, ordinal: int) -> bool:
+        """Nothing has come until `now`: whether that is long enough for what is there to decide. `ordinal` is that of
+        what time alone decides."""
+        if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
+            return False
+        self.waited = True
+        self.settle(self.first_octets._replace(ordinal=ordinal), now=True)
+        return True
+
+    def _last_octets(self, ordinal: int) -> Arrival:
+        """The packet that brought the last octets of either side, as what the segment `ordinal` has decided."""
+        ends = [stream.arrivals.at(stream.end) for stream in self.streams if stream.arrivals.ends]
+        return max(ends)._replace(ordinal=ordinal)
+
+    def settle(self, arrival: Arrival, *, now: bool = False, ended: tuple[bool, bool] | None = None) -> None:
+        """Settle the version if the octets that are there allow it.
+
+        `now`: negotiate although nothing has come. `ended`: no more octets will come, so they decide in any case; which
+        sides have closed (else the capture ends).
+        """
+        over = ended is not None
+        if self.settled or not (now or over or self._has_news()):
+            return
+        self.evaluated = [stream.end for stream in self.streams]
+        prefixes = [self._prefix(side, arrival) for side in (0, 1)]
+        if all(stream.mode is not Mode.NEGOTIATING for stream in self.streams):
+            self.settled = True
+            return
+        waiting = [stream.end for stream in self.streams if stream.mode is Mode.NEGOTIATING]
+        is_full = max(waiting) >= PREFIX_LIMIT
+        over = over or is_full
+        if self.forced is not None and self.forced.version is not None:
+            if over or self.waited or min(map(len, prefixes)) >= SIGNATURE:
+                self._force(self.forced, prefixes, arrival)
+            return
+        decision = negotiate(prefixes[0], prefixes[1], over=over or self.waited)
+        if decision is None or decision.version is None:
+            decision = self._by_the_other_side(prefixes, is_full) or decision
+        if decision is not None and (over or not self.waited or decision.version is not None):
+            is_decided_by_silence = (now or over) and decision.version is not None
+            decided = self._last_octets(arrival.ordinal) if is_decided_by_silence else arrival
+            self._apply(decision, decided, ended or (False, False))
+
+    def _has_news(self) -> bool:
+        """Whether a side has sent enough since the version was last negotiated to negotiate it again."""
+        ends = [stream.end for stream in self.streams]
+        return any(
+            end != before and (end <= EAGER or end >= 2 * before)
+            for end, before in zip(ends, self.evaluated, strict=True)
+        )
+
+    def _by_the_other_side(self, prefixes: list[bytes], is_full: bool) -> Decision | None:
+        """What the greeting of one side says by itself, where octets of the other side were lost, or have not all come
+        when no more of this one can wait for them (`is_full`)."""
+        for side, stream in enumerate(self.streams):
+            is_under_way = is_full and 0 < len(prefixes[side]) < VERSIONED and begins_like_a_signature(prefixes[side])
+            if is_under_way or stream.lost_greeting():
+                alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
+                decision = negotiate(alone[0], alone[1], over=True)
+                if decision is not None and decision.version is not None and decision.confidence != "guess":
+                    return decision
+        return None
+
+    def _prefix(self, side: int, arrival: Arrival) -> bytes:
+        """The first octets of a side that take part in the negotiation; a side that was captured from some later point
+        on takes no part, unless it begins with a signature or offers or chooses ZWS."""
+        stream = self.streams[side]
+        if stream.mode is not Mode.NEGOTIATING:
+            return b""
+        prefix = stream.prefix()
+        known = self.forced is not None and self.forced.version is not None
+        greets = begins_like_a_signature(prefix) or begins_like_an_upgrade(prefix)
+        if not (known or self._is_from_the_start(side)) and stream.queue and not greets:
+            stream.search_from_the_start(arrival.ordinal, self._framings())
+            return b""
+        return prefix
+
+    def _is_from_the_start(self, side: int) -> bool:
+        """Whether the first octets that were captured of a side are its first. Where that is known only from what the
+        other side acknowledged, octets may have been lost in front, and one that announces a version has had an answer
+        that begins with a signature."""
+        tcp = self.tcp[side]
+        told = announces_a_version(self.streams[1 - side].prefix())
+        return tcp.begun and (tcp.initial >= 0 or not told)
+
+    def _apply(self, decision: Decision, arrival: Arrival, ended: tuple[bool, bool]) -> None:
+        self.settled = True
+        if decision.version is not None or not any(stream.lost_greeting() for stream in self.streams):
+            self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
+        self._agree(decision.version)
+        if not SILENT_FORMS.issuperset(decision.forms):
+            self.greeted_since = arrival.ordinal
+        begin: list[tuple[SideStream, SideReader | None, str]] = []
+        for side, stream in self._sides_to_begin():
+            if stream.mode is not Mode.NEGOTIATING:
+                continue
+            form = decision.forms[side]
+            forced = form is Form.ALIEN and self.forced is not None
+            lost = form is not Form.ALIEN and self.version is None and stream.lost_greeting()
+            if forced or lost:
+                stream.search_from_the_start(arrival.ordinal, self._framings())
+                continue
+            for finding in decision.findings[side] if self.is_zmtp else ():
+                if finding.id != "ZMTP-CONN-03":
+                    self._note(side, finding, arrival)
+                elif ended[side]:  # else it may go on
+                    self._note_cut_greeting(side, finding, arrival)
+            begin.append((stream, self._reader(stream, form), TOO_FEW if form is Form.WAIT else NOT_ZMTP))
+        for stream, reader, reason in begin:
+            stream.begin(reader, arrival.ordinal, decision.confidence, reason)
+
+    def _agree(self, version: str | None) -> None:
+        self.version = version
+        for stream in self.streams:
+            stream.agree(version)
+
+    def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
+        """The stream of `side` has ended inside its greeting, which the segment `arrival` made known."""
+        first = self.first_octets
+        ended, other = self.tcp[side].fin or arrival, self.tcp[1 - side]
+        if first is not None and other.seen and not self.streams[1 - side].end:
+            waited = ended.time - first.time
+            detail = "the other side sent nothing" + f" for {duration(waited)}" * (waited > SECOND)
+            finding = finding._replace(detail=detail, hint=NOTHING_SENT_HINT)
+        self._note(side, finding, ended._replace(ordinal=arrival.ordinal))
+
+    def _note(self, side: int, finding: Finding, arrival: Arrival) -> None:
+        self._notes.append(Note(side, finding, arrival, arrival.ordinal))
+
+    def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
+        """Both sides, in the order in which what waited is read: the one whose octets have settled the version last."""
+        return sorted(enumerate(self.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
+
+    def _framings(self) -> tuple[Framing, ...]:
+        """What framings a side may speak that begins with a hole."""
+        versioned = any(announces_a_version(stream.prefix()) for stream in self.streams)
+        return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
+
+    def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
+        """How a side is read from its first octet on; None where it is left alone."""
+        if not self.is_zmtp or form is Form.ALIEN:
+            return None
+        if form is Form.NOTHING or (form is Form.WAIT and stream.lost_greeting()):
+            form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+        if form in ZWS_FORMS:
+            return ZwsReader(form, self.version, None if self.decision is None else self.decision.mechanism)
+        return None if form is Form.WAIT else SideReader(form, self.version)
+
+    def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
+        """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
+        self.settled = True
+        self._agree(rule.version)
+        form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+        framing = Framing.V1 if self.version == "1.0" else Framing.V2
+        for side, stream in self._sides_to_begin():
+            if stream.mode is not Mode.NEGOTIATING:
+                continue
+            if self.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
+                stream.begin(SideReader(form, self.version), arrival.ordinal, "likely")
+            else:
+                stream.forced = rule
+                stream.search_from_the_start(arrival.ordinal, (framing,))
+
+
+def deliver(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView, take: Callable[[int, int | Hole], bool]) -> None:
+    """Hand the pieces and holes of both sides to `take` (side, piece or hole), one by one, as they were delivered.
+
+    When it says that the order does not matter any more, what is left stays where it is.
+    """
+    pieces, holes = [0, 0], [0, 0]
+    for _, side, entry in in_order(tcp_sides, view):
+        over = take(side, entry)
+        counts = holes if isinstance(entry, Hole) else pieces
+        counts[side] += 1
+        if over:
+            break
+    for side, tcp in enumerate(tcp_sides):
+        del tcp.pieces[: pieces[side]], tcp.holes[: holes[side]]
+        for hole in tcp.holes:
+            hole.at -= pieces[side]
+
+
+def in_order(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
+    """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
+    both: list[tuple[int, int, int | Hole]] = []
+    for side, tcp in enumerate(tcp_sides):
+        for entry in entries(tcp.pieces, tcp.holes):
+            if isinstance(entry, Hole):
+                both.append((entry.ordinal, side, entry))
+            else:
+                both += [(view.ordinals[row], side, row) for row in entry]
+    both.sort(key=_place)
+    return iter(both)
+
+
+def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
+    return entry[0], entry[1]
+
+
+def begins_like_a_signature(prefix: bytes) -> bool:
+    """Whether these first octets can be those of a peer newer than 1.0 (wire.md 9.2): FF, padding, 7F."""
+    padding = int.from_bytes(prefix[1:9].ljust(8, b"\0"))
+    return prefix[:1] in (b"", b"\xff") and padding <= 256 and prefix[9:10] in (b"", b"\x7f")
+
+
+def announces_a_version(prefix: bytes) -> bool:
+    """Whether these octets are a signature and a version."""
+    return len(prefix) > SIGNATURE and begins_like_a_signature(prefix) and 1 <= prefix[MAJOR_AT] <= 3
+
+
+def announces_version_3(prefix: bytes) -> bool:
+    """Whether these octets, at least 12, are those of a 3.x peer that nobody would take for anything else."""
+    return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3

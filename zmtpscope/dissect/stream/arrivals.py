@@ -1,0 +1,126 @@
+"""When octets arrived: which packet carried which octet of a stream, for as long as somebody may ask."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.records.batch import Int64, Pieces
+from zmtpscope.dissect.tcp.reassembly import Reassembler
+
+
+class BlockView:
+    """The rows of the current block, slow path included, as the streams read them."""
+
+    def __init__(self, reassembler: Reassembler) -> None:
+        self.data = reassembler.data()
+        self.starts, self.stops = reassembler.starts, reassembler.stops
+        self.packets, self.times = reassembler.packets, reassembler.times
+        self.ordinals = reassembler.ordinals()
+        """By row: the ordinal of the segment that made it part of its stream."""
+
+    def octets(self, rows: list[int]) -> bytes:
+        """The payload octets of `rows`, joined."""
+        data, starts, stops = self.data, self.starts, self.stops
+        if len(rows) == 1:
+            return data[starts[rows[0]] : stops[rows[0]]]
+        return b"".join([data[starts[row] : stops[row]] for row in rows])
+
+    def arrival(self, row: int) -> Arrival:
+        """The segment that row `row` stands for."""
+        return Arrival(self.ordinals[row], self.packets[row], self.times[row])
+
+
+class Arrivals:
+    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins."""
+
+    __slots__ = ("_pieces", "_table", "begin", "ends", "holes", "ordinals", "packets", "times")
+
+    def __init__(self) -> None:
+        self.begin = 0
+        self.ends: list[int] = []
+        self.ordinals: list[int] = []
+        self.packets: list[int] = []
+        self.times: list[int] = []
+        self.holes: set[int] = set()
+        """Ends of the pieces that no packet brought."""
+        self._pieces: Pieces | None = None
+        self._table: Int64 | None = None
+        """What was made of the columns since they changed: whoever asks once may ask for each of many frames."""
+
+    def add(self, view: BlockView, rows: list[int], offset: int) -> int:
+        """Append the pieces `rows`, the first of which begins at stream offset `offset`; the offset behind the last."""
+        self._pieces = self._table = None
+        starts, stops = view.starts, view.stops
+        for row in rows:
+            offset += stops[row] - starts[row]
+            self.ends.append(offset)
+        self.ordinals.extend(map(view.ordinals.__getitem__, rows))
+        self.packets.extend(map(view.packets.__getitem__, rows))
+        self.times.extend(map(view.times.__getitem__, rows))
+        return offset
+
+    def add_hole(self, end: int, arrival: Arrival) -> None:
+        """Octets up to `end` were lost; whoever asks for one of them is answered with the segment that told so."""
+        self._pieces = self._table = None
+        self.ends.append(end)
+        self.ordinals.append(arrival.ordinal)
+        self.packets.append(arrival.packet)
+        self.times.append(arrival.time)
+        self.holes.add(end)
+
+    def pieces(self) -> Pieces:
+        """A copy of what is known, for those who ask later which packets carried what."""
+        if self._pieces is None:
+            packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
+            self._pieces = Pieces(self.begin, list(self.ends), packets)
+        return self._pieces
+
+    def at(self, offset: int) -> Arrival:
+        """The segment that carried the octet at `offset` (of the first octet kept, or the last, beyond the ends)."""
+        piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
+        return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
+
+    def piece_at(self, offset: int) -> range:
+        """The stream offsets of the piece with the octet at `offset`."""
+        piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
+        return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
+
+    def decided(self, start: int, stop: int, settled: int) -> int:
+        """The ordinal of the segment that completed `start..stop`, but for what was decidable no earlier than
+        `settled`."""
+        piece = min(bisect_right(self.ends, max(start, stop - 1)), len(self.ends) - 1)
+        return max(self.ordinals[piece], settled)
+
+    def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
+        """(segment, offset behind it) of every piece that holds octets of `start..stop`."""
+        rows = slice(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1)
+        return list(
+            zip(map(Arrival, self.ordinals[rows], self.packets[rows], self.times[rows]), self.ends[rows], strict=True)
+        )
+
+    def table(self) -> Int64:
+        """Ends, ordinals, packets and times of all pieces: four rows, for `segments_at`."""
+        if self._table is None:
+            self._table = np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
+        return self._table
+
+    def trim(self, offset: int) -> None:
+        """Forget the pieces that end at or in front of `offset`, but for the last of them."""
+        count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
+        if count > 0:
+            self._pieces = self._table = None
+            self.begin = self.ends[count - 1]
+            if self.holes:
+                self.holes.difference_update(self.ends[:count])
+            for column in (self.ends, self.ordinals, self.packets, self.times):
+                del column[:count]
+
+
+def segments_at(table: Int64, offsets: Int64) -> Int64:
+    """Ordinals, packets and times (three rows) of the segments that carried the octets at `offsets`."""
+    pieces = table[0, :-1].searchsorted(offsets, "right")  # the last piece for what is beyond the ends
+    found: Int64 = table[1:].take(pieces, 1)
+    return found

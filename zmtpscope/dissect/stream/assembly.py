@@ -1,0 +1,483 @@
+"""Frames of one side become messages: the core's columns go in as they are read, runs of rows come out.
+
+A message ends at a frame without MORE; every sealed frame (a CURVE or GSSAPI MESSAGE) is one message of its own. The
+frames of the message that is under way are carried from one read to the next.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces
+from zmtpscope.dissect.records.payload_rows import PayloadRows
+from zmtpscope.dissect.stream.arrivals import Arrivals, segments_at
+from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
+from zmtpscope.zmtp.framing import MORE
+from zmtpscope.zmtp.regime import Regime
+
+MOST_FRAMES = 1 << 20
+"""A message of more frames is told in parts of so many, none of them complete, and without bodies."""
+
+FRAME_WEIGHT = 32
+"""Octets that a frame of a message under way takes."""
+
+FEW_FRAMES = 16
+"""So many are summed up one by one; numpy is quicker with more."""
+
+NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
+
+KNOWN_SIZES = 64
+"""How many of a side's last frame sizes count as known to it."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a side's rows share at the time they are made: octets from `base` on, arrivals up to `end`, and the rest."""
+
+    data: bytes
+    base: int
+    end: int
+    arrivals: Arrivals
+    regimes: list[tuple[int, Regime]]
+    version: str | None
+    confidence: str
+    doubtful: int | None
+    """Rows behind this stream offset are no more than likely."""
+    settled: int
+    """No row was decidable before the segment with this ordinal."""
+    pieces: Pieces | None
+    seals: bool
+    """MESSAGEs may be among the frames."""
+    messages: bool
+    """Whether message rows are wanted at all (else they are only counted)."""
+    frames: bool
+    limit: int
+    """Octets of bodies up to which a message is kept whole; of a larger one `HEAD_KEPT` octets are."""
+
+
+class Kept(NamedTuple):
+    """Octets of a stream from `base` on, and how they came, where details were asked for."""
+
+    data: bytes
+    base: int
+    pieces: Pieces | None
+
+
+class Assembly:
+    """The messages of one side."""
+
+    carried = NO_FRAMES
+    """The frames of the message under way."""
+    message_start = Arrival(0, 0, 0)
+    """The segment with the first octet of the message under way."""
+    frame_start = Arrival(0, 0, 0)
+    """The segment with the first octet of the last frame that was carried."""
+    frame_end = Arrival(0, 0, 0)
+    """The one with its last octet, as far as that has come."""
+    damaged = False
+    """Octets of the message under way were lost."""
+    head: Kept | None = None
+    """Its first octets, where what came of it is not held any more."""
+    uncertain_start = False
+    """What stood in front of the next message is not known: that may be the end of one, and is no more than likely."""
+    message_count = 0
+    last_message = 0
+    """Stream offset of the last message."""
+    sealed = 0
+    """How many of the messages are MESSAGEs that stayed closed."""
+    frame_count = 0
+    body_octets = 0
+    unit_octets = 0
+    """Octets of message frames, headers included, that were captured."""
+    payloads: PayloadRows | None = None
+    """What rides inside the messages, once there were any and somebody wants to know."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.recent_sizes: list[int] = []
+        """The sizes of the last `KNOWN_SIZES` frames."""
+        self.message_runs: list[MessageRun] = []
+        self.frame_runs: list[FrameRun] = []
+        self.frame_packets = array("q")
+        """The packets with the first octets of the carried frames, where frame rows are wanted ..."""
+        self.frame_times = array("q")
+        """... and their times."""
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether findings may come of what rides inside the messages, where that is wanted."""
+        return self.payloads is None or self.payloads.wants_rows
+
+    @property
+    def open_offset(self) -> int | None:
+        """Stream offset of the message under way, None where there is none."""
+        return self.carried.offsets[0] if self.carried.offsets else None
+
+    @property
+    def open_frames(self) -> int:
+        """How many frames of the message under way have been seen."""
+        return len(self.carried.offsets)
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of memory for the message under way, but for those that the stream keeps."""
+        return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
+
+    def take(self, columns: FrameColumns, context: Context) -> None:
+        """Add the frames of `columns`; the last of them may reach beyond `context.end`."""
+        before = len(self.carried.offsets)
+        if not columns.offsets and not before:
+            return
+        if context.frames and columns.offsets:
+            _, packets, times = segments_at(context.arrivals.table(), as_array(columns.offsets))
+            self.frame_packets.frombytes(packets.tobytes())
+            self.frame_times.frombytes(times.tobytes())
+        if before and self._goes_on(columns, context):
+            return
+        if columns.offsets:
+            self.carried = joined(self.carried, columns) if before else columns
+        while self.carried.offsets:
+            told, in_parts = self._take_whole(before, context)
+            if told:
+                before = 0
+            if not in_parts:
+                break
+        if self.carried.offsets:
+            if not before:
+                self.message_start = context.arrivals.at(self.carried.offsets[0])
+            if columns.offsets:
+                single = len(self.carried.offsets) == 1
+                self.frame_start = self.message_start if single else context.arrivals.at(self.carried.offsets[-1])
+            self._note_end(context)
+
+    def _note_end(self, context: Context) -> None:
+        """Remember how the last octet of the carried frames came, as long as that is known."""
+        last = min(self.carried.bodies[-1] + self.carried.sizes[-1], context.end) - 1
+        if last >= context.arrivals.begin:
+            self.frame_end = context.arrivals.at(last)
+
+    def _take_whole(self, carried: int, context: Context) -> tuple[bool, bool]:
+        """Take the messages that are whole, up to one that is too long, and a part of that.
+
+        Whether there was any, and whether there was a part: then more may follow.
+        """
+        frames = self.carried
+        whole = len(frames.offsets)
+        if frames.bodies[-1] + frames.sizes[-1] > context.end:
+            whole -= 1
+        if not whole:
+            return False, False
+        last = message_ends(frames.flags, whole)
+        in_parts = False
+        if whole >= MOST_FRAMES:
+            begins, ends = np.append(0, last + 1), np.append(last, whole)  # the last of them is not over
+            too_long = (ends - begins >= MOST_FRAMES).nonzero()[0]
+            if len(too_long):
+                in_parts, last = True, last[: too_long[0]]
+                whole = int(begins[too_long[0]]) + MOST_FRAMES
+        told = bool(len(last))
+        if told:
+            self._take_messages(carried, last, True, context)
+            self._drop(int(last[-1]) + 1)
+        if in_parts:
+            self._lose_all(context.end)  # so none of its bodies is kept, nor is what follows complete
+            self._take_messages(0 if told else carried, np.array([MOST_FRAMES - 1]), False, context)
+            self._drop(MOST_FRAMES)
+            self._lose_all(context.end)
+        return told or in_parts, in_parts
+
+    def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
+        """Whether the message under way is not over with these frames; they are carried with it then, in place."""
+        carried = self.carried
+        waits = carried.bodies[-1] + carried.sizes[-1] > context.end
+        if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
+            return waits and not columns.offsets
+        if len(carried.offsets) + len(columns.offsets) >= MOST_FRAMES:
+            return False
+        for column, more in zip(columns_of(carried), columns_of(columns), strict=True):
+            column += more
+        self.frame_start = context.arrivals.at(carried.offsets[-1])
+        self._note_end(context)
+        return True
+
+    def give_up(self, context: Context, ordinal: int) -> None:
+        """The message under way will never be whole, as the segment `ordinal` told: an incomplete row of what there
+        is."""
+        count = len(self.carried.offsets)
+        if count:
+            context = replace(context, settled=max(context.settled, ordinal))
+            self._take_messages(count, np.array([count - 1]), False, context)
+            self._drop(count)
+        self.forget_damage()
+
+    def take_part(self, context: Context) -> None:
+        """Tell the message under way as far as its frames are whole, and what follows as another part."""
+        count = len(self.carried.offsets)
+        whole = count - (self.carried.bodies[-1] + self.carried.sizes[-1] > context.end)
+        if whole:
+            self._take_messages(count, np.array([whole - 1]), False, context)
+            self._drop(whole)
+            self.message_start = self.frame_start
+        self.damage(Kept(b"", context.end, None), 0)
+
+    def forget_damage(self) -> None:
+        """No message is under way of which octets were lost."""
+        self.damaged, self.head = False, None
+
+    def damage(self, kept: Kept, limit: int) -> None:
+        """Octets of the message under way were lost; those in front of them were kept where they had come to no more
+        than `limit`, else the first of them."""
+        self.damaged = True
+        if self.head is None:
+            frames = self.carried
+            begin = self.open_offset
+            in_front = 0 if begin is None else begin - kept.base + sum(frames.bodies) - sum(frames.offsets)
+            if len(kept.data) - in_front > limit:
+                self.let_go(kept)
+            else:
+                self.head = kept
+
+    def let_go(self, kept: Kept) -> None:
+        """The message under way is not kept whole any more, but for the first of these octets."""
+        begin = kept.base if self.open_offset is None else max(self.open_offset, kept.base)
+        self.head = Kept(kept.data[begin - kept.base :][:HEAD_KEPT], begin, kept.pieces)
+
+    def _lose_all(self, end: int) -> None:
+        """Nothing is kept of the message under way, which goes on at `end`."""
+        self.damaged, self.head = True, Kept(b"", end, None)
+
+    def _drop(self, count: int) -> None:
+        self.carried = behind(self.carried, count) if count < len(self.carried.offsets) else NO_FRAMES
+        del self.frame_packets[:count], self.frame_times[:count]
+
+    def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
+        """Count the messages whose last frames are `last`, and make rows of them where those are wanted."""
+        frames, count = self.carried, int(last[-1]) + 1
+        self.message_count += len(last)
+        self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]
+        self.frame_count += count
+        if context.seals:
+            self.sealed += int(np.count_nonzero(as_array(frames.flags)[last] & ENCRYPTED))
+        # all but the last body have gone by; that one may be announced and not there, and of any size
+        octets = total(frames.sizes, count - 1)
+        octets += min(frames.sizes[count - 1], context.end - frames.bodies[count - 1])
+        self.body_octets += octets
+        self.unit_octets += octets + total(frames.bodies, count) - total(frames.offsets, count)
+        self.recent_sizes += frames.sizes[max(0, count - KNOWN_SIZES) : count]
+        del self.recent_sizes[:-KNOWN_SIZES]
+        if context.messages:
+            self._tell_messages(carried, last, complete, context)
+        self.forget_damage()
+        self.uncertain_start = False
+
+    def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
+        count = int(last[-1]) + 1
+        offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(self.carried)]
+        if len(last) == 1:
+            completeness = np.array([complete and not self.damaged])
+            first, orders, packets, times, packet_ends, time_ends = self._row_of_one(carried, count - 1, context)
+            starts = offsets[:1]
+        else:
+            completeness, first = np.empty(len(last), np.bool_), np.empty_like(last)
+            completeness[:], first[0], first[1:] = complete, 0, last[:-1] + 1
+            completeness[0] &= not self.damaged
+            starts = offsets[first]
+            times_of_rows = self._times(carried, starts, bodies[last], sizes[last], context)
+            orders, packets, times, packet_ends, time_ends = times_of_rows
+        common = list(slices(context, starts))
+        regime, confidence, _, _ = common[0]
+        run = MessageRun(
+            stream=self.stream,
+            regime=regime,
+            confidence=confidence,
+            data=context.data,
+            base=context.base,
+            offsets=offsets,
+            bodies=bodies,
+            sizes=sizes,
+            flags=flags,
+            end=context.end,
+            pieces=context.pieces,
+            version=context.version,
+            socket_type=regime.socket_type,
+            peer_socket_type=None,
+            first=first,
+            last=last,
+            complete=completeness,
+            orders=orders,
+            packets=packets,
+            times=times,
+            packet_ends=packet_ends,
+            time_ends=time_ends,
+        )
+        runs = [run]
+        if len(common) > 1:
+            runs = [run.part(low, high) for _, _, low, high in common]
+            for each, (regime, confidence, _, _) in zip(runs, common, strict=True):
+                each.regime, each.confidence, each.socket_type = regime, confidence, regime.socket_type
+        if self.head is not None or self.uncertain_start:
+            whole = runs[0]
+            count = len(whole.first)
+            head = whole.part(0, 1) if count > 1 else whole
+            if self.head is not None:
+                head.data, head.base, head.pieces = self.head
+            if self.uncertain_start:
+                head.confidence = "likely"
+            runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
+        if max([len(run.data) for run in runs]) > context.limit:
+            runs = [part for run in runs for part in _cut_large(run, context)]
+        self.message_runs += runs
+        if context.frames:
+            self._tell_frames(runs, context)
+
+    def _times(self, carried: int, starts: Int64, bodies: Int64, sizes: Int64, context: Context) -> tuple[Int64, ...]:
+        """When messages came that begin at `starts`, and the last bodies of which are these: ordinals of the segments
+        that made them decidable, packets and times of their first octets, packets and times of their last."""
+        stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
+        table = context.arrivals.table()
+        _, packets, times = segments_at(table, starts)
+        if carried:
+            packets[0], times[0] = self.message_start.packet, self.message_start.time
+        orders, packet_ends, time_ends = segments_at(table, stops - 1)
+        if stops[-1] <= context.arrivals.begin:
+            packet_ends[-1], time_ends[-1] = self.frame_end.packet, self.frame_end.time
+        return np.maximum(orders, context.settled), packets, times, packet_ends, time_ends
+
+    def _row_of_one(self, carried: int, last: int, context: Context) -> tuple[Int64, ...]:
+        """Its first frame, and the same, of one message up to the carried frame `last`: often a segment has no more,
+        and this is quick."""
+        frames = self.carried
+        stop = min(frames.bodies[last] + frames.sizes[last], context.end)
+        start = self.message_start if carried else context.arrivals.at(frames.offsets[0])
+        end = context.arrivals.at(stop - 1)
+        order = max(end.ordinal, context.settled)
+        if stop <= context.arrivals.begin:
+            end = self.frame_end
+        return tuple(np.array(((0,), (order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
+
+    def _tell_frames(self, runs: list[MessageRun], context: Context) -> None:
+        """Frame rows of the messages in `runs`, which begin with the first frame that is carried."""
+        done = 0
+        for run in runs:
+            count = len(run.offsets)
+            whole = count - (int(run.bodies[-1]) + int(run.sizes[-1]) > context.end)
+            frames, counts = slice(done, done + whole), run.last - run.first + 1
+            done += count
+            if whole:
+                self.frame_runs.append(
+                    FrameRun(
+                        stream=self.stream,
+                        regime=run.regime,
+                        confidence=run.confidence,
+                        data=run.data,
+                        base=run.base,
+                        offsets=run.offsets[:whole],
+                        bodies=run.bodies[:whole],
+                        sizes=run.sizes[:whole],
+                        flags=run.flags[:whole],
+                        end=run.end,
+                        pieces=run.pieces,
+                        messages=run.offsets[run.first].repeat(counts)[:whole],
+                        orders=run.orders.repeat(counts)[:whole],
+                        packets=as_array(self.frame_packets[frames]),
+                        times=as_array(self.frame_times[frames]),
+                    )
+                )
+
+
+def _cut_large(run: MessageRun, context: Context) -> Iterator[MessageRun]:
+    """The run, each message that is not kept whole as a run of its own, with its first octets."""
+    if len(run.data) <= context.limit:
+        yield run
+        return
+    lasts = np.minimum(run.sizes[run.last], context.end - run.bodies[run.last])
+    done = 0
+    for row in np.flatnonzero(run.bodies[run.last] + lasts - run.offsets[run.first] > context.limit).tolist():
+        first, last = int(run.first[row]), int(run.last[row])
+        if int(run.sizes[first:last].sum()) + int(lasts[row]) <= context.limit:
+            continue
+        if done < row:
+            yield run.part(done, row)
+        large, done = run.part(row, row + 1), row + 1
+        large.base = max(run.base, int(large.offsets[0]))
+        large.data = run.data[large.base - run.base :][:HEAD_KEPT]
+        yield large
+    if done < len(run.first):
+        yield run.part(done, len(run.first)) if done else run
+
+
+def total(column: array[int], count: int) -> int:
+    """The sum of the first `count` of a column."""
+    return sum(column[:count]) if count < FEW_FRAMES else int(np.add.reduce(as_array(column)[:count]))
+
+
+def message_ends(flags: array[int], count: int) -> Int64:
+    """Which of the first `count` frames, at least one, are the last of their message."""
+    if count == 1:
+        return NO_ROW if (flags[0] & (MORE | ENCRYPTED)) == MORE else FIRST_ROW
+    return ends_message(as_array(flags)[:count]).nonzero()[0]
+
+
+def ends_message(flags: Int64) -> NDArray[np.bool_]:
+    """Which frames are the last of their message."""
+    ends: NDArray[np.bool_] = (flags & (MORE | ENCRYPTED)) != MORE
+    return ends
+
+
+def as_array(column: array[int]) -> Int64:
+    """A column of the core as numpy sees it (no copy: the column must not grow afterwards)."""
+    return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
+
+
+def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
+    """Offsets, bodies, sizes and flags."""
+    return frames.offsets, frames.bodies, frames.sizes, frames.flags
+
+
+def joined(first: FrameColumns, second: FrameColumns) -> FrameColumns:
+    """The frames of both, in new columns."""
+    frames = FrameColumns()
+    for column, parts in zip(columns_of(frames), zip(columns_of(first), columns_of(second), strict=True), strict=True):
+        column += parts[0] + parts[1]
+    return frames
+
+
+def behind(frames: FrameColumns, count: int) -> FrameColumns:
+    """The frames behind the first `count`, in new columns."""
+    rest = FrameColumns()
+    for column, whole in zip(columns_of(rest), columns_of(frames), strict=True):
+        column += whole[count:]
+    return rest
+
+
+def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:
+    """(regime, confidence, low, high): what the units at `offsets[low:high]` have in common."""
+    doubtful = len(offsets)
+    if context.doubtful is not None and context.confidence == "proven":
+        doubtful = int(np.searchsorted(offsets, context.doubtful, "right"))
+    for regime, low, high in regime_slices(context.regimes, offsets):
+        if low < doubtful:
+            yield regime, context.confidence, low, min(high, doubtful)
+        if doubtful < high:
+            yield regime, "likely", max(low, doubtful), high
+
+
+def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:
+    """(regime, low, high): the units at `offsets[low:high]` stand under that regime."""
+    if len(regimes) == 1 or offsets[0] >= regimes[-1][0]:
+        yield regimes[-1][1], 0, len(offsets)
+        return
+    places = np.searchsorted(offsets, [offset for offset, _ in regimes[1:]], "left").tolist()
+    low = 0
+    for (_, regime), high in zip(regimes, [*places, len(offsets)], strict=True):
+        if high > low:
+            yield regime, low, high
+            low = high

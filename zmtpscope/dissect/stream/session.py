@@ -1,0 +1,310 @@
+"""The keys of one CURVE connection: what the key files say about it, and what that has opened so far (curve.md 5, 6).
+
+Nothing is believed before a box has opened: that takes 16 octets which nobody makes without the key. A connection is
+known by C', which the HELLO has in clear. Where that was not captured the shared keys of all connections are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.curve_crypto import open_box, shared_key
+from zmtpscope.curve_keys import ConnectionSecrets, Keys, Place
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.zmtp.mechanisms.curve import (
+    BOX_OF_MESSAGE,
+    BOXES,
+    COOKIE_AT,
+    COOKIE_PREFIX,
+    CURVE,
+    KEY_SIZE,
+    MESSAGE_PREFIX,
+    NONCE_OF_MESSAGE,
+    VOUCH_PREFIX,
+    VOUCH_SIZE,
+)
+from zmtpscope.zmtp.reader import Finding
+
+TRIES = 3
+"""MESSAGEs of each side on which keys are tried, and handshake commands of each name."""
+
+MOST_KEYS = 1000
+"""Shared keys of other connections, and keys of servers, that are tried on a box."""
+
+TRIED_OCTETS = 8 << 20
+"""About so many octets are authenticated in vain for one MESSAGE of a connection that is not known: on large ones fewer
+keys are tried."""
+
+ALWAYS_TRIED = 16
+"""So many keys are tried however large the MESSAGE."""
+
+
+class _ServerPair(NamedTuple):
+    """The key of HELLO and WELCOME, made from S and c' or from s and C'."""
+
+    key: bytes
+    server: bytes
+    """S"""
+    said: bool
+    """The key files name this connection for it."""
+
+    def __repr__(self) -> str:
+        return "_ServerPair(***)"
+
+
+ROLES = ("client", "server")
+LAST_STEPS = {layout.name: layout.sender for layout in CURVE.layouts if layout.last}
+"""The last step of the handshake that each role takes."""
+
+
+class Session:
+    """What is known about the keys of one connection.
+
+    `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `hopeless`: no
+    more MESSAGEs will open, for want of a key.
+
+    Once `settled`, nothing here changes any more that matters to what is told of either side.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self.key: bytes | None = None
+        self.server: bytes | None = None
+        self.hopeless = False
+        self.unfit = False
+        """The key files name this connection, and nothing that they say of it opens a box."""
+        self._is_unfit_noted = False
+        self.cookie: bytes | None = None
+        """The cookie that the WELCOME brought, where that was opened."""
+        self._roles: list[str | None] = [None, None]
+        self._shaking: set[str] = set()
+        """Roles of which more of the handshake may come."""
+        self._client_transient: bytes | None = None
+        """C'"""
+        self._secrets: ConnectionSecrets | None = None
+        self._server_transient: bytes | None = None
+        """S', from the WELCOME."""
+        self._welcome: tuple[bytes, bytes] | None = None
+        """Nonce and box of a WELCOME that has not opened yet."""
+        self._returned_cookie: bytes | None = None
+        """The cookie in the INITIATE."""
+        self._pair: _ServerPair | None = None
+        self._tried = [0, 0]
+        self._tried_until: Sequence[Place] = ()
+        """How far the key files were tried without knowing the connection ..."""
+        self._tried_before: Sequence[Place] = ()
+        """... and before they said more."""
+        self._met_box_of_k = False
+        self._generation = keys.generation
+
+    @property
+    def named(self) -> bool:
+        """Whether a line of the key files is about this connection, by C' or because it opens."""
+        return self._secrets is not None or self.key is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether what one side sends from now on has no influence any more on what is told of the other."""
+        return self.key is not None or (self.hopeless and not self._shaking)
+
+    def role(self, side: int) -> str | None:
+        """The role of a side in the handshake, "client" or "server", once that of any side is known."""
+        role, other = self._roles[side], self._roles[1 - side]
+        return ROLES[other == "client"] if role is None and other is not None else role
+
+    def assign(self, side: int, role: str) -> None:
+        """A side has shown its role, by a step of the handshake or a box; what it showed first stands."""
+        if self.role(side) is None:
+            self._roles[side] = role
+
+    def look_again(self) -> None:
+        """The key files may say more than before."""
+        if self._generation != self.keys.generation:
+            self._generation = self.keys.generation
+            if self.key is None:
+                self.hopeless = self.unfit = False
+                self._tried = [0, 0]
+                self._tried_before = self._tried_until
+                self._find_secrets()
+
+    def meet(self, client_transient: bytes) -> None:
+        """C' has come, in a HELLO."""
+        if self._client_transient is None and not self.settled:
+            self._client_transient = client_transient
+            self._shaking = set(ROLES)
+            self._find_secrets()
+
+    def _find_secrets(self) -> None:
+        if self._client_transient is not None:
+            self._secrets = self.keys.secrets_for(self._client_transient)
+            self.hopeless = self._secrets is None
+
+    # -- boxes -------------------------------------------------------------------------------------------------------
+
+    def open_handshake(self, name: str, body: bytes) -> bytes | None:
+        """What the box of a handshake command holds, by its name and body; None where no key is known that opens it."""
+        box = BOXES[name]
+        nonce, sealed = box.prefix + body[box.nonce], body[box.start :]
+        self._shaking.discard(LAST_STEPS.get(name, ""))
+        if name in ("HELLO", "WELCOME"):
+            content = self._open_with_server(name, nonce, sealed)
+            if name == "HELLO" and content is None and self.hopeless:
+                self._shaking.clear()
+            return content
+        if name == "INITIATE":
+            self._returned_cookie = body[COOKIE_AT]
+        return self._open(nonce, sealed)
+
+    def _open_with_server(self, name: str, nonce: bytes, sealed: bytes) -> bytes | None:
+        for pair in self._server_pairs():
+            content = open_box(sealed, nonce, pair.key)
+            if content is not None:
+                if not self.settled:
+                    self._pair, self.server = pair, pair.server
+                    if name == "WELCOME":
+                        self._server_transient, self.cookie = content[:KEY_SIZE], content[KEY_SIZE:]
+                        self._welcome = None
+                elif name == "WELCOME":
+                    self._welcome = nonce, sealed  # for when the key files say more
+                return content
+        if name == "WELCOME":
+            self._welcome = nonce, sealed
+        return None
+
+    def _open(self, nonce: bytes, sealed: bytes) -> bytes | None:
+        self._met_box_of_k = True
+        for key in self._candidates(len(sealed)):
+            content = open_box(sealed, nonce, key)
+            if content is not None:
+                self.key = key
+                return content
+        return None
+
+    def prefix(self, side: int) -> bytes:
+        """What stands in front of the short nonce of MESSAGEs of `side`."""
+        return MESSAGE_PREFIX[self.role(side) or "client"]
+
+    def try_message(self, side: int, body: bytes) -> bytes | None:
+        """Look for k with a MESSAGE of `side`: what its box holds; None where no key is known that opens it."""
+        if not self.may_open_messages_of(side):
+            return None
+        role = self.role(side)
+        for each in ROLES if role is None else (role,):
+            content = self._open(MESSAGE_PREFIX[each] + body[NONCE_OF_MESSAGE], body[BOX_OF_MESSAGE:])
+            if content is not None:
+                self.assign(side, each)
+                return content
+        self._tried[side] += 1
+        # k opens both directions, so one of them is proof enough
+        if max(self._tried) >= TRIES if self._client_transient is None else not self._shaking:
+            self.give_up()
+        return None
+
+    def finish_handshake(self, side: int) -> None:
+        """The side sends MESSAGEs: of its handshake nothing more will come."""
+        self._shaking.discard(self.role(side) or "")
+
+    def may_open_messages_of(self, side: int) -> bool:
+        """Whether it makes sense to look at MESSAGEs of a side at all."""
+        return self.key is not None or (not self.hopeless and self._tried[side] < TRIES)
+
+    def give_up(self) -> None:
+        """No key that is known opens what follows."""
+        if not self.settled:
+            self.hopeless = True
+            opened = self._pair is not None and self._pair.said
+            self.unfit = self._secrets is not None and self._met_box_of_k and not opened
+
+    def notes(self, arrival: Arrival) -> list[Note]:
+        """What `arrival` has proved of the key files: once, if so, that they name this connection in vain."""
+        if not self.unfit or self._is_unfit_noted:
+            return []
+        self._is_unfit_noted = True
+        client = {"client": 0, "server": 1}.get(self.role(0) or "")
+        return [Note(client, Finding("CURVE-12"), arrival, arrival.ordinal)]
+
+    def vouch_is_wrong(self, content: bytes) -> bool:
+        """Whether the vouch in the box of an INITIATE names another client or server than those that shake hands.
+
+        It takes s' to tell; False where that is not known.
+        """
+        client, nonce, vouch = content[:KEY_SIZE], content[KEY_SIZE : KEY_SIZE + 16], content[KEY_SIZE + 16 :]
+        transient = self._client_transient
+        for secret in self._server_secrets():
+            if transient is None or shared_key(transient, secret) != self.key:
+                continue  # not the one of this connection
+            key = shared_key(client, secret)
+            named = None if key is None else open_box(vouch[:VOUCH_SIZE], VOUCH_PREFIX + nonce, key)
+            if named is None or named[:KEY_SIZE] != transient:
+                return True
+            return self.server is not None and named[KEY_SIZE:] != self.server
+        return False
+
+    # -- keys that may be the ones -----------------------------------------------------------------------------------
+
+    def _server_pairs(self) -> Iterator[_ServerPair]:
+        if self._pair is not None:
+            yield self._pair
+        elif self._client_transient is not None:
+            servers = self.keys.server_keys[:MOST_KEYS]
+            for server in servers:
+                made = None if server.secret is None else shared_key(self._client_transient, server.secret)
+                if made is not None:
+                    yield _ServerPair(made, server.public, False)
+            for transient in () if self._secrets is None else self._secrets.client_transients:
+                for public in [each.public for each in servers] if transient.server is None else [transient.server]:
+                    made = shared_key(public, transient.secret)
+                    if made is not None:
+                        yield _ServerPair(made, public, True)
+
+    def _candidates(self, size: int) -> Iterator[bytes]:
+        """k, for a box of `size` octets: known, said, or made from what is known."""
+        if self.key is not None:
+            yield self.key
+        elif self.settled:
+            return
+        elif self._client_transient is None:
+            yield from self._keys_of_others(size)
+        elif self._secrets is not None:
+            yield from self._secrets.shared
+            for public, secret in self._transient_pairs():
+                made = shared_key(public, secret)
+                if made is not None:
+                    yield made
+
+    def _keys_of_others(self, size: int) -> Iterator[bytes]:
+        """k of every connection that the key files name, the newest first, as far as they were not tried before."""
+        limit = max(ALWAYS_TRIED, min(MOST_KEYS, TRIED_OCTETS // size))
+        lines = self.keys.shared_keys(limit, self._tried_before)
+        yield from (key for _, key in lines)
+        if len(lines) < limit or limit == MOST_KEYS:  # a large MESSAGE leaves older ones for smaller MESSAGEs
+            self._tried_until = self.keys.places()
+
+    def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        """(C', s') and (S', c'), either of which makes k."""
+        if self._secrets is None or self._client_transient is None:
+            return
+        for secret in self._server_secrets():
+            yield self._client_transient, secret
+        if self._welcome is not None and self._secrets.client_transients:
+            self._open_with_server("WELCOME", *self._welcome)
+        publics = self._secrets.server_public_transients
+        if self._server_transient is not None:
+            publics = (self._server_transient, *publics)
+        for transient in self._secrets.client_transients:
+            for public in publics:
+                yield public, transient.secret
+
+    def _server_secrets(self) -> Iterator[bytes]:
+        """s': said, or in a cookie whose key was said."""
+        if self._secrets is None:
+            return
+        yield from self._secrets.server_transients
+        cookies = [cookie for cookie in (self.cookie, self._returned_cookie) if cookie is not None]
+        for cookie in cookies:
+            for cookie_key in self._secrets.cookie_keys:
+                content = open_box(cookie[16:], COOKIE_PREFIX + cookie[:16], cookie_key)
+                if content is not None and content[:KEY_SIZE] == self._client_transient:
+                    yield content[KEY_SIZE:]
