@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,24 @@ CAPTURED = 8
 """Where the captured length stands in a record header, behind seconds and fraction; the original length follows."""
 
 
+class Header(NamedTuple):
+    """What a file says of all its records: byte order, nanoseconds of a fraction unit, octets of a record header, link
+    type."""
+
+    order: str
+    unit: int
+    record: int
+    link: int
+
+    @classmethod
+    def read(cls, octets: bytes) -> Self:
+        """That of a file which begins with one of `MAGICS`."""
+        order, unit, record = MAGICS[octets[:4]]
+        # Its upper half says how long frame check sequences are (draft, section 4), which IP's length cuts off.
+        link: int = Struct(order + "I").unpack_from(octets, 20)[0] & 0xFFFF
+        return cls(order, unit, record, link)
+
+
 def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
     """The packets of `source` (at its first octet), in blocks of about `block_size` octets. None of them is empty, but
     where the source is growing and nothing has come.
@@ -40,9 +59,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
         raise CutShort(0, 0, f"the file ends inside its header, {len(data)} of {FILE_HEADER} octets are there")
-    order, unit, header = MAGICS[data[:4]]
-    # The upper half of the link type field tells of frame check sequences (draft, section 4), which IP's length cuts.
-    link: int = Struct(order + "I").unpack_from(data, 20)[0] & 0xFFFF
+    order, unit, header, link = Header.read(data)
     form = np.dtype([(name, order + "u4") for name in ("seconds", "fraction", "captured", "original")])
     position, origin, number = FILE_HEADER, 0, 1
     while True:

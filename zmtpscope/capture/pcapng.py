@@ -155,7 +155,7 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
 
 Column = NDArray[np.int64]
 Columns = tuple[NDArray[np.int64], ...]
-"""Link types, starts, stops, missing octets and times of some packets."""
+"""Link types, starts, stops, missing octets, times and numbers of the interfaces of some packets."""
 
 
 class Reader:
@@ -179,6 +179,8 @@ class Reader:
         self.parts: list[Columns] = []
         self.lone: list[tuple[int, ...]] = []
         """Packets of `data` in order: those in `parts`, then those that were read one by one since the last of them."""
+        self.interfaces = np.empty(0, np.int64)
+        """The interface, by its number in the section, of each packet that `packets` gave last."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
@@ -221,7 +223,8 @@ class Reader:
         self.end_lone()
         if not self.parts:
             return None
-        links, starts, stops, missing, times = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        *columns, self.interfaces = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        links, starts, stops, missing, times = columns
         return PacketBlock(self.data, links, starts, stops, missing, times, np.arange(first, self.count + 1))
 
     def end_lone(self) -> None:
@@ -300,7 +303,8 @@ class Reader:
         ticks = fields["high"].astype(np.uint64) << np.uint64(32) | fields["low"]
         times = times_of(interfaces, which, ticks)
         self.end_lone()
-        self.parts.append((links, starts, starts + captured, np.maximum(fields["original"] - captured, 0), times))
+        missing = np.maximum(fields["original"] - captured, 0)
+        self.parts.append((links, starts, starts + captured, missing, times, fields["interface"].astype(np.int64)))
         self.count += len(starts)
         self.time = int(times[-1])
 
@@ -372,7 +376,7 @@ class Reader:
             raise self.damage(f"a packet claims {captured} octets in a block that has room for {room}")
         if time is not None:
             self.time = interface.time(time)
-        self.lone.append((interface.link, start, start + captured, max(original - captured, 0), self.time))
+        self.lone.append((interface.link, start, start + captured, max(original - captured, 0), self.time, number))
         self.count += 1
         behind, end = start + captured + (-captured & 3), position + length - 4
         if kind == PACKET and end - behind >= OPTION + DROP_COUNT_SIZE:

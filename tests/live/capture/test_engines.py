@@ -348,11 +348,14 @@ def option(code: int, value: bytes) -> bytes:
     return struct.pack("=HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
+PACKETS = [
+    block(6, struct.pack("=5I", 1, 0, 7_000_008, 5, 60) + b"abcde"),
+    block(6, struct.pack("=5I", 0, 1, 5, 4, 4) + b"wxyz"),
+]
 PCAPNG = section(
     block(1, struct.pack("=HHI", 1, 0, 262144) + option(2, b"en0") + option(9, b"\x09") + option(0, b"")),
     block(1, struct.pack("=HHI", 113, 0, 262144) + option(2, b"any")),
-    block(6, struct.pack("=5I", 1, 0, 7_000_008, 5, 60) + b"abcde"),
-    block(6, struct.pack("=5I", 0, 1, 5, 4, 4) + b"wxyz"),
+    *PACKETS,
     block(5, struct.pack("=3I", 0, 0, 0) + option(5, struct.pack("=Q", 3)) + option(0, b"")),
     block(5, struct.pack("=3I", 1, 0, 0) + option(4, struct.pack("=Q", 9))),
 )
@@ -360,19 +363,27 @@ PCAPNG = section(
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_octets_may_come_in_any_pieces(size: int) -> None:
-    for octets, packets in ((PCAP + 2 * RECORD, [7_000_008_000] * 2), (PCAPNG, [7_000_008_000, (1 << 32) + 5])):
-        stream = PacketStream("lo", 262_144)
+    """Many at a time, too: they are read as columns."""
+    many = b"".join(PACKETS[number % 2] for number in range(100))
+    expected = [(1, 7_000_008_000), (0, (1 << 32) + 5)]
+    for octets, packets in (
+        (PCAP + 2 * RECORD, [(0, 7_000_008_000)] * 2),
+        (PCAPNG, expected),
+        (PCAPNG + many, expected * 51),
+    ):
+        stream = PacketStream("lo")
         pieces = [octets[at : at + size] for at in range(0, len(octets), size)]
         blocks = [each for piece in pieces for batch in [stream.feed(piece)] if batch for each in batch.blocks]
-        times = [struct.unpack_from("<12xII", each) for each in blocks]
-        assert [high << 32 | low for high, low in times] == packets
-        assert sum(stream.counts) == 2
-    assert stream.drops == {0: 3, 1: 0}
+        found = [struct.unpack_from("<8xIII", each) for each in blocks]
+        assert [(interface, high << 32 | low) for interface, high, low in found] == packets
+        interfaces = [interface for interface, _ in packets]
+        assert stream.counts == [interfaces.count(number) for number in range(len(stream.interfaces))]
+    assert stream.dropped == 3
     assert [(each.name, each.link_type) for each in stream.interfaces] == [("en0", 1), ("any", 113)]
 
 
 def test_nanoseconds_and_the_check_sequence_bits_of_pcap() -> None:
-    stream = PacketStream("en0", 262_144)
+    stream = PacketStream("en0")
     header = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 0xF400_0000 | 101)
     batch = stream.feed(header + RECORD)
     assert batch is not None
@@ -389,9 +400,9 @@ def test_nanoseconds_and_the_check_sequence_bits_of_pcap() -> None:
         section(struct.pack("=II", 6, 0) + bytes(20)),
         section(struct.pack("=II", 6, 1 << 31) + bytes(20)),
         section(block(6, b"")),
-        section(block(1, struct.pack("=HHI", 1, 0, 0) + option(9, b""))),
+        section(section(b"")),
     ],
 )
 def test_what_is_no_capture_is_refused_and_not_waited_for(octets: bytes) -> None:
     with pytest.raises(CannotCapture, match=r"what comes is (damaged|neither)"):
-        PacketStream("lo", 262_144).feed(octets)
+        PacketStream("lo").feed(octets)

@@ -124,7 +124,7 @@ class Tool:
     def __init__(self, name: str, command: Sequence[str], settings: CaptureSettings, delay: float) -> None:
         self.delay = delay
         self._name = name
-        self._stream = PacketStream(settings.interfaces[0], settings.snap_length)
+        self._stream = PacketStream(settings.interfaces[0])
         self._rest: deque[Batch | None] = deque()
         """What was read and not handed out."""
         self._is_stopped = False
@@ -212,7 +212,7 @@ class Tool:
     def statistics(self) -> tuple[int, int, int]:
         """Since the last call: packets, and how many of them the kernel dropped, which is known at the end. How often a
         buffer was full is not known."""
-        dropped = sum(self._stream.drops.values())
+        dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
         received = sum(self.counts) + dropped
