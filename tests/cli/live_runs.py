@@ -56,7 +56,7 @@ class Live:
         with deadline(self.process):
             while not lines or not is_last(lines[-1]):
                 line = self.process.stdout.readline().decode()
-                assert line, lines[-3:]
+                assert line, ("the output ended", self.end(), lines[-3:])
                 lines.append(line)
         return lines
 

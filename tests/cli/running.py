@@ -91,7 +91,7 @@ class Cat:
 
 @contextmanager
 def deadline(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Reading ends with the process, and this one does not last."""
+    """Reading ends with the process, which is killed where that takes too long."""
     timer = threading.Timer(PATIENCE, process.kill)
     timer.start()
     try:

@@ -179,7 +179,8 @@ def test_it_stops_by_itself_where_that_was_asked_for(tmp_path: pathlib.Path) -> 
 def test_another_tool_captures_and_we_follow_its_pipe() -> None:
     if subprocess.run(["tcpdump", "--version"], capture_output=True, check=False).returncode:
         pytest.skip("tcpdump is not installed")
-    command = ["tcpdump", "-i", "lo", "-U", "-Z", "root", "--immediate-mode", "-w", "-"]
+    # the ring of an engine in immediate mode has room for 32 packets of the loopback interface, if nobody asks for more
+    command = ["tcpdump", "-i", "lo", "-U", "-Z", "root", "--immediate-mode", "-B", "65536", "-w", "-"]
     tcpdump = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert tcpdump.stdout is not None
     assert tcpdump.stderr is not None
