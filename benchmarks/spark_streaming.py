@@ -24,7 +24,7 @@ from benchmarks.captures import Capture, capture, note
 from zmtpscope.capture import ALWAYS, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.spark.capture_folder import CaptureFolder, MicroBatch, next_micro_batch
-from zmtpscope.spark.filters import FlowFilter
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.partition_state import PartitionState
 
 ROUNDS, QUICK_ROUNDS = 5, 3
@@ -59,7 +59,10 @@ def in_batches(folder: Path, state_file: Path) -> list[int]:
     following = partial(next_micro_batch, captures=captures, partitions=1, growing=0, most_files=1, finish=False)
     batch = following(MicroBatch())
     while batch is not None:
-        state = PartitionState(OPTIONS) if state is None else PartitionState.load(state_file.read_bytes(), OPTIONS)
+        if state is None:
+            state = PartitionState(Analyser(OPTIONS))
+        else:
+            state = PartitionState.load(state_file.read_bytes(), OPTIONS)
         for _ in state.take(batch, ALWAYS, FlowFilter(0, 1, ()).select):
             pass
         state_file.write_bytes(state.dump())

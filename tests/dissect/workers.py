@@ -12,7 +12,7 @@ from zmtpscope.dissect import Analyser, Batch, Options, Summary
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.records.facts import Fact, ZreBeacon
-from zmtpscope.spark.flows import select_partition
+from zmtpscope.spark.flows import FlowFilter
 
 Record = dict[str, Any]
 
@@ -33,7 +33,7 @@ class Worker:
     """Analyses one of several partitions of all flows; `places` are those of all packets of the run."""
 
     def __init__(self, partition: int, partitions: int, options: Options, places: dict[int, int]) -> None:
-        self.which = partition, partitions
+        self.flows = FlowFilter(partition, partitions, ())
         self.places = places
         self.options = options
         self.analyser = Analyser(options, comparing=False)
@@ -43,7 +43,7 @@ class Worker:
 
     def take(self, block: SegmentBlock) -> None:
         """The next block of all packets; of those of others nothing is seen."""
-        part = select_partition(block, *self.which)
+        part = self.flows.select(block)
         part.latest = max((*part.times.tolist(), *part.datagrams.times.tolist()), default=0)
 
         def rank(fact: Fact) -> int:

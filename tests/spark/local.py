@@ -11,7 +11,6 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.tables import by_type
-from zmtpscope.spark.filters import COMPARING
 from zmtpscope.spark.rows import NUMBERS_OF_CONNECTIONS
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
@@ -38,7 +37,7 @@ def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) ->
     columns = column_names(settings.record, settings.columns)
     reader = CaptureReader(list(map(str, files)), settings, columns)
     partitions = reader.partitions()
-    if settings.partitions and settings.record not in COMPARING | {"datagram"}:
+    if settings.partitions and not settings.needs_one_reader:
         assert len(partitions) == settings.partitions
     return [row for partition in partitions for batch in reader.read(partition) for row in batch.to_pylist()]
 

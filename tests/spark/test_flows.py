@@ -22,7 +22,7 @@ from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.spark.flows import partitions_of, select_partition
+from zmtpscope.spark.flows import FlowFilter, partitions_of
 
 keys = st.one_of(st.binary(min_size=12, max_size=12), st.binary(min_size=36, max_size=36))
 FILES = sorted(CAPTURES.glob("*/*.pcap*"))
@@ -94,7 +94,7 @@ def test_the_parts_of_a_run_say_of_each_connection_what_one_run_says(path: Path)
     for partitions in (2, 8):
         parts: dict[str, list[dict[str, Any]]] = {}
         for partition in range(partitions):
-            part = records([select_partition(block, partition, partitions) for block in blocks], path)
+            part = records(map(FlowFilter(partition, partitions, ()).select, blocks), path)
             assert parts.keys().isdisjoint(part)
             parts |= part
         assert parts == whole

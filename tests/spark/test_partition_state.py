@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -15,9 +16,10 @@ from tests.spark.rotation import packets_of, rotate, write
 from tests.test_captures_in_blocks import options_for
 from zmtpscope.capture import ALWAYS, open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.dissect.state import StateError
 from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.spark.capture_folder import CaptureFolder, MicroBatch, next_micro_batch
-from zmtpscope.spark.filters import FlowFilter
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.partition_state import PartitionState
 
 Lines = Counter[bytes]
@@ -42,7 +44,7 @@ def in_one_run(folder: Path, options: Options) -> Lines:
 def in_batches(folder: Path, make_options: Any, *, partitions: int = 1, **how: Any) -> Lines:
     """The same, batch by batch; behind each one every partition is put away and loaded."""
     options = make_options()
-    states = [PartitionState(options) for _ in range(partitions)]
+    states = [PartitionState(Analyser(options)) for _ in range(partitions)]
     captures, found = CaptureFolder(str(folder)), Lines()
     batch: MicroBatch | None = MicroBatch()
     how = {"partitions": partitions, "growing": 1, "most_files": 1, "finish": True} | how
@@ -92,3 +94,12 @@ def test_the_records_of_several_partitions_are_those_of_one_run(path: Path, tmp_
 
 def without_compared(found: Lines) -> Lines:
     return Lines({line: count for line, count in found.items() if not any(each in line for each in COMPARED)})
+
+
+@pytest.mark.parametrize("place", [40, -1])
+def test_a_state_that_was_changed_is_refused(place: int) -> None:
+    """The analyser's part, and the rest."""
+    octets = bytearray(zlib.decompress(PartitionState(Analyser()).dump()))
+    octets[place] ^= 1
+    with pytest.raises(StateError, match=r"is damaged|this is no state"):
+        PartitionState.load(zlib.compress(octets), Options())

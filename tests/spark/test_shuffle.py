@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,10 +26,9 @@ from tests.spark.local import Row, in_any_order, local_rows
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.records import RECORDS
-from zmtpscope.spark import read, schema, storage
+from zmtpscope.spark import comparing, read, schema, storage
 from zmtpscope.spark.chunks import ORDER
 from zmtpscope.spark.errors import SettingsError
-from zmtpscope.spark.filters import COMPARING
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, ComparisonStage, Run, SplitStage
@@ -57,7 +58,7 @@ def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[R
     chunks = shuffle(SplitStage(run).read([tasks]))
     assert {number for batch in chunks for number in batch["partition"].to_pylist()} == set(range(run.partitions))
     columns = column_names(settings.record, settings.columns)
-    if settings.record in COMPARING:
+    if settings.compares:
         reported = shuffle(AnalyserStage(run).report(chunks, columns))
         batches = ComparisonStage(run).read(reported, columns)
     else:
@@ -81,6 +82,22 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     assert frame.rdd.getNumPartitions() == partitions + (record == "findings")
     local = local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS}))
     assert in_any_order(frame.toArrow().to_pylist()) == in_any_order(local)
+
+
+@pytest.mark.parametrize(("record", "compares"), [("messages", False), ("connections", False), ("findings", True)])
+def test_facts_are_kept_for_records_that_compare_connections(
+    record: str, compares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes them elsewhere: they would fill a worker's memory."""
+    kept = []
+
+    def dumps(*values: object) -> bytes:
+        kept.append(values)
+        return pickle.dumps(*values)
+
+    monkeypatch.setattr(comparing, "pickle", SimpleNamespace(dumps=dumps, loads=pickle.loads, HIGHEST_PROTOCOL=5))
+    shuffled_rows([PUBSUB], ReadSettings.parse({"record": record}))
+    assert bool(kept) == compares
 
 
 SMALL = [path for path in FILES if path.stat().st_size <= 100_000]

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.readings import CAPTURES
 from tests.spark.local import in_any_order, local_rows, pieces, scanned_rows
+from zmtpscope.dissect import analyser
+from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.records import RECORDS
 from zmtpscope.spark import schema
 from zmtpscope.spark.settings import ReadSettings
@@ -124,6 +126,21 @@ def test_filters_are_decided_before_rows_reach_spark(spark: SparkSession, capsys
         assert spark_rows(query()) == wanted  # a session that was made elsewhere
     finally:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+@pytest.mark.parametrize(("record", "compares"), [("messages", False), ("connections", False), ("findings", True)])
+def test_connections_are_compared_where_the_record_asked_for_needs_it(
+    record: str, compares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def comparison(*given: Any, **named: Any) -> Comparison:
+        made.append(given)
+        return Comparison(*given, **named)
+
+    monkeypatch.setattr(analyser, "Comparison", comparison)
+    assert scanned_rows([PUBSUB.with_name("reconnect-after-restart.pcap")], ReadSettings.parse({"record": record}))
+    assert bool(made) == compares
 
 
 def test_options_choose_packets() -> None:

@@ -21,6 +21,8 @@ from tests.spark.rotation import packets_of, rotate
 from zmtpscope.capture import CaptureError
 from zmtpscope.records import RECORDS
 from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.partition_state import PartitionState
+from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.source import ZmtpDataSource
 from zmtpscope.spark.streaming import StreamReader
 
@@ -118,6 +120,18 @@ def test_a_stream_that_starts_again_at_every_file_has_the_rows_of_one_run(
     query = Query(folder, tmp_path, record=record, maxFilesPerTrigger=1, finish="true", partitions=2)
     assert query.run(again=True).found() == in_one_run(folder, record)
     assert len(query.rows) == 6
+
+
+@pytest.mark.parametrize(("record", "compares"), [("messages", False), ("findings", True)])
+def test_a_stream_compares_connections_where_the_record_needs_it(
+    folder: Path, tmp_path: Path, record: str, compares: bool
+) -> None:
+    """From its first state on, which those behind it keep."""
+    query = Query(folder, tmp_path, record=record, maxFilesPerTrigger=1)
+    query.run(again=True)
+    (state,) = tmp_path.rglob("*-0.state")
+    options = query.reader.settings.read.dissect_options(column_names(query.reader.settings.read.record))
+    assert (PartitionState.load(state.read_bytes(), options).analyser.comparison is not None) == compares
 
 
 def test_a_batch_that_is_done_again_gives_the_same_rows(folder: Path, tmp_path: Path) -> None:

@@ -4,59 +4,61 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT
-from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.dissect.records.facts import Fact
 from zmtpscope.spark.chunks import Chunk, Kind
-from zmtpscope.spark.comparing import AT_THE_END, Place, end_chunk, fact_chunk, place_of
-from zmtpscope.spark.filters import FlowFilter
+from zmtpscope.spark.comparing import FactChunks, end_chunk
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.merging import Merger, TakenBlock
 
 
+class Analysed(NamedTuple):
+    """What the analyser made of a block; None: of the end of the capture."""
+
+    batch: Batch
+    block: TakenBlock | None
+
+
 class PartitionAnalysis:
-    """The analysis of the flows of one partition: iterate `batches`, and take the facts meanwhile and behind them."""
+    """The analysis of the flows of one partition: iterate over one of `batches` and `batches_and_facts`."""
 
     def __init__(self, flows: FlowFilter, chunks: Iterable[Chunk], files: Sequence[str], options: Options) -> None:
         self.number = flows.partition
         self._chunks = chunks
+        self._files: list[str | None] = [*files]
         self._merger = Merger(flows)
         self._analyser = Analyser(options, comparing=False)
-        self._analyser.begin([*files])
-        self._facts: list[Chunk] = []
-        self._facts_before = 0
+        self._ends: list[Chunk] = []
+        """Those of the files."""
 
     def batches(self) -> Iterator[Batch]:
         """What the analyser makes of the chunks."""
-        latest = 0
-        reports: dict[int, FileReports] = {}
+        return (analysed.batch for analysed in self._analyse())
+
+    def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
+        """The same, with the chunks that the last stage compares."""
+        facts = FactChunks()
+        for batch, block in self._analyse():
+            yield batch, facts.add(batch.facts, block)
+        reports = {end.packet >> FILE_SHIFT: pickle.loads(end.octets) for end in self._ends if end.octets}
+        if reports:
+            latest = max(end.taken for end in self._ends)
+            yield Batch(self._files), [end_chunk(latest, [reports[index] for index in sorted(reports)])]
+
+    def _analyse(self) -> Iterator[Analysed]:
+        self._analyser.begin(self._files)
         for chunk in self._chunks:
             for block in self._merger.take(chunk):
                 yield from self._take(block)
             if chunk.kind == Kind.END:
-                latest = max(latest, chunk.taken)
-                if chunk.octets:
-                    reports[chunk.packet >> FILE_SHIFT] = pickle.loads(chunk.octets)
+                self._ends.append(chunk)
         for block in self._merger.finish():
             yield from self._take(block)
-        for batch in self._analyser.finish(last=latest):
-            self._note((fact, AT_THE_END) for fact in batch.facts)
-            yield batch
-        if reports:
-            self._facts.append(end_chunk(latest, [reports[index] for index in sorted(reports)]))
+        for batch in self._analyser.finish(last=max((end.taken for end in self._ends), default=0)):
+            yield Analysed(batch, None)
 
-    def _take(self, block: TakenBlock) -> Iterator[Batch]:
+    def _take(self, block: TakenBlock) -> Iterator[Analysed]:
         for batch in self._analyser.take(block.segments):
-            self._note((fact, place_of(fact, block)) for fact in batch.facts)
-            yield batch
-
-    def _note(self, facts: Iterable[tuple[Fact, Place]]) -> None:
-        for number, (fact, place) in enumerate(facts, self._facts_before):
-            self._facts.append(fact_chunk(fact, place, number))
-            self._facts_before = number + 1
-
-    def take_facts(self) -> list[Chunk]:
-        """The facts that were reported since they were taken last."""
-        facts, self._facts = self._facts, []
-        return facts
+            yield Analysed(batch, block)

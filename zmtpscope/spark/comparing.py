@@ -47,10 +47,21 @@ def place_of(fact: Fact, block: TakenBlock) -> Place:
     return Place(int(block.taken[row]), int(block.segments.packets[row]), bool(is_behind))
 
 
-def fact_chunk(fact: Fact, place: Place, number: int) -> Chunk:
-    """A fact as a row; `number` is its place among those of its worker."""
-    octets = pickle.dumps((place.is_behind, fact), pickle.HIGHEST_PROTOCOL)
-    return Chunk(0, place.taken, place.packet, Kind.FACT, number, b"", b"", octets)
+class FactChunks:
+    """Makes rows of the facts of one partition, which are numbered in their order."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, facts: Iterable[Fact], block: TakenBlock | None) -> list[Chunk]:
+        """Facts that the analyser reported when it took `block`; None: at the end of the capture."""
+        chunks = []
+        for fact in facts:
+            place = AT_THE_END if block is None else place_of(fact, block)
+            octets = pickle.dumps((place.is_behind, fact), pickle.HIGHEST_PROTOCOL)
+            chunks.append(Chunk(0, place.taken, place.packet, Kind.FACT, self._count, b"", b"", octets))
+            self._count += 1
+        return chunks
 
 
 def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import (
@@ -27,12 +26,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from zmtpscope.capture.segments import Mask, SegmentBlock
 from zmtpscope.records import RECORDS
-from zmtpscope.spark.flows import partitions_of
-
-COMPARING = frozenset({"finding", "zre_pair"})
-"""Record types that compare connections: what they say of one depends on others, so one worker reads all."""
+from zmtpscope.spark.flows import Endpoints, of_hosts, of_ports
+from zmtpscope.spark.settings import COMPARING
 
 PORTS = frozenset({"src_port", "dst_port", "port_0", "port_1"})
 HOSTS = frozenset({"src_ip", "dst_ip", "ip_0", "ip_1"})
@@ -91,43 +87,6 @@ def _decided(batch: pa.RecordBatch, filter_: Filter) -> pa.Array:
     return COMPARED[type(filter_)](column, filter_.value)  # type: ignore[attr-defined]
 
 
-class Endpoints(NamedTuple):
-    """Ports or addresses one of which a flow must have, as they stand in a key."""
-
-    values: frozenset[bytes]
-    are_ports: bool
-
-    def select(self, keys: Sequence[bytes]) -> Mask:
-        """Which flows have one."""
-        if self.are_ports:
-            found = [key[-4:-2] in self.values or key[-2:] in self.values for key in keys]
-        else:
-            found = [
-                key[: len(key) // 2 - 2] in self.values or key[len(key) // 2 - 2 : -4] in self.values for key in keys
-            ]
-        return np.array(found, np.bool_)
-
-
-def _addresses(key: bytes) -> tuple[bytes, bytes]:
-    size = (len(key) - 4) // 2
-    return key[:size], key[size:-4]
-
-
-def of_ports(ports: Collection[int]) -> Endpoints:
-    """One of these ports."""
-    return Endpoints(frozenset(port.to_bytes(2, "big") for port in ports), are_ports=True)
-
-
-def of_hosts(hosts: Collection[bytes]) -> Endpoints:
-    """One of these addresses."""
-    return Endpoints(frozenset(hosts), are_ports=False)
-
-
-def asked_for(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """What flows must have where the options `port` and `host` name these; nothing is named: anything."""
-    return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
-
-
 def endpoints_of(record: str, filter_: Filter) -> Endpoints | None:
     """What flows must have whose rows a filter may leave in; None where it may be any flow."""
     if record in COMPARING or not isinstance(filter_, EqualTo | In):
@@ -141,25 +100,3 @@ def endpoints_of(record: str, filter_: Filter) -> Endpoints | None:
     except ValueError:
         pass  # no address: no row has it, and the filter itself says so
     return None
-
-
-class FlowFilter(NamedTuple):
-    """The flows of a run that one partition reads."""
-
-    partition: int
-    partitions: int
-    endpoints: tuple[Endpoints, ...]
-    """A flow must have one of each."""
-
-    def select(self, block: SegmentBlock) -> SegmentBlock:
-        """What the partition reads of a block: all datagrams belong to the first."""
-        if self.partitions == 1 and not self.endpoints:
-            return block
-        chosen: Mask = np.ones(len(block.keys), np.bool_)
-        if self.partitions > 1:
-            chosen = partitions_of(block.keys, self.partitions) == self.partition
-        datagrams: Mask = np.full(len(block.datagrams.keys), self.partition == 0)
-        for each in self.endpoints:
-            chosen &= each.select(block.keys)
-            datagrams &= each.select(block.datagrams.keys)
-        return block.select(chosen, datagrams=datagrams)

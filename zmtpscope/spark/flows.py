@@ -1,16 +1,18 @@
-"""Which partition a flow belongs to: both directions of a connection to the same one, in every process.
+"""Which flows a partition reads: those that are asked for, and of them those that belong to it.
 
-All UDP is in partition 0: what is known of a datagram may depend on those to and from other sockets.
+Both directions of a connection belong to the same partition, in every process. All UDP belongs to partition 0: what is
+known of a datagram may depend on those to and from other sockets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.segments import SegmentBlock
+from zmtpscope.capture.segments import Mask, SegmentBlock
 
 Words = NDArray[np.uint64]
 
@@ -22,11 +24,62 @@ SHIFTS = np.array([30, 27, 31], np.uint64)
 what goes in changes half of those that come out."""
 
 
-def select_partition(block: SegmentBlock, partition: int, partitions: int) -> SegmentBlock:
-    """What `partition` of so many has of a block: its flows, and all datagrams if it is the first."""
-    if partitions == 1:
-        return block
-    return block.select(partitions_of(block.keys, partitions) == partition, datagrams=partition == 0)
+class Endpoints(NamedTuple):
+    """Ports or addresses one of which a flow must have, as they stand in a key."""
+
+    values: frozenset[bytes]
+    are_ports: bool
+
+    def select(self, keys: Sequence[bytes]) -> Mask:
+        """Which flows have one."""
+        both = _ports if self.are_ports else _addresses
+        return np.array([not self.values.isdisjoint(both(key)) for key in keys], np.bool_)
+
+
+def _ports(key: bytes) -> tuple[bytes, bytes]:
+    return key[-4:-2], key[-2:]
+
+
+def _addresses(key: bytes) -> tuple[bytes, bytes]:
+    size = (len(key) - 4) // 2
+    return key[:size], key[size:-4]
+
+
+def of_ports(ports: Collection[int]) -> Endpoints:
+    """One of these ports."""
+    return Endpoints(frozenset(port.to_bytes(2, "big") for port in ports), are_ports=True)
+
+
+def of_hosts(hosts: Collection[bytes]) -> Endpoints:
+    """One of these addresses."""
+    return Endpoints(frozenset(hosts), are_ports=False)
+
+
+def asked_for(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
+    """What flows must have where the options `port` and `host` name these; nothing is named: anything."""
+    return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
+
+
+class FlowFilter(NamedTuple):
+    """The flows of a run that one partition reads."""
+
+    partition: int
+    partitions: int
+    endpoints: tuple[Endpoints, ...]
+    """A flow must have one of each."""
+
+    def select(self, block: SegmentBlock) -> SegmentBlock:
+        """What the partition reads of a block: all datagrams belong to the first."""
+        if self.partitions == 1 and not self.endpoints:
+            return block
+        chosen: Mask = np.ones(len(block.keys), np.bool_)
+        if self.partitions > 1:
+            chosen = partitions_of(block.keys, self.partitions) == self.partition
+        datagrams: Mask = np.full(len(block.datagrams.keys), self.partition == 0)
+        for each in self.endpoints:
+            chosen &= each.select(block.keys)
+            datagrams &= each.select(block.datagrams.keys)
+        return block.select(chosen, datagrams=datagrams)
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:

@@ -143,11 +143,11 @@ class WriterStage:
             options = self.run.settings.export_options()
             for partition in AnalyserStage(self.run).partitions(batches, options):
                 parts = self._parts(f"part-{partition.number:05}", options)
-                for batch in partition.batches():
+                for batch, facts in partition.batches_and_facts():
                     parts.add(batch)
-                    if facts := partition.take_facts():
+                    if facts:
                         yield batch_of(facts)
-                yield batch_of(partition.take_facts() + [written_chunk(each) for each in parts.finish()])
+                yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write what the facts of all partitions amount to; all that was written."""

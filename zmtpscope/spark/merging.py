@@ -16,7 +16,7 @@ from zmtpscope.capture.captures import Segmenter
 from zmtpscope.capture.merge import join
 from zmtpscope.capture.segments import DATAGRAM, ORDINALS, Column, SegmentBlock, SegmentRows
 from zmtpscope.spark.chunks import Chunk, Kind, Packets, Segments, packets_of, segments_of
-from zmtpscope.spark.filters import FlowFilter
+from zmtpscope.spark.flows import FlowFilter
 
 BLOCK_OCTETS = 1 << 20
 """Octets that make a block."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from zmtpscope.spark.capture_folder import BatchFile, MicroBatch, path_now
 BLOCK_SIZE = 1 << 20
 """Octets of a capture at a time."""
 LENGTH_SIZE = 8
+DIGEST_SIZE = 16
 
 
 class Unread(NamedTuple):
@@ -42,8 +44,8 @@ class Unread(NamedTuple):
 class PartitionState:
     """A partition behind the last micro-batch that it took."""
 
-    def __init__(self, options: Options) -> None:
-        self.analyser = Analyser(options)
+    def __init__(self, analyser: Analyser) -> None:
+        self.analyser = analyser
         self.segmenter = Segmenter()
         self.files: list[str | None] = []
         """All files so far: what packet references index."""
@@ -77,10 +79,11 @@ class PartitionState:
         statistics.fold_files()
 
     def dump(self) -> bytes:
-        """The state as octets, that of the analyser in front. Raises `StateError`."""
+        """The state as octets, that of the analyser in front of the rest. Raises `StateError`."""
         analyser = state.dump(self.analyser)
         rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
-        return zlib.compress(len(analyser).to_bytes(LENGTH_SIZE) + analyser + rest, zlib.Z_BEST_SPEED)
+        digest = blake2b(rest, digest_size=DIGEST_SIZE).digest()
+        return zlib.compress(len(analyser).to_bytes(LENGTH_SIZE) + analyser + digest + rest, zlib.Z_BEST_SPEED)
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
@@ -92,9 +95,11 @@ class PartitionState:
                 f"the state of a partition is damaged ({error}) -> start anew, without the state"
             ) from None
         end = LENGTH_SIZE + int.from_bytes(octets[:LENGTH_SIZE])
-        loaded = PartitionState(options)
-        loaded.analyser = state.load(octets[LENGTH_SIZE:end], options)  # knows whether it is of this version
-        loaded.segmenter, loaded.files, loaded.unread = pickle.loads(octets[end:])
+        loaded = PartitionState(state.load(octets[LENGTH_SIZE:end], options))  # knows whether it is of this version
+        digest, rest = octets[end : end + DIGEST_SIZE], octets[end + DIGEST_SIZE :]
+        if blake2b(rest, digest_size=DIGEST_SIZE).digest() != digest:
+            raise StateError("the state of a partition is damaged -> start anew, without the state")
+        loaded.segmenter, loaded.files, loaded.unread = pickle.loads(rest)
         return loaded
 
 

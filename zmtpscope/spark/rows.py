@@ -67,13 +67,6 @@ class RowBatches:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def rows(batch: Batch, record: str, columns: Sequence[str], options: Options) -> Iterator[pa.RecordBatch]:
-    """The records of one type in a batch, in their order, with these columns; nothing where there are none."""
-    made = RowBatches(record, columns, options)
-    yield from made.add(batch)
-    yield from made.finish()
-
-
 def _only(record: str, batch: Batch) -> Batch:
     """The records of one type in a batch."""
     if record == "message":

@@ -29,6 +29,9 @@ LARGEST_BODY = 1 << 30
 MOST_PARTITIONS = 10_000
 FULL = Body("full", None)
 
+COMPARING = frozenset({"finding", "zre_pair"})
+"""Record types that compare connections: what they say of one depends on others."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
@@ -88,6 +91,17 @@ class ReadSettings:
         for path in self.keys:
             if not os.access(path, os.R_OK):
                 raise SettingsError(f"option keys: {path}: there is no such file, or no permission to read it")
+
+    @property
+    def compares(self) -> bool:
+        """Whether the record type compares connections."""
+        return self.record in COMPARING
+
+    @property
+    def needs_one_reader(self) -> bool:
+        """Whether one worker has to read all flows, where workers exchange nothing: to compare connections, and because
+        what is known of a datagram may depend on others."""
+        return self.compares or self.record == "datagram"
 
     @property
     def span(self) -> TimeSpan:

@@ -24,7 +24,7 @@ from zmtpscope.spark.analysis import PartitionAnalysis
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, batch_of, chunks_of, rows_chunk, rows_of
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import one_sentence
-from zmtpscope.spark.filters import COMPARING, Endpoints, FlowFilter, asked_for
+from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
 from zmtpscope.spark.paths import find_paths
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import column_names, schema
@@ -55,7 +55,7 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
     columns = column_names(settings.record, settings.columns)
     run, made = Run.of(spark, paths, settings), schema(settings.record, columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
-    if settings.record not in COMPARING:
+    if not settings.compares:
         return chunks.mapInArrow(partial(analysis.read, columns=columns), made)
     reported = chunks.mapInArrow(partial(analysis.report, columns=columns), DDL)
     parts = 1 + min(run.partitions, BESIDE_THE_COMPARISON)
@@ -152,11 +152,11 @@ class AnalyserStage:
             rows = RowBatches(settings.record, columns, options)
             for partition in self.partitions(batches, options):
                 place = 1 + partition.number % BESIDE_THE_COMPARISON
-                for batch in partition.batches():
-                    found = [rows_chunk(place, each) for each in rows.add(batch)] + partition.take_facts()
+                for batch, facts in partition.batches_and_facts():
+                    found = facts + [rows_chunk(place, each) for each in rows.add(batch)]
                     if found:
                         yield batch_of(found)
-                yield batch_of([rows_chunk(place, each) for each in rows.finish()] + partition.take_facts())
+                yield batch_of([rows_chunk(place, each) for each in rows.finish()])
 
     def partitions(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[PartitionAnalysis]:
         """What the analyser makes of each partition, one after the other."""

@@ -18,14 +18,8 @@ from pyspark.sql.types import StructType
 from zmtpscope.capture import CaptureError, reopen_captures
 from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.spark.errors import one_sentence
-from zmtpscope.spark.filters import (
-    COMPARING,
-    FlowFilter,
-    asked_for,
-    can_decide,
-    endpoints_of,
-    filtered,
-)
+from zmtpscope.spark.filters import can_decide, endpoints_of, filtered
+from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.paths import find_paths, given_paths
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.schemas import schema
@@ -111,9 +105,7 @@ class CaptureReader(DataSourceReader):
                 self.endpoints.append(endpoints)
 
     def partitions(self) -> Sequence[InputPartition]:
-        count = 1
-        if self.settings.record not in COMPARING and self.settings.record != "datagram":
-            count = self.settings.partitions or self._usual_number()
+        count = 1 if self.settings.needs_one_reader else self.settings.partitions or self._usual_number()
         return [FlowPartition(number, count) for number in range(count)]
 
     def _usual_number(self) -> int:
@@ -131,7 +123,8 @@ class CaptureReader(DataSourceReader):
             raise CaptureError(self.files[0], "there is no such file on this worker", hint=hint)
         options = self.settings.dissect_options(self.columns)
         batches = RowBatches(self.settings.record, self.columns, options)
-        for batch in self._analysed(Analyser(options), flows):
+        analyser = Analyser(options, comparing=self.settings.compares)
+        for batch in self._analysed(analyser, flows):
             for rows in batches.add(batch):
                 yield filtered(rows, self.filters)
         for rows in batches.finish():

@@ -16,8 +16,7 @@ from zmtpscope.capture.segments import DATAGRAM, FILE_SHIFT, Column, SegmentBloc
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.capture.tunnels import ON_UDP
 from zmtpscope.spark.chunks import Chunk, Kind, Segments, packets_chunk, segments_chunk
-from zmtpscope.spark.filters import Endpoints, FlowFilter
-from zmtpscope.spark.flows import partitions_of
+from zmtpscope.spark.flows import Endpoints, FlowFilter, partitions_of
 
 LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
 """Octets of a chunk, payloads and table. Of each file that overlaps others a partition holds one."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from zmtpscope.spark.errors import SettingsError
-from zmtpscope.spark.filters import COMPARING
 from zmtpscope.spark.paths import given_paths, local_path
 from zmtpscope.spark.settings import ReadSettings
 
@@ -34,9 +33,8 @@ class StreamSettings:
 
     @property
     def partitions(self) -> int:
-        """How many read the folder: what connections are compared by, and UDP, one has to see as a whole."""
-        together = self.read.record in COMPARING or self.read.record == "datagram"
-        return 1 if together else self.read.partitions or 1
+        """How many read the folder."""
+        return 1 if self.read.needs_one_reader else self.read.partitions or 1
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> StreamSettings:

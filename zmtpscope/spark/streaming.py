@@ -28,10 +28,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError
-from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch, path_now
 from zmtpscope.spark.errors import SettingsError, one_sentence
-from zmtpscope.spark.filters import FlowFilter, asked_for
+from zmtpscope.spark.flows import FlowFilter, asked_for
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.state_folder import StateFolder
@@ -140,7 +140,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         nobody takes all of it."""
         folder, settings = self._state_folder(partition.end), self.settings.read
         behind, octets = folder.state(partition.start, partition.number)
-        state = PartitionState(options) if octets is None else PartitionState.load(octets, options)
+        if octets is None:
+            state = PartitionState(Analyser(options, comparing=settings.compares))
+        else:
+            state = PartitionState.load(octets, options)
         flows = FlowFilter(partition.number, partition.count, asked_for(settings.ports, settings.hosts))
         take = partial(self._take, state, flows)
         for number in range(behind + 1, partition.start + 1):
