@@ -1,4 +1,4 @@
-"""Where the time goes: samples of which code runs, by stage of the way of the data. Writes docs/performance.md.
+"""Where the time goes: samples of which code runs, by stage of the way of the data. Writes docs/stages.md.
 
     make profile
 
@@ -30,7 +30,7 @@ from benchmarks.report import table
 from benchmarks.run import processor
 
 ROOT = HERE.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "stages.md"
 INTERVAL = 0.001
 READINGS = 3
 MOST_FUNCTIONS = 8
@@ -207,7 +207,7 @@ def lane() -> str:
 
 
 def page() -> str:
-    """docs/performance.md."""
+    """docs/stages.md."""
     captures = [
         capture("small", "small", messages=1_000_000),
         capture("reqrep", "reqrep", messages=50_000),

@@ -1,4 +1,4 @@
-"""The seams of the analyser: P1, P8, P9, P10 and P13 of docs/architecture.md."""
+"""The seams of the analyser: P1, P8, P9, P10 and P13 of docs/seams.md."""
 
 from __future__ import annotations
 

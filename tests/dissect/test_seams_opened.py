@@ -1,4 +1,4 @@
-"""The seams of the analyser where boxes are opened: P1, P3, P5, P6, P9, P10, P12 and P13 of docs/architecture.md."""
+"""The seams of the analyser where boxes are opened: P1, P3, P5, P6, P9, P10, P12 and P13 of docs/seams.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seams of the analyser for what rides inside messages: P1, P5, P6, P9 and P13 of docs/architecture.md."""
+"""The seams of the analyser for what rides inside messages: P1, P5, P6, P9 and P13 of docs/seams.md."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def octets(subject: Subject) -> None:
 
 
 def identities(subject: Subject) -> None:
-    """No two records have one name (architecture.md, 4). Findings may say several things of one place."""
+    """No two records have one name (records.md). Findings may say several things of one place."""
     names = Counter(
         (each["conn_id"], each["side"], each.get("source"), each.get("offset"), each["record"])
         for each in subject.records

@@ -78,14 +78,14 @@ KINDS = (
     FindingKind(
         "ZMTP-CONN-12",
         "warn",
-        "architecture.md, 2",
+        "limitations.md, Limits",
         "More connections are open at a time than are kept: this one, the oldest that had said nothing, gave way",
         "a flood or a port scan: capture with a filter for the ports that matter",
     ),
     FindingKind(
         "ZMTP-CONN-13",
         "warn",
-        "architecture.md, 2",
+        "limitations.md, Limits",
         "More topics and groups are open on this side than are remembered: from here on, nothing is said "
         "about new ones",
     ),
@@ -113,14 +113,14 @@ KINDS = (
     FindingKind(
         "CAPTURE-01",
         "warn",
-        "architecture.md, 2",
+        "records.md, Drops",
         "Packets were dropped while they were captured",
         "gaps and missing answers may come from that: capture with a filter, a larger buffer or a smaller snap length",
     ),
     FindingKind(
         "CAPTURE-02",
         "warn",
-        "architecture.md, 2",
+        "records.md, Drops",
         "A capture file could not be read to its end",
         "what came behind is in no record: look whether the capturing program was stopped, or its disk was full",
     ),

@@ -76,7 +76,7 @@ class Unit:
 
 
 Order = tuple[int, int, int, int, int, int]
-"""(ordinal, conn, side, source, offset, rank): the order of records (architecture.md, "Records")."""
+"""(ordinal, conn, side, source, offset, rank): the order of records (records.md, "Order")."""
 
 RANKS = {
     rank: place

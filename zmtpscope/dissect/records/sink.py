@@ -14,7 +14,7 @@ from zmtpscope.dissect.records.facts import Endpoint, Fact, Spoke
 
 @dataclass(slots=True)
 class OctetSums:
-    """The two sums of "nothing lost", over all sides of all connections that have records (architecture.md).
+    """The two sums of "nothing lost", over all sides of all connections that have records (decisions/analyser.md).
 
     stream = units + gaps + unfinished + undissected;
     captured = units + unfinished + undissected + repeated + conflicting + late.

@@ -1,7 +1,7 @@
 """How the version of a connection is settled: the first octets of both sides, in the order in which they arrived.
 
 What two prefixes say is decided by `zmtpscope.zmtp.negotiation`; here is when it is asked, and what its answer means
-for the streams (architecture.md, "Outcomes of a read").
+for the streams (decisions/core.md, "Outcomes of a read").
 """
 
 from __future__ import annotations

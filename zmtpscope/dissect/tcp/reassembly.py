@@ -2,7 +2,7 @@
 
 The policy on overlap: the first copy of an octet wins. Octets delivered before are `repeated`; octets that wait behind
 a hole are compared with what arrives again, and those that differ are `conflicting`. A hole is declared by the rules of
-architecture.md ("Waiting is bounded"); octets that arrive for a declared hole are `late`, and never decoded.
+decisions/analyser.md ("Waiting is bounded"); octets that arrive for a declared hole are `late`, and never decoded.
 """
 
 from __future__ import annotations
