@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import (
-    NoCapture,
-    analyser_options,
-    exit_code,
-    named_captures,
-    say_if_nothing_was_found,
-    say_what_cannot_be_used,
-    say_what_stayed_closed,
-)
-from zmtpscope.cli.export import BLOCK_SIZE
-from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.captures import exit_code, named_captures
+from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
+from zmtpscope.cli.tables import write_tables
 from zmtpscope.option_texts import Body
 from zmtpscope.records import RECORDS
 
@@ -67,7 +58,7 @@ def analyze(**given: Any) -> int:
     It runs on Spark and needs the extra report: pip install 'zmtpscope[report]'."""
     paths, directory = named_captures(given), given["directory"]
     try:
-        from zmtpscope.spark.report.answers import answers, interval_for
+        from zmtpscope.spark.report.answers import TABLES, answers, interval_for
         from zmtpscope.spark.report.page import About
         from zmtpscope.spark.report.writing import check_directory, workspace, write_report
     except ImportError as error:
@@ -80,7 +71,7 @@ def analyze(**given: Any) -> int:
     except FileExistsError as error:
         raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
     with workspace(directory) as work:
-        captures = _write_tables(paths, work, given)
+        captures = _write_tables(work, given, TABLES)
         with _spark() as spark:
             tables = {name: spark.read.parquet(str(work / f"{name}.parquet")) for name in TABLES}
             interval = interval_for(tables["connections"])
@@ -90,38 +81,14 @@ def analyze(**given: Any) -> int:
     return exit_code(captures)
 
 
-TABLES = ("messages", "commands", "greetings", "connections", "findings")
-
-
-def _write_tables(paths: list[str], directory: Path, given: dict[str, Any]) -> Captures:
-    """The records of captures as Parquet in a directory, without bodies; the captures, read to their end."""
-    # imported here, so that help, usage errors and the other commands stay quick
-    from zmtpscope.capture import CaptureError, open_captures
-    from zmtpscope.cli.progress import Progress
-    from zmtpscope.dissect import Analyser
-    from zmtpscope.export.tables import Tables
-
-    keys = given_keys(given)
-    said = say_problems(keys)
-    options = analyser_options({**given, "body": Body("none", None), "show_secrets": False}, keys=keys)
-    records = [name.removesuffix("s") for name in TABLES]
+def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Captures:
+    """These records of captures as Parquet in a directory, without bodies; the captures, read to their end."""
+    records = [name.removesuffix("s") for name in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records
     }
-    try:
-        captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
-        analyser = Analyser(options)
-        tables = Tables(directory, "parquet", columns, options, force=False)
-        with tables, Progress(captures.statistics, paths, is_seen()):
-            for batch in analyser.run(captures):
-                tables.add(batch)
-            tables.commit()
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
-    say_if_nothing_was_found(analyser.summary, captures)
-    say_what_cannot_be_used(options)
-    say_what_stayed_closed(analyser.summary, keys)
-    say_problems(keys, said)
+    fixed = {"format_": "parquet", "body": Body("none", None), "show_secrets": False, "force": False}
+    captures, _ = write_tables({**given, **fixed, "directory": directory}, columns)
     return captures
 
 

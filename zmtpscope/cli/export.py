@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.captures import (
-    NoCapture,
-    analyser_options,
-    exit_code,
-    named_captures,
-    say_if_nothing_was_found,
-    say_what_cannot_be_used,
-    say_what_stayed_closed,
-)
-from zmtpscope.cli.key_files import given_keys, say_problems
-from zmtpscope.cli.messages import is_seen, say
+from zmtpscope.cli.captures import exit_code
+from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import (
     BODY,
     FILES,
@@ -31,18 +22,14 @@ from zmtpscope.cli.parameters import (
     SHOW_SECRETS,
     parse_select,
 )
+from zmtpscope.cli.tables import ON_REQUEST, write_tables
+from zmtpscope.export.words import size
 from zmtpscope.records import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zmtpscope.export.tables import Tables, Written
-
-ON_REQUEST = "frame"
-
-
-BLOCK_SIZE = 1 << 20
-"""Octets of a capture at a time: a row group is held beside what a block becomes."""
+    from zmtpscope.export.tables import Written
 
 
 @click.command(short_help="Write captures as tables: JSON lines, CSV or Parquet.")
@@ -84,31 +71,8 @@ def export(**given: Any) -> int:
     """Write what happened in capture FILEs (as `zmtpscope read` finds it) as tables, a file for each record type:
     connections, greetings, commands, messages, gaps, leftovers and findings. A type without records has a table without
     rows. A file is complete or not there: all of them are put in their places at the end."""
-    paths = named_captures(given)
-    # imported here, so that help, usage errors and the other commands stay quick
-    from zmtpscope.capture import CaptureError, open_captures
-    from zmtpscope.cli.progress import Progress
-    from zmtpscope.dissect import Analyser
-
-    selection = _selection(given)
-    keys = given_keys(given)
-    said = say_problems(keys)
-    options = analyser_options(given, keys=keys, frames=ON_REQUEST in selection)
-    tables = _tables(given, selection, options)
-    try:
-        captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
-        analyser = Analyser(options)
-        with tables, Progress(captures.statistics, paths, is_seen()):
-            for batch in analyser.run(captures):
-                tables.add(batch)
-            written = tables.commit()
-    except CaptureError as error:
-        raise NoCapture(str(error)) from error
-    say_if_nothing_was_found(analyser.summary, captures)
-    say_what_cannot_be_used(options)
-    say_what_stayed_closed(analyser.summary, keys)
-    say(_told(given["directory"], written))
-    say_problems(keys, said)
+    captures, written = write_tables(given, _selection(given))
+    say(_summary(given["directory"], written))
     return exit_code(captures)
 
 
@@ -123,31 +87,8 @@ def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     return selection
 
 
-def _tables(given: dict[str, Any], selection: dict[str, tuple[str, ...]], options: Any) -> Tables:
-    from zmtpscope.export.tables import Tables
-
-    try:
-        return Tables(given["directory"], given["format_"], selection, options, force=given["force"])
-    except FileExistsError as error:
-        raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
-    except ImportError as error:
-        raise click.ClickException(
-            f"--format {given['format_']} needs {error.name}, the extra arrow of zmtpscope: "
-            "pip install 'zmtpscope[arrow]' (jsonl and csv need nothing more)"
-        ) from None
-
-
-def _told(directory: Path, written: Sequence[Written]) -> str:
+def _summary(directory: Path, written: Sequence[Written]) -> str:
     """What was written: `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
     rows, octets = sum(file.rows for file in written), sum(file.octets for file in written)
     each = ", ".join(f"{file.path.name} {file.rows}" for file in written)
-    return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {_size(octets)} (rows of {each})"
-
-
-def _size(octets: int) -> str:
-    scaled, unit = next(
-        (octets / scale, unit)
-        for scale, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "octets"))
-        if octets >= scale or scale == 1
-    )
-    return f"{scaled:.3g} {unit}"
+    return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {size(octets)} (rows of {each})"

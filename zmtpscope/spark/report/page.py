@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from zmtpscope import __version__
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import size
 from zmtpscope.spark.report import units
 from zmtpscope.spark.report.sections import SECTIONS, Row, Section, spoken, storm
 
@@ -128,7 +129,7 @@ def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, s
     facts.append(("Connections", units.count(connections), outcome))
     facts.append(("Peers", units.count(len(peers)), f"{_number(endpoints, 'endpoint')} to connect to"))
     sealed = sum(row["messages"] for row in payloads if row["kind"] == "encrypted")
-    remark = units.size(_sum(sizes, "octets")) + (f", {units.count(sealed)} sealed" if sealed else "")
+    remark = size(_sum(sizes, "octets")) + (f", {units.count(sealed)} sealed" if sealed else "")
     facts.append(("Messages", units.count(messages), remark))
     topics = sum(row["topic"] is not None for row in rows["topic_rates"])
     busiest = max(rows["throughput"], key=lambda row: row["messages"], default=None)
@@ -233,9 +234,9 @@ def _cell(value: Any, style: str, format: Callable[[Any], str]) -> Cell:
 
 def _format(name: str) -> Callable[[Any], str]:
     if name in SIZES:
-        return units.size
+        return size
     if name == "octets_per_second":
-        return lambda octets: f"{units.size(octets)}/s"
+        return lambda octets: f"{size(octets)}/s"
     if name in PLAIN:
         return str
     if name.endswith("_ns"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from zmtpscope.export.words import scaled, size
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING = "\N{EN DASH}"
 
-SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 DURATIONS = (
     (86_400 * 10**9, "d"),
     (3600 * 10**9, "h"),
@@ -34,14 +35,6 @@ def short_count(number: float) -> str:
     return f"{number:.3g}"
 
 
-def size(octets: float) -> str:
-    """`12.3 kB`; `1 octet`."""
-    for scale, unit in SIZES:
-        if octets >= scale:
-            return _scaled(octets / scale, unit)
-    return "1 octet" if octets == 1 else f"{octets:.3g} octets"
-
-
 def power_of_two(octets: int) -> str:
     """`512 B`, `64 KiB`."""
     for bits, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
@@ -51,7 +44,7 @@ def power_of_two(octets: int) -> str:
 
 
 def short_size(octets: float) -> str:
-    """The same; `12 B`."""
+    """`12.3 kB`; `12 B`: where there is little room."""
     return f"{octets:.3g} B" if octets < 1000 else size(octets)
 
 
@@ -63,8 +56,8 @@ def duration(nanoseconds: float) -> str:
             more = f" {rest // lower} {smaller}" if rest // lower else ""
             return f"{whole:,} {unit}{more}"
         if nanoseconds >= scale:
-            return _scaled(nanoseconds / scale, unit)
-    return _scaled(nanoseconds / 1000, "µs") if nanoseconds >= 1000 else f"{nanoseconds:.0f} ns"
+            return scaled(nanoseconds / scale, unit)
+    return scaled(nanoseconds / 1000, "µs") if nanoseconds >= 1000 else f"{nanoseconds:.0f} ns"
 
 
 def moment(microseconds: int) -> str:
@@ -75,7 +68,3 @@ def moment(microseconds: int) -> str:
 def time_of_day(microseconds: int) -> str:
     """`03:08:54.062445`, of UTC."""
     return moment(microseconds)[11:]
-
-
-def _scaled(number: float, unit: str) -> str:
-    return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"

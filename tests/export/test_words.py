@@ -1,0 +1,33 @@
+"""Numbers and sizes in sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from zmtpscope.export.words import counted, size
+
+
+@pytest.mark.parametrize(
+    ("octets", "expected"),
+    [
+        (0, "0 octets"),
+        (1, "1 octet"),
+        (999, "999 octets"),
+        (17.55, "17.6 octets"),
+        (1000, "1 kB"),
+        (17_449, "17.4 kB"),
+        (1_234_567, "1.23 MB"),
+        (123_456_789, "123 MB"),
+        (999_900_000, "1000 MB"),
+        (10**13, "10 TB"),
+        (10**16, "10000 TB"),
+    ],
+)
+def test_sizes_have_three_digits(octets: float, expected: str) -> None:
+    assert size(octets) == expected
+
+
+def test_one_and_many() -> None:
+    assert counted(1, "reply", "replies") == "1 reply"
+    assert counted(2, "reply", "replies") == "2 replies"
+    assert counted(0, "octet") == "0 octets"

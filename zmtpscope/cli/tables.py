@@ -1,0 +1,73 @@
+"""What commands share that write the records of captures as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.captures import (
+    NoCapture,
+    analyser_options,
+    named_captures,
+    say_if_nothing_was_found,
+    say_what_cannot_be_used,
+    say_what_stayed_closed,
+)
+from zmtpscope.cli.key_files import given_keys, say_problems
+from zmtpscope.cli.messages import is_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Options
+    from zmtpscope.export.tables import Tables, Written
+
+ON_REQUEST = "frame"
+"""The record type that is written where it is asked for by name."""
+
+BLOCK_SIZE = 1 << 20
+"""Octets of a capture at a time: a row group is held beside what a block becomes."""
+
+
+def write_tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]]) -> tuple[Captures, list[Written]]:
+    """Write record types with these columns as the parameters of `export` ask; the captures, read to their end, and
+    what was written. Says what is wrong with keys and payload dissectors, and where nothing was found."""
+    # imported here, so that help, usage errors and the other commands stay quick
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.cli.progress import Progress
+    from zmtpscope.dissect import Analyser
+
+    paths, keys = named_captures(given), given_keys(given)
+    said = say_problems(keys)
+    options = analyser_options(given, keys=keys, frames=ON_REQUEST in selection)
+    tables = _tables(given, selection, options)
+    try:
+        captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
+        analyser = Analyser(options)
+        with tables, Progress(captures.statistics, paths, is_seen()):
+            for batch in analyser.run(captures):
+                tables.add(batch)
+            written = tables.commit()
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+    say_if_nothing_was_found(analyser.summary, captures)
+    say_what_cannot_be_used(options)
+    say_what_stayed_closed(analyser.summary, keys)
+    say_problems(keys, said)
+    return captures, written
+
+
+def _tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], options: Options) -> Tables:
+    from zmtpscope.export.tables import Tables
+
+    try:
+        return Tables(given["directory"], given["format_"], selection, options, force=given["force"])
+    except FileExistsError as error:
+        raise click.UsageError(f"{error.filename} is there already; --force overwrites it") from None
+    except ImportError as error:
+        raise click.ClickException(
+            f"--format {given['format_']} needs {error.name}, the extra arrow of zmtpscope: "
+            "pip install 'zmtpscope[arrow]' (jsonl and csv need nothing more)"
+        ) from None
