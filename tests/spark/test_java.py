@@ -77,9 +77,11 @@ def test_the_shim_leaves_out_one_argument_and_is_made_once(cache: pathlib.Path) 
     assert shim.read_text() == java.WITHOUT_VECTORS.format(java=f"'{real}'")
 
 
-def test_a_shim_that_others_may_change_is_not_used(cache: pathlib.Path) -> None:
+@pytest.mark.parametrize("place", ["zmtpscope", "."])
+def test_a_shim_that_others_may_change_is_not_used(cache: pathlib.Path, place: str) -> None:
+    """Also where they could put another folder in its place."""
     (cache / "zmtpscope").mkdir(parents=True)
-    (cache / "zmtpscope").chmod(0o777)
+    (cache / place).chmod(0o777)
     with pytest.raises(JavaError, match="others may change what Spark starts; set XDG_CACHE_HOME, or JAVA_HOME"):
         java_home(pathlib.Path("/usr/bin/java"))
 

@@ -6,11 +6,12 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 from hashlib import sha256
 from pathlib import Path
+
+from zmtpscope.ownership import Exposed, exposed, exposed_in
 
 OLDEST = 17
 """What Spark 4 needs."""
@@ -67,19 +68,20 @@ def java_home(java: Path) -> Path:
     try:
         for each in (folder, home, target.parent):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _refuse_what_others_may_change(each)
+        _refuse(exposed_in(target.parent.resolve()))
         if not target.exists() or target.read_text() != shim:
             with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
                 file.write(shim)
             os.chmod(file.name, 0o700)
             os.replace(file.name, target)  # who starts it meanwhile has the one or the other
-        _refuse_what_others_may_change(target)
+        _refuse(exposed(target, target.stat()))
     except OSError as error:
         raise JavaError(f"{error.filename}: {error.strerror}; set XDG_CACHE_HOME, or JAVA_HOME to a Java") from None
     return home
 
 
-def _refuse_what_others_may_change(path: Path) -> None:
-    status = path.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise JavaError(f"{path}: others may change what Spark starts; set XDG_CACHE_HOME, or JAVA_HOME to a Java")
+def _refuse(found: Exposed | None) -> None:
+    if found is not None:
+        raise JavaError(
+            f"{found.path}: others may change what Spark starts; set XDG_CACHE_HOME, or JAVA_HOME to a Java"
+        )

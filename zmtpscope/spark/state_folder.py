@@ -13,15 +13,14 @@ import json
 import os
 import re
 import shlex
-import stat
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 
+from zmtpscope.ownership import Exposed, exposed
 from zmtpscope.spark.capture_folder import BatchFile, Capture, MicroBatch
 from zmtpscope.spark.errors import SettingsError
 
-WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 BATCH = re.compile(r"(\d+)\.json")
 STATE = re.compile(r"(\d+)-(\d+)\.state")
 UNFINISHED = re.compile(r"\.(\d+)\b.*\.part")
@@ -40,7 +39,7 @@ class StateFolder:
             os.makedirs(location, mode=0o700, exist_ok=True)
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             for path in (location, self.path):
-                _refuse_what_others_may_write(path, os.stat(path))
+                _refuse(exposed(path, os.stat(path)))
         except OSError as error:
             raise _failed(self.path, error) from None
 
@@ -123,7 +122,7 @@ class StateFolder:
         path = os.path.join(self.path, name)
         try:
             with open(path, "rb", opener=_open_no_link) as file:
-                _refuse_what_others_may_write(path, os.fstat(file.fileno()))
+                _refuse(exposed(path, os.fstat(file.fileno())))
                 return file.read()
         except FileNotFoundError:
             return None
@@ -135,17 +134,18 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _refuse_what_others_may_write(path: str, status: os.stat_result) -> None:
-    if status.st_uid not in (os.geteuid(), 0):
+def _refuse(found: Exposed | None) -> None:
+    if found is None:
+        return
+    if found.is_of_another:
         raise SettingsError(
-            f"option stateLocation: {path} belongs to another user, whose programs a state in it could run -> give a "
-            "folder of your own"
+            f"option stateLocation: {found.path} belongs to another user, whose programs a state in it could run -> "
+            "give a folder of your own"
         )
-    if status.st_mode & WRITTEN_BY_OTHERS:
-        raise SettingsError(
-            f"option stateLocation: others than you may write to {path}, and a state in it could run their programs -> "
-            f"give a folder of your own; if nobody has put anything there, chmod go-w {shlex.quote(path)} will do"
-        )
+    raise SettingsError(
+        f"option stateLocation: others than you may write to {found.path}, and a state in it could run their programs "
+        f"-> give a folder of your own; if nobody has put anything there, chmod go-w {shlex.quote(found.path)} will do"
+    )
 
 
 def _failed(path: str, error: OSError) -> SettingsError:

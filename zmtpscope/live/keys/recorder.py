@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 
 from zmtpscope.live.keys.key_log import KeyLogError, open_key_log
+from zmtpscope.ownership import exposed, exposed_in
 
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
@@ -34,7 +35,6 @@ LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
 LONGEST_LINE = 200
 COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
 COMPILER_SECONDS = 60
-WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 Handler = Callable[[int, FrameType | None], None]
 
@@ -202,8 +202,7 @@ def _is_ours(library: Path) -> bool:
         status = library.lstat()
     except FileNotFoundError:
         return False
-    written_by_others = status.st_mode & WRITTEN_BY_OTHERS
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not written_by_others
+    return stat.S_ISREG(status.st_mode) and exposed(library, status) is None
 
 
 def _cache_folder() -> Path:
@@ -214,8 +213,7 @@ def _cache_folder() -> Path:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         (cache / "zmtpscope").mkdir(mode=0o700, exist_ok=True)
         folder = (cache / "zmtpscope").resolve(strict=True)
-        for each in (folder, *folder.parents):
-            _refuse_what_others_may_change(each, each.stat(), folder)
+        _refuse_what_others_may_change(folder)
     except RuntimeError:
         raise KeyRecordingError("there is no home folder to keep the compiled library in; set XDG_CACHE_HOME") from None
     except OSError as error:
@@ -227,18 +225,19 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _refuse_what_others_may_change(each: Path, status: os.stat_result, folder: Path) -> None:
-    """`folder` is for the library; those that it lies below may be root's, or sticky like /tmp."""
-    below = each != folder
-    if status.st_uid != os.geteuid() and not (below and status.st_uid == 0):
+def _refuse_what_others_may_change(folder: Path) -> None:
+    """`folder` is for the library."""
+    found = exposed_in(folder)
+    if found is None:
+        return
+    if found.is_of_another:
         raise KeyRecordingError(
-            f"{each}: it belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
+            f"{found.path}: it belongs to another user, who could change the compiled library in it; set XDG_CACHE_HOME"
         )
-    if status.st_mode & WRITTEN_BY_OTHERS and not (below and status.st_mode & stat.S_ISVTX):
-        raise KeyRecordingError(
-            f"{each}: others than you may write there and change the compiled library; chmod go-w "
-            f"{shlex.quote(str(each))} and delete what is in {shlex.quote(str(folder))}, or set XDG_CACHE_HOME"
-        )
+    raise KeyRecordingError(
+        f"{found.path}: others than you may write there and change the compiled library; chmod go-w "
+        f"{shlex.quote(found.path)} and delete what is in {shlex.quote(str(folder))}, or set XDG_CACHE_HOME"
+    )
 
 
 def _compile(command: list[str], source: bytes) -> None:
