@@ -80,6 +80,15 @@ def test_reading_a_capture_loads_no_heavy_library(arguments: list[str]) -> None:
     assert loaded_by(reading(arguments)) & (HEAVY | {"rich"}) == set()
 
 
+def test_exporting_parquet_loads_no_pandas_nor_hides_it(tmp_path: pathlib.Path) -> None:
+    """It takes longer than all the rest; and whoever uses pyarrow with pandas in the same process goes on to do so."""
+    arguments = ["zmtpscope", "export", "--format", "parquet", "--frames", "-o", str(tmp_path / "tables"), str(CAPTURE)]
+    code = reading([]).replace(repr(["zmtpscope", "read", str(CAPTURE)]), repr(arguments))
+    behind = "\nassert 'pandas' not in sys.modules\nimport pyarrow, pandas"
+    behind += "\nassert pyarrow.array(pandas.Series([1.0, None])).null_count == 1"
+    assert "pyarrow" in loaded_by(code + behind)
+
+
 def test_reading_with_keys_loads_libsodium_and_nothing_else(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "keys.txt"
     path.touch()

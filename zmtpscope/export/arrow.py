@@ -1,40 +1,20 @@
 """Records as Arrow: schema and columns, both loops over `zmtpscope.records`. The modules here that load pyarrow are
-this one, `arrow_rows` and `parquet`."""
+this one, `arrow_arrays`, `arrow_rows` and `parquet`."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from zmtpscope.dissect import Batch, Options
+from zmtpscope.export.arrow_arrays import value_array
 from zmtpscope.export.arrow_rows import FRAME_COLUMNS, MESSAGE_COLUMNS, WORD, WORDS, FrameRows, MessageRows
 from zmtpscope.export.types import translate
 from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(self, fullname: str, *_: Any) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
-
-
-def _keep_pandas_out() -> None:
-    """pyarrow imports pandas before the first value it converts, if it is installed, which is 0.35 s and 60 MB for
-    nothing here. It asks once, and once more where pandas is really wanted: so that once it is not found."""
-    sys.meta_path.insert(0, finder := _NoPandas())
-    try:
-        pa.array([])
-    finally:
-        sys.meta_path.remove(finder)
-
-
-_keep_pandas_out()
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
 """No unsigned integers, no times in nanoseconds and no views: Spark reads none of them."""
@@ -78,7 +58,7 @@ def arrow_column(values: list[Any], type_: str) -> pa.Array:
     """Values of a logical type, as records have them."""
     if "json" in type_:
         values = list(map(translate(type_, PLAIN, _each, _members), values))
-    return pa.array(values, arrow_type(type_))
+    return value_array(values, arrow_type(type_))
 
 
 Convert = Callable[[Any], Any]

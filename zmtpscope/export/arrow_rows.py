@@ -29,6 +29,7 @@ from zmtpscope.dissect.records.rows import (
     payload_values,
     topic_sizes,
 )
+from zmtpscope.export.arrow_arrays import column_array, value_array
 from zmtpscope.export.values import as_base64, file_name
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, to_text
@@ -89,15 +90,15 @@ class Rows(Generic[R]):
 
     def ints(self, values: Int64, known: Bool | None = None) -> pa.Array:
         """Integers, one a row in order; null where not `known`."""
-        return pa.array(values, pa.int64(), mask=None if known is None or known.all() else ~known)
+        return column_array(values, None if known is None or known.all() else ~known)
 
     def same(self, value: Any, type_: pa.DataType) -> pa.Array:
         """The same value in every row."""
-        return pa.repeat(pa.scalar(value, type_), self.count)
+        return value_array([value], type_).take(column_array(np.zeros(self.count, np.int32)))
 
     def of_run(self, value_of: Callable[[R], int | None]) -> pa.Array:
         """Integers that all rows of a run share."""
-        return pa.array([value_of(run) for run in self.runs], pa.int64()).take(pa.array(self.run_of))
+        return value_array([value_of(run) for run in self.runs], pa.int64()).take(column_array(self.run_of))
 
     def words_of_run(self, value_of: Callable[[R], str | None]) -> pa.Array:
         """Words that all rows of a run share."""
@@ -110,7 +111,7 @@ class Rows(Generic[R]):
         same = len(set(codes)) == 1
         places = np.full(self.count, codes[0], np.int32) if same else np.array(codes, np.int32)[index]
         mask = places < 0 if -1 in codes else None
-        return pa.DictionaryArray.from_arrays(pa.array(places, mask=mask), pa.array(list(different), pa.string()))
+        return pa.DictionaryArray.from_arrays(column_array(places, mask), value_array(list(different), pa.string()))
 
     def file(self) -> pa.Array:
         """`file`: few different ones, next to each other."""
@@ -154,7 +155,7 @@ class Frames:
         edges[0::2] = starts
         edges[1::2] = starts + lengths
         buffers = [None, pa.py_buffer(edges), pa.py_buffer(self.data)]
-        return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, buffers).take(pa.array(2 * wanted))
+        return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, buffers).take(column_array(2 * wanted))
 
 
 class MessageRows(Rows[MessageRun]):
@@ -191,9 +192,9 @@ class MessageRows(Rows[MessageRun]):
         """A list a row: `values` of the first `counts` frames of each message; null where not `known`."""
         counts = np.where(known, counts, 0)
         edges = np.concatenate(([0], np.cumsum(counts)))
-        mask = None if known.all() else pa.array(~known)
+        mask = None if known.all() else column_array(~known)
         return pa.ListArray.from_arrays(
-            pa.array(edges.astype(np.int32)), values(numbers(self.first, counts)), mask=mask
+            column_array(edges.astype(np.int32)), values(numbers(self.first, counts)), mask=mask
         )
 
     def totals(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -264,7 +265,7 @@ class MessageRows(Rows[MessageRun]):
         mark[first] = (frames.flags[first] & MARKED) != 0
         lengths[first] = sizes[known]
         texts = as_text(frames.octets(frames.starts + np.minimum(mark, frames.held), lengths, first))
-        return texts.take(pa.array(np.cumsum(known) - 1, mask=~known))
+        return texts.take(column_array(np.cumsum(known) - 1, ~known))
 
     @cached_property
     def kind_codes(self) -> NDArray[np.int8]:
@@ -305,11 +306,11 @@ class MessageRows(Rows[MessageRun]):
                 content_of[row] = len(contents)
                 contents.append(orjson.dumps(values["fields"], default=as_base64).decode())
         known = places >= 0
-        missing = pa.array(~known)
+        missing = column_array(~known)
         arrays = [
-            pa.array(protocols).take(pa.array(protocol_of, mask=~known)),
-            pa.concat_arrays([short_texts, pa.array(summaries, pa.string())]).take(pa.array(places, mask=~known)),
-            pa.array(contents, pa.string()).take(pa.array(content_of)),
+            value_array(protocols, pa.string()).take(column_array(protocol_of, ~known)),
+            pa.concat_arrays([short_texts, value_array(summaries, pa.string())]).take(column_array(places, ~known)),
+            value_array(contents, pa.string()).take(column_array(content_of)),
         ]
         return pa.StructArray.from_arrays(arrays, fields=list(PAYLOAD), mask=missing)
 
@@ -321,7 +322,7 @@ class FrameRows(Rows[FrameRun]):
         """`long`: what stands between the header and the body is no part of the header."""
         longest = np.array([run.longest_short_header for run in self.runs])[self.run_of]
         frames = self.frames
-        return pa.array((frames.bodies - frames.offsets)[self.order] > longest)
+        return column_array((frames.bodies - frames.offsets)[self.order] > longest)
 
 
 KIND_CODES = {kind: code for code, kind in enumerate(["data", *KINDS.values()])}
@@ -344,7 +345,8 @@ def as_text(octets: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         pass
     different = octets.dictionary_encode()
-    return pa.array([to_text(value) for value in different.dictionary.to_pylist()], pa.string()).take(different.indices)
+    texts = [to_text(value) for value in different.dictionary.to_pylist()]
+    return value_array(texts, pa.string()).take(different.indices)
 
 
 def _number_of_stream(name: str) -> Callable[[Any], pa.Array]:
@@ -393,16 +395,16 @@ MESSAGE_COLUMNS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "envelope": MessageRows.envelope,
     "topic": MessageRows.topic,
     "kind": MessageRows.kind,
-    "decrypted": lambda rows: pa.array(np.array([run.regime.opened for run in rows.runs])[rows.run_of]),
+    "decrypted": lambda rows: column_array(np.array([run.regime.opened for run in rows.runs])[rows.run_of]),
     "payload": MessageRows.payload,
-    "complete": lambda rows: pa.array(rows.joined("complete")[rows.order]),
+    "complete": lambda rows: column_array(rows.joined("complete")[rows.order]),
     "confidence": _word_of_run("confidence"),
 }
 
 FRAME_COLUMNS: dict[str, Callable[[FrameRows], pa.Array]] = {
     **_common("frame"),
     "flags": lambda rows: rows.ints(rows.frames.flags[rows.order] & 0xFF),
-    "more": lambda rows: pa.array((rows.frames.flags[rows.order] & MORE) != 0),
+    "more": lambda rows: column_array((rows.frames.flags[rows.order] & MORE) != 0),
     "long": FrameRows.long,
     "size": lambda rows: rows.ints(rows.frames.sizes[rows.order]),
     "message": lambda rows: rows.ints(rows.joined("messages")[rows.order]),
