@@ -23,7 +23,8 @@ from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
-    from zmtpscope.capture import Captures
+    from zmtpscope.capture import Captures, SegmentBlock
+    from zmtpscope.dissect import Analyser, Batch
     from zmtpscope.live.capture.settings import CaptureSettings, Program
 
 USAGE = 2
@@ -265,6 +266,25 @@ def open_followed(given: dict[str, Any]) -> Followed:
     if os.path.isdir(path):
         raise NoCapture(f"{path}: is a directory; name the file in it that is written")
     return WrittenByOthers(path, given["packets"])
+
+
+def steps(analyser: Analyser, captures: Captures, followed: Followed | None) -> Iterator[Iterator[Batch]]:
+    """What becomes known by each block of captures, to be read before the next one is asked for; of what is `followed`
+    also what time alone decides. `end` gives the rest."""
+    analyser.begin(captures.files)
+    for block in captures:
+        yield _step(analyser, block, followed)
+
+
+def _step(analyser: Analyser, block: SegmentBlock, followed: Followed | None) -> Iterator[Batch]:
+    yield from analyser.take(block)
+    if followed is not None:
+        yield from analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest))
+
+
+def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
+    """What is left when there are no more steps, or none are wanted."""
+    return analyser.finish(captures.statistics.dropped(), captures.problems)
 
 
 def seconds_behind(followed: Followed, latest: int) -> float:

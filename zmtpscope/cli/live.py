@@ -12,9 +12,11 @@ from zmtpscope.cli.following import (
     FOLLOWED_FILE,
     Followed,
     capture_options,
+    end,
     list_interfaces,
     open_followed,
     seconds_behind,
+    steps,
     stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -37,9 +39,7 @@ from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOA
 from zmtpscope.cli.status_line import State, StatusLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from zmtpscope.dissect import Analyser, Batch
+    from zmtpscope.dissect import Analyser
 
 
 @click.command(short_help="Say what happens, as it happens: on an interface, or in a file that is written.")
@@ -94,27 +94,19 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
     try:
         with StatusLine(shown) as status:
-            for batch in batches(analyser, followed, status):
-                write(batch)
+            for step in steps(analyser, captures, followed):
+                for batch in step:
+                    write(batch)
+                if status.is_due:
+                    status.show(_state(analyser, followed))
+        for batch in end(analyser, captures):
+            write(batch)
         write_end(analyser, captures, given)
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_problems(keys, said)
     ended = followed.say_end()
     return exit_code(captures) or ended
-
-
-def batches(analyser: Analyser, followed: Followed, status: StatusLine) -> Iterator[Batch]:
-    """What becomes known as packets come, and as time goes by without any; then what is left at the end."""
-    captures = followed.captures
-    analyser.begin(captures.files)
-    for block in captures:
-        yield from analyser.take(block)
-        yield from analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest))
-        if status.is_due:
-            status.show(_state(analyser, followed))
-    status.clear()
-    yield from analyser.finish(captures.statistics.dropped(), captures.problems)
 
 
 def _state(analyser: Analyser, followed: Followed) -> State:

@@ -21,9 +21,11 @@ from zmtpscope.cli.following import (
     Followed,
     capture_options,
     check_no_capture_options,
+    end,
     list_interfaces,
     open_followed,
     seconds_behind,
+    steps,
     stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -161,8 +163,8 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     bar = Progress(captures.statistics, paths, followed is None and is_seen() and not isinstance(output, Screen))
     try:
         with bar, output:
-            is_wanted = all(output.update(interval) for interval in _steps(analyser, captures, rates, followed))
-            for batch in analyser.finish(captures.statistics.dropped(), captures.problems):
+            is_wanted = all(output.update(interval) for interval in _intervals(analyser, captures, rates, followed))
+            for batch in end(analyser, captures):
                 for interval in rates.feed(batch):
                     output.update(interval)
             for interval in rates.finish():
@@ -203,18 +205,15 @@ def _output(given: dict[str, Any], view: View, numbers: Numbers, title: Callable
     return Screen(numbers, view, given["most"], title) if has_screen() else Tables(numbers, view, given["most"])
 
 
-def _steps(
+def _intervals(
     analyser: Analyser, captures: Captures, rates: Rates, followed: Followed | None
 ) -> Iterator[Interval | None]:
     """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too."""
     clock = CaptureClock()
-    analyser.begin(captures.files)
-    for block in captures:
-        for batch in analyser.take(block):
+    for step in steps(analyser, captures, followed):
+        for batch in step:
             yield from rates.feed(batch)
         if followed is not None and analyser.latest:
-            for batch in analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest)):
-                yield from rates.feed(batch)
             yield from rates.tick(clock.now(analyser.latest))
         yield None
 
