@@ -22,6 +22,7 @@ ROOT = CAPTURES.parent
 PAGES = [
     "README.md",
     "docs/cookbook.md",
+    "docs/command-line.md",
     "docs/keys.md",
     "docs/payload-dissectors.md",
     "docs/websocket.md",

@@ -274,6 +274,14 @@ def test_color_is_for_terminals_and_those_who_ask(zmtpscope: Run, monkeypatch: p
     assert "\x1b[" not in zmtpscope("read", PUBSUB)[1]
 
 
+def test_wide_lines_have_the_addresses(zmtpscope: Run) -> None:
+    path = CAPTURES / "patterns/reqrep.pcap"
+    short, wide = (zmtpscope("read", path, *more)[1].splitlines() for more in ([], ["--wide"]))
+    assert [line.split("octets")[1:] for line in wide] == [line.split("octets")[1:] for line in short]
+    assert [line.count("127.0.0.1:") for line in wide] == [2] * len(short)
+    assert [line.count("127.0.0.1:") for line in short] == [2, *[0] * (len(short) - 2), 2]
+
+
 def test_the_version(zmtpscope: Run) -> None:
     for option in ("-v", "--version"):
         assert zmtpscope(option) == (0, f"zmtpscope {__version__}\n", "")

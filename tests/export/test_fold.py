@@ -15,14 +15,15 @@ def test_what_fits_stays_as_it_is() -> None:
 
 
 def test_what_does_not_fit_goes_on_below_the_first_word() -> None:
-    assert fold("9 1.0 a > b  ", 13, WORDS, 60) == (
-        "9 1.0 a > b  warn ZMTP-CONN-08 The connection closed within\n             a second of an error"
+    words = f"{WORDS}, said its peer"
+    assert fold("9 1.0 a > b  ", 13, words, 80) == (
+        "9 1.0 a > b  warn ZMTP-CONN-08 The connection closed within a second of an\n             error, said its peer"
     )
 
 
 def test_where_hardly_anything_is_left_the_words_get_lines_of_their_own() -> None:
     assert fold("9 1.0 a > b  ", 13, WORDS, 52) == (
-        "9 1.0 a > b\n          warn ZMTP-CONN-08 The connection closed\n          within a second of an error"
+        "9 1.0 a > b\n        warn ZMTP-CONN-08 The connection closed\n        within a second of an error"
     )
 
 

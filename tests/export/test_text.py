@@ -12,10 +12,13 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.describe import DESCRIBE, describe_gap
-from zmtpscope.export.text import STYLES, End, Look, TextLines
+from zmtpscope.export.side_names import SideNames
+from zmtpscope.export.sides_column import WIDEST
+from zmtpscope.export.text import STYLES, Look, TextLines
 from zmtpscope.records import RECORDS, empty
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
+NUMBER = len("c1  ")
 FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json")
 
 
@@ -42,16 +45,16 @@ def test_nothing_in_a_capture_breaks_a_line_or_reaches_the_terminal(path: pathli
 
 
 def test_a_subscription_and_what_it_brings() -> None:
-    assert what(text("patterns/pubsub.pcap"))[2:6] == ["READY", "READY", 'SUBSCRIBE "a"', 'SUBSCRIBE "b"']
+    assert what(text("patterns/pubsub.pcap"))[2:6] == ["READY PUB", "READY SUB", 'SUBSCRIBE "a"', 'SUBSCRIBE "b"']
     assert 'SUBSCRIBE "" (everything)' in text("patterns/pubsub.pcap")
-    assert 'message 2 parts 7+9 octets "a.topic"  payload 0' in what(text("patterns/pubsub.pcap"))
+    assert 'message 7+9 octets "a.topic"  payload 0' in what(text("patterns/pubsub.pcap"))
     assert 'SUBSCRIBE "alpha" (message)' in what(text("patterns/xpub-xsub.pcap"))
 
 
 def test_request_and_reply_without_their_delimiter() -> None:
     assert what(text("patterns/reqrep.pcap"))[4:6] == [
-        "message 2 parts 0+7 octets  Hello 0",
-        "message 2 parts 0+7 octets  World 0",
+        "message 0+7 octets  Hello 0",
+        "message 0+7 octets  World 0",
     ]
 
 
@@ -67,22 +70,61 @@ def test_the_steps_of_gssapi_say_what_they_are() -> None:
     ]
 
 
-def test_endpoints_show_types_and_identities_once_known() -> None:
+def test_a_side_is_named_by_what_it_has_said_of_itself() -> None:
     lines = text("patterns/dealer-router-identities.pcap").splitlines()
-    assert re.search(r"127\.0\.0\.1:60954 +> 127\.0\.0\.1:5600 +GREETING 3\.1 NULL$", lines[0])
-    assert re.search(r'127\.0\.0\.1:60954 DEALER "dealer-1" > 127\.0\.0\.1:5600 +READY$', lines[2])
-    assert re.search(r'127\.0\.0\.1:60954 DEALER "dealer-1" > 127\.0\.0\.1:5600 ROUTER +message 3 parts', lines[8])
+    assert re.search(r"c1  127\.0\.0\.1:60954 > 127\.0\.0\.1:5600  GREETING 3\.1 NULL$", lines[0])
+    assert re.search(r'c1  :60954 > :5600 +READY DEALER "dealer-1"$', lines[2])
+    assert re.search(r'c1  :5600 > "dealer-1" +READY ROUTER$', lines[3])
+    assert re.search(r'c1  "dealer-1" > ROUTER:5600  message 4\+1\+7 octets', lines[8])
+
+
+def test_wide_lines_have_both_addresses() -> None:
+    lines = text("patterns/dealer-router-identities.pcap", wide=True).splitlines()
+    assert re.search(r'127\.0\.0\.1:60954 DEALER "dealer-1" > 127\.0\.0\.1:5600 ROUTER  +message 4\+1\+7', lines[8])
+    assert all(len(re.findall(r"127\.0\.0\.1:\d+", line)) == 2 for line in lines)
+
+
+def test_the_first_and_the_last_line_of_a_connection_have_its_addresses() -> None:
+    by_number: dict[str, list[str]] = {}
+    for line in text("implementations/jupyter.pcap").splitlines():
+        by_number.setdefault(re.findall(r"  (c\d+) ", line)[0], []).append(line)
+    for first, *others in by_number.values():
+        assert re.search(r" 127\.0\.0\.1:\d+ > 127\.0\.0\.1:\d+  ", first)
+        if others:
+            assert re.search(r" 127\.0\.0\.1:\d+ \w+ > 127\.0\.0\.1:\d+ \w+  closed by ", others[-1])
+            assert not any("127.0.0.1:" in line.replace("at tcp://", "") for line in others[:-1])
+
+
+def test_two_sides_that_say_the_same_are_told_apart() -> None:
+    lines = text("versions/pair-bind2.2.0-conn2.2.0.pcap").splitlines()
+    senders = {line.split(" > ")[0].split()[-1] for line in lines if "message" in line and "closed" not in line}
+    assert len(senders) == 2
+
+
+@pytest.mark.parametrize("name", ["patterns/pubsub.pcap", "patterns/reqrep.pcap", "patterns/heartbeat-both.pcap"])
+def test_short_contents_fit_in_80_columns(name: str) -> None:
+    shown = [line for line in text(name).splitlines() if " closed by " not in line and " note " not in line]
+    assert max(map(len, shown)) <= 80
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_terminal_of_any_width_shows_what_a_pipe_gets(path: pathlib.Path) -> None:
+    options = Options(bodies="none")
+    pipe = text(str(path), options=options).split()
+    for width in (80, 200):
+        assert text(str(path), options=options, width=width).split() == pipe
 
 
 def test_columns_stand_under_each_other() -> None:
-    lines = text("patterns/pubsub.pcap").splitlines()
-    assert len({line.index(" > ") for line in lines}) == 1
-    assert {line[6] for line in lines} == {" "}
+    lines = [line for line in text("patterns/pubsub.pcap").splitlines() if " message " in line]
+    assert len({line.index(" message ") for line in lines}) == 1
+    wide = text("patterns/pubsub.pcap", wide=True).splitlines()
+    assert len({line.index(" > ") for line in wide}) == 1
 
 
 def test_the_end_of_a_connection_sums_it_up() -> None:
     *_, last, refused = what(text("patterns/pubsub.pcap"))
-    assert last == "connection 2 closed by 127.0.0.1:5630 after 805.1 ms, 3.1 NULL, messages >0 <12"
+    assert last == "closed by PUB:5630 after 805.1 ms, 3.1 NULL, 12 messages from PUB:5630"
     assert refused.startswith("note ZMTP-CONN-14 ")
 
 
@@ -120,7 +162,7 @@ def test_encrypted_messages_show_their_size_only() -> None:
 def test_frames_and_their_message_stand_in_order_of_offset() -> None:
     assert what(text("patterns/reqrep.pcap", options=Options(frames=True)))[4:7] == [
         'frame 0 octets MORE flags 01  ""',
-        "message 2 parts 0+7 octets  Hello 0",
+        "message 0+7 octets  Hello 0",
         "frame 7 octets flags 00  Hello 0",
     ]
 
@@ -128,9 +170,9 @@ def test_frames_and_their_message_stand_in_order_of_offset() -> None:
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (Options(bodies="none"), "message 2 parts 0+7 octets"),
-        (Options(bodies="head", head=0), "message 2 parts 0+7 octets"),
-        (Options(bodies="head", head=4), "message 2 parts 0+7 octets  Hel…"),
+        (Options(bodies="none"), "message 0+7 octets"),
+        (Options(bodies="head", head=0), "message 0+7 octets"),
+        (Options(bodies="head", head=4), "message 0+7 octets  Hel…"),
     ],
 )
 def test_bodies_as_they_are_wanted(options: Options, shown: str) -> None:
@@ -177,7 +219,7 @@ def test_a_message_is_shown_frame_by_frame() -> None:
 @pytest.mark.parametrize(
     ("form", "shown"),
     [
-        ("r", "   0.000176"),
+        ("r", "  0.000176"),
         ("e", "1795230519.050762"),
         ("u", "03:08:39.050762"),
         ("ud", "2026-11-21 03:08:39.050762"),
@@ -215,9 +257,9 @@ def test_every_record_that_is_no_row_has_its_words() -> None:
         ({"version_announced": "3.1", "mechanism": "NULL"}, "GREETING 3.1 NULL"),
         ({"version_announced": "3.0", "mechanism": "PLAIN", "as_server": 1}, "GREETING 3.0 PLAIN as-server"),
         ({"version_announced": "3.0", "mechanism": "X\\x1b[0m"}, 'GREETING 3.0 "X\\x1b[0m"'),
-        ({"version_announced": "2.0", "socket_type": "SUB"}, "GREETING 2.0"),
-        ({"version_announced": "3", "socket_type": "SUB"}, "GREETING 2.0, could speak 3.x"),
-        ({"version_announced": "1.0", "identity": "a"}, "GREETING 1.0"),
+        ({"version_announced": "2.0", "socket_type": "SUB"}, "GREETING 2.0 SUB"),
+        ({"version_announced": "3", "socket_type": "SUB"}, "GREETING 2.0 SUB (could speak 3.x)"),
+        ({"version_announced": "1.0", "identity": "a"}, 'GREETING 1.0 "a"'),
         ({"version_announced": None, "length": 10}, "GREETING signature only"),
         ({"version_announced": None, "length": 11}, "GREETING incomplete, 11 octets"),
     ],
@@ -254,15 +296,15 @@ def test_commands_in_words(changes: dict[str, object], shown: str) -> None:
 
 def test_a_connection_that_began_before_the_capture_says_what_nobody_knows() -> None:
     last = what(text("damage/midstream-3.0.pcap"))[-1]
-    assert re.match("connection 1 closed by .* after more than .* ms, version unknown, start not captured, mess", last)
+    assert re.match("closed by .* after more than .* ms, version unknown, start not captured, 4 mess", last)
     forced = Options(decode_as=(DecodeAs("conn", 1, "3.0", "NULL"),))
     last = what(text("damage/midstream-3.0.pcap", options=forced))[-1]
-    assert re.search(r" ms, 3\.0 NULL, start not captured, messages >4 <4$", last)
+    assert re.search(r" ms, 3\.0 NULL, start not captured, 4 messages from :53102, 4 from :\d+$", last)
 
 
 def test_a_capture_that_ends_inside_a_greeting_leaves_the_version_open() -> None:
     last = what(text("patterns/pubsub.pcap", packets=19))[-1]
-    assert re.search("still open at the end of the capture, after .* ms, no version agreed yet, mess", last)
+    assert re.search("still open at the end of the capture, after .* ms, no version agreed yet, no mess", last)
 
 
 def test_a_gap_says_how_it_is_known_and_what_became_of_the_rest() -> None:
@@ -280,15 +322,17 @@ def test_a_gap_is_shown_at_the_first_packet_behind_it() -> None:
 
 def test_long_identities_keep_the_columns() -> None:
     lines = text("faults/identity-256.pcap").splitlines()
-    named = [line for line in lines if 'DEALER "iiiiiiiiiiiiiii…"' in line]
-    assert len(named) > 3
-    assert len({line.index(" > ") for line in named}) == 1
+    named = [line for line in lines if 'c1  "iiiiiiiiiii…" > ROUTER:' in line]
+    assert {line.index("  message ") - line.index("c1") for line in named} == {NUMBER + WIDEST}
 
 
 def test_a_socket_type_of_any_length_and_kind_takes_little_room() -> None:
-    end = End("127.0.0.1:5555")
-    end.learn("PUB" + "\x1b[31m" * 10, "\x00" * 255)
-    assert end.label == r'127.0.0.1:5555 PUB\x1b[31m\ "\x00\x00\x00\x0…"'
+    names = SideNames("127.0.0.1:5555", 5555, 1)
+    names.learn("PUB" + "\x1b[31m" * 10, None)
+    assert names.short == r"PUB\x1b[31m\:5555"
+    names.learn(None, "\x00" * 255)
+    assert names.short == r'"\x00\x00\x0…":5555'
+    assert names.full == r'127.0.0.1:5555 PUB\x1b[31m\ "\x00\x00\x00\x0…"'
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -297,8 +341,8 @@ def test_words_are_not_broken_on_a_terminal(width: int) -> None:
         assert all(len(line) <= width for line in text(name, width=width).splitlines())
 
 
-def test_messages_have_a_line_of_their_own_on_a_narrow_terminal() -> None:
-    lines = text("patterns/pubsub.pcap", width=80).splitlines()
-    first = next(place for place, line in enumerate(lines) if line.startswith("    30 "))
-    assert lines[first].endswith(" > 127.0.0.1:49692 SUB")
-    assert lines[first + 1] == '          message 2 parts 7+9 octets "a.topic"  payload 0'
+def test_what_does_not_fit_has_a_line_of_its_own_on_a_narrow_terminal() -> None:
+    lines = text("implementations/jupyter.pcap", width=80).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("  182 "))
+    assert lines[first].endswith("c21 XPUB:45571 > SUB")
+    assert lines[first + 1].startswith('        message 7 parts 574 octets "kernel.')

@@ -203,7 +203,7 @@ def test_lines_come_with_the_packet_that_carries_them() -> None:
     before = len(shown.lines)
     connection.closed(True, False, NOW)
     shown.live.advance()
-    assert ["connection" in line for line in shown.lines[before:]] == [True]
+    assert ["closed by" in line for line in shown.lines[before:]] == [True]
     shown.live.finish()
     assert shown.live.statistics.packets == len(packets.octets)
 

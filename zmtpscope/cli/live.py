@@ -31,6 +31,7 @@ from zmtpscope.cli.output import (
     TIME_FORM,
     TREE,
     VERBOSE,
+    WIDE,
     check_output,
     record_writer,
     write_end,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 @HEX
 @TIME_FORM
 @NUMERIC
+@WIDE
 @FORCED
 @PAYLOAD
 @PAYLOAD_FILES

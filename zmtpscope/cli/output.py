@@ -35,6 +35,9 @@ TIME_FORM = click.option(
     metavar="FORM",
 )
 NUMERIC = click.option("-n", "numeric", is_flag=True, help="Addresses and ports stay numbers (they always do).")
+WIDE = click.option(
+    "--wide", is_flag=True, help="Both addresses in every line; else in the first and last of each connection."
+)
 STATS = click.option("--stats", is_flag=True, help="At the end: where every packet and octet went.")
 COLOR = click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
 VERBOSE = click.option(
@@ -81,6 +84,7 @@ def _text_writer(
         Clock(given["time_form"], first_time),
         _paint(given),
         width,
+        wide=given["wide"],
         chat=given["verbose"],
         tree=given["tree"],
         hex=given["hex_dump"],

@@ -20,6 +20,7 @@ from zmtpscope.cli.output import (
     TIME_FORM,
     TREE,
     VERBOSE,
+    WIDE,
     check_output,
     record_writer,
     write_end,
@@ -50,6 +51,7 @@ from zmtpscope.cli.parameters import (
 @HEX
 @TIME_FORM
 @NUMERIC
+@WIDE
 @FORCED
 @PAYLOAD
 @PAYLOAD_FILES

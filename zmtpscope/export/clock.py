@@ -44,10 +44,10 @@ class Clock:
             if self._first is None:
                 start = self._start()
                 self._first = time if start is None else start
-            return _seconds(time - self._first).rjust(11)
+            return _seconds(time - self._first).rjust(10)
         if self.moves:
             above, self._above = self._above, time
-            return _seconds(0 if above is None else time - above).rjust(11)
+            return _seconds(0 if above is None else time - above).rjust(10)
         if self.form == "e":
             return _seconds(time)
         seconds, nanoseconds = divmod(time, SECOND)

@@ -9,6 +9,7 @@ from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
 from zmtpscope.dissect.findings.drops import PACKETS_DROPPED
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import LONGEST_TYPE, name_of_side, named
 from zmtpscope.export.words import counted
 from zmtpscope.records import MASK, SECOND
 from zmtpscope.zmtp.mechanisms.null import STATUS
@@ -43,7 +44,7 @@ def endpoint(address: str | None, port: int | None) -> str:
 
 
 def describe_greeting(values: Values) -> str:
-    """`GREETING 3.1 CURVE`; 1.0 and 2.0 have no mechanism."""
+    """`GREETING 3.1 CURVE`, `GREETING 2.0 SUB`; 1.0 and 2.0 have no mechanism, and say who sends."""
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if values["form"] == "zws-identity":
@@ -59,8 +60,11 @@ def describe_greeting(values: Values) -> str:
     elif version.startswith("3") and length < GREETING_3_SIZE and values["socket_type"] is None:
         words.append(f"{version} incomplete, {length} of {GREETING_3_SIZE} octets")
     else:
+        words.append(version if "." in version else "2.0")
+    words += _sender(values)
+    if version is not None and "." not in version:
         # a newer peer that went on in the form of 2.0 never sent its minor version
-        words.append(version if "." in version else f"2.0, could speak {version}.x")
+        words.append(f"(could speak {version}.x)")
     if values["as_server"]:
         words.append("as-server" if values["as_server"] == 1 else f"as-server {values['as_server']}")
     if values["form"] == "pseudo-signature":
@@ -69,8 +73,8 @@ def describe_greeting(values: Values) -> str:
 
 
 def describe_command(values: Values) -> str:
-    """`SUBSCRIBE "topic"`, `PING ttl 3 s`: the name, and what the endpoints do not show already."""
-    words: list[str] = []
+    """`READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`: the name, and what it carries."""
+    words: list[str] = [*_sender(values)]
     for name in ("topic", "group", "reason"):
         if values[name] is not None:
             words.append(quoted(values[name]))
@@ -107,6 +111,14 @@ def describe_command(values: Values) -> str:
     nameless = "empty command" if values["size"] == 0 else "command without a name"
     opened = ["decrypted"] if values["decrypted"] else []
     return " ".join([*opened, safe_text(name[:40]) or nameless, *words])
+
+
+def _sender(values: Values) -> Iterator[str]:
+    """Socket type and identity, where this says them."""
+    if values["socket_type"]:
+        yield safe_text(values["socket_type"])[:LONGEST_TYPE]
+    if values["identity"]:
+        yield named(values["identity"])
 
 
 def _words_of_curve(values: Values) -> Iterator[str]:
@@ -160,7 +172,7 @@ def _duration(nanoseconds: int) -> str:
 
 def describe_connection(values: Values) -> str:
     """How it ended, what it spoke, how much each side said."""
-    words = [f"connection {values['conn']} {_end_of(values)}"]
+    words = [_end_of(values)]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
         over = " over WebSocket" if values["transport"] == "ws" else ""
@@ -173,7 +185,7 @@ def describe_connection(values: Values) -> str:
         words.append("start not captured")
     elif values["version"] is not None and values["handshake"] != "complete":
         words.append(f"handshake {values['handshake']}")
-    words.append(_told_and_sealed(values))
+    words += _told_and_sealed(values)
     if values["gap_bytes"]:
         words.append(f"{counted(values['gap_bytes'], 'octet')} lost")
     if values["undissected_bytes"]:
@@ -217,15 +229,26 @@ UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
 
 
 def _by(values: Values, side: int) -> str:
-    return f" by {endpoint(values[f'ip_{side}'], values[f'port_{side}'])}"
+    return f" by {name_of_side(values, side)}"
 
 
-def _told_and_sealed(values: Values) -> str:
-    """How much each side said; what is sealed may be messages, parts of messages or commands."""
-    sealed = values["sealed_0"], values["sealed_1"]
-    told = values["messages_0"] - sealed[0], values["messages_1"] - sealed[1]
-    words = [f"messages >{told[0]} <{told[1]}"] if any(told) or not any(sealed) else []
-    return ", ".join([*words, f"sealed frames >{sealed[0]} <{sealed[1]}"] if any(sealed) else words)
+def _told_and_sealed(values: Values) -> Iterator[str]:
+    """How much each side sent; what is sealed may be messages, parts of messages or commands."""
+    sealed = [values["sealed_0"], values["sealed_1"]]
+    opened = [values[f"messages_{side}"] - sealed[side] for side in (0, 1)]
+    if any(opened) or not any(sealed):
+        yield _by_sender(values, opened, "message")
+    if any(sealed):
+        yield _by_sender(values, sealed, "encrypted frame")
+
+
+def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
+    """`1 message from REQ, 2 from REP:5555`, or `no messages`."""
+    if not any(counts):
+        return f"no {noun}s"
+    (first, count), *others = [(side, count) for side, count in enumerate(counts) if count]
+    words = [f"{counted(count, noun)} from {name_of_side(values, first)}"]
+    return ", ".join([*words, *(f"{count} from {name_of_side(values, side)}" for side, count in others)])
 
 
 def describe_datagram(values: Values) -> str:

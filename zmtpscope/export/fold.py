@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 
-LEAST = 40
-"""Columns that the last column needs to stay beside the others."""
+LEAST = 60
+"""Columns that words which do not fit need to stay beside the others."""
 
-INDENT = 10
+INDENT = 8
 """Where it stands on a line of its own."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def is_below(used: int, width: int) -> bool:
-    """Whether words behind `used` columns go on a line of their own when they do not fit."""
-    return width - used < LEAST
-
-
 def fold(prefix: str, used: int, words: str, width: int) -> str:
     """`prefix`, which takes `used` columns, and `words` behind it, in lines of at most `width` where spaces allow it.
 
-    What does not fit goes on below the first word.
+    What does not fit goes on below the first word, or, where that leaves little room, on lines of its own.
     """
     if used + _length(words) <= width:
         return prefix + words
     lines, indent = [prefix], used
-    if is_below(used, width):
+    if width - used < LEAST:
         lines, indent = [prefix.rstrip(), " " * INDENT], INDENT
     column = indent
     for word in words.split(" "):

@@ -8,6 +8,7 @@ from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.records.rows import is_enveloped, kind_of
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import TEXT
 from zmtpscope.records import to_text
@@ -19,7 +20,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 PREVIEW = 80
 """Characters of message bodies in a line where no terminal tells how many fit."""
 
-LEAST_PREVIEW = 24
+LEAST_PREVIEW = 12
 MOST_SIZES = 5
 """So many frames have their sizes in the line."""
 
@@ -60,18 +61,19 @@ class RunWords:
         if isinstance(run, FrameRun):
             flags = self.flags[index] & 0xFF
             more = " MORE" if flags & MORE else ""
-            what = f"  frame{self.doubt} {self.sizes[index]} octets{more} flags {flags:02x}"
+            what = f"  frame{self.doubt} {counted(self.sizes[index], 'octet')}{more} flags {flags:02x}"
             return what + self._bodies(index, index, used + len(what))
         first, last = self.first[index], self.last[index]
         doubt = self.doubt if self.complete[index] else f"{self.doubt} incomplete"
         if self.flags[first] & SPECIAL:
             return self._special(run, index, doubt)
         if first == last:
-            what = f"{self.message}{doubt} {self.sizes[first]} octets"
+            what = f"{self.message}{doubt} {counted(self.sizes[first], 'octet')}"
         else:
             sizes = self.sizes[first : last + 1]
-            shown = "+".join(map(str, sizes)) if len(sizes) <= MOST_SIZES else sum(sizes)
-            what = f"{self.message}{doubt} {len(sizes)} parts {shown} octets"
+            many = len(sizes) > MOST_SIZES
+            shown = f"{len(sizes)} parts {sum(sizes)}" if many else "+".join(map(str, sizes))
+            what = f"{self.message}{doubt} {shown} octets"
         if not self.simple:
             if self.enveloped and 0 in self.sizes[first:last]:
                 addresses = self.sizes.index(0, first) - first
@@ -99,7 +101,7 @@ class RunWords:
         first, kind = self.first[index], kind_of(run, index)
         if kind == "encrypted":
             inside = self.sizes[first] - SMALLEST_MESSAGE if run.regime.mechanism == "CURVE" else -1
-            size = f"{inside} octets inside" if inside >= 0 else f"{self.sizes[first]} octets"
+            size = f"{counted(inside, 'octet')} inside" if inside >= 0 else counted(self.sizes[first], "octet")
             return f"message{doubt} encrypted, {size}"
         topic = to_text((self._head(first, TOPIC) or b"")[1:])
         everything = " (everything)" if self.sizes[first] == 1 else ""

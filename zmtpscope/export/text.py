@@ -1,6 +1,8 @@
-"""One line for each record, for people: packet, time, who to whom, what.
+"""One line for each record, for people: packet, time, connection, who to whom, what.
 
-Socket types and identities stand beside the addresses from the record on that tells them. Nothing in a line is exact
+The first line of a connection and its last name both addresses. In between a side is known by its identity or socket
+type, and the one that was connected to by its port, so that a line fits in 80 columns; `wide` lines have the addresses,
+too. The lines are the same for a terminal and a pipe; only a terminal folds and cuts them. Nothing in a line is exact
 beyond its first characters: `-V`, `-x` and JSON lines are.
 """
 
@@ -16,15 +18,15 @@ from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.details import hex_lines, tree_lines
-from zmtpscope.export.fold import INDENT, fold, is_below
-from zmtpscope.export.preview import quoted
+from zmtpscope.export.fold import INDENT, fold
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.sides_column import SidesColumn
 from zmtpscope.export.values import record_values
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import COMMON, STREAM, from_text
+from zmtpscope.records import COMMON, STREAM
 
 Paint = Callable[[str, str], str]
 """(style, text) to text: a style is a key of `STYLES`."""
@@ -45,15 +47,6 @@ STYLES = {
     "note": "bright_blue",
     "chat": "dim",
 }
-
-LONGEST_TYPE, LONGEST_IDENTITY = 12, 16
-ZRE_IDENTITY = 17
-"""Octets of the identity of a ZRE node: 01 and its UUID."""
-NARROWEST, WIDEST = 21, 48
-"""Columns of an endpoint: they grow with what stands in them; what is wider than this moves its own line only."""
-
-MOST_WHOS = 1000
-"""Pairs of endpoints that are kept laid out."""
 
 MOST_FRAMES = 1000
 """Frames of a message, with what is packed in them, that are shown field by field or in hex."""
@@ -81,56 +74,26 @@ def plain(style: str, text: str) -> str:
 
 @dataclass
 class Look:
-    """How the lines look. `width` is that of the terminal, if there is one."""
+    """How the lines look. `width` is that of the terminal, if there is one; `wide` lines have both addresses."""
 
     clock: Clock
     paint: Paint = plain
     width: int | None = None
+    wide: bool = False
     chat: bool = False
     """Whether findings are shown that are normal events or habits."""
     tree: bool = False
     hex: bool = False
 
 
-class End:
-    """One side of a connection, as far as it is known; `label` is how it is shown."""
-
-    def __init__(self, address: str) -> None:
-        self.address = self.label = address
-        self.socket_type: str | None = None
-        self.identity: str | None = None
-
-    def learn(self, socket_type: str | None, identity: str | None) -> None:
-        """Take in what a greeting or command tells of its sender."""
-        self.socket_type = socket_type or self.socket_type
-        self.identity = identity or self.identity
-        words = [self.address]
-        if self.socket_type:
-            words.append(safe_text(self.socket_type)[:LONGEST_TYPE])
-        if self.identity:
-            words.append(named(self.identity))
-        self.label = " ".join(words)
-
-
-def named(identity: str) -> str:
-    """An identity in a few characters; that of a ZRE node as people know it (zre.md 3 and 8)."""
-    octets = from_text(identity)
-    if len(octets) == ZRE_IDENTITY and octets[0] == 1:
-        return f"ZRE {octets[1:4].hex().upper()}"
-    return quoted(identity, LONGEST_IDENTITY)
-
-
 class TextLines:
-    """Makes the lines of a run. Remembers who is who on every connection that has not ended."""
+    """Makes the lines of a run. Remembers what was said already, and who is who."""
 
     def __init__(self, look: Look, options: Options) -> None:
         self.look = look
         self.options = options
-        self.ends: dict[int, tuple[End, End]] = {}
-        self.end_width = NARROWEST
-        self.whos: dict[tuple[str, str, int | None], tuple[str, int]] = {}
-        """Who to whom, laid out, with the characters it takes."""
-        self.packet_width = 6
+        self.sides = SidesColumn(look.paint, wide=look.wide)
+        self.packet_width = 5
         self.hints: set[str] = set()
         """Hints that were told; a run tells each once."""
         self.beacons: set[tuple[str, str]] = set()
@@ -157,11 +120,11 @@ class TextLines:
     def _record(self, record: Record, batch: Batch) -> str | None:
         values = record_values(record, -1, batch.files, self.options)
         kind = values["record"]
-        ends = self._learn(values)
         if kind == "finding" and self._left_out(values):
             return None
         if kind == "datagram" and self._is_repeated(values):
             return None
+        who, columns = self._who_of_record(values)
         if kind == "gap":
             self.gap = _place(values)
         if kind == "connection":
@@ -174,9 +137,10 @@ class TextLines:
         if hint is not None and hint not in self.hints:
             self.hints.add(hint)
             what += f" -> {hint}"
-        if kind == "connection":
-            del self.ends[values["conn"]]
-        prefix, used = self._prefix(packet, time, ends, values["side"])
+        front = self._front(packet, time)
+        return self._folded(self.look.paint("dim", front) + who, len(front) + columns, what)
+
+    def _folded(self, prefix: str, used: int, what: str) -> str:
         return prefix + what if self.look.width is None else fold(prefix, used, what, self.look.width)
 
     def _left_out(self, values: dict[str, Any]) -> bool:
@@ -208,18 +172,21 @@ class TextLines:
     def _rows(self, words: RunWords, low: int, high: int, files: Sequence[str | None]) -> Iterator[str | None]:
         """The lines of the rows `low..high` (high excluded) of a run, between which nothing else is told."""
         stream, width = words.run.stream, self.look.width
-        ends = self._ends_of(stream)
+        if high - low > 1 and self.sides.is_new(stream):
+            yield from self._rows(words, low, low + 1, files)
+            low += 1
+        who, columns = self.sides.names(stream)
         reference, time, prefix, used = -1, -1, "", 0
         for index in range(low, high):
             if words.packets[index] != reference or words.times[index] != time or self.look.clock.moves:
                 reference, time = words.packets[index], words.times[index]
-                packet = self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
-                prefix, used = self._prefix(packet, time, ends, stream.side)
-            if width is None:
-                yield prefix + words.describe(index, used)
-            else:
-                taken = INDENT if is_below(used, width) else used
-                yield fold(prefix, used, words.describe(index, taken), width)
+                front = self._front(self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files), time)
+                prefix, used = self.look.paint("dim", front) + who, len(front) + columns
+            line = words.describe(index, used)
+            if width is None or used + len(line) <= width:
+                yield prefix + line
+            else:  # it has a line of its own, where more fits
+                yield fold(prefix, used, words.describe(index, INDENT), width)
 
     def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
         secrets = self.options.show_secrets
@@ -245,46 +212,24 @@ class TextLines:
             return ""
         return f"{packet}" if len(files) == 1 else f"{safe_text(os.path.basename(file or '-'))}:{packet}"
 
-    def _prefix(self, packet: str, time: int, ends: tuple[str, str], side: int | None) -> tuple[str, int]:
-        """Packet, time and who to whom; with the number of characters that it takes."""
-        source, target = ends
+    def _front(self, packet: str, time: int) -> str:
+        """Packet and time."""
         if len(packet) > self.packet_width:
             self.packet_width = len(packet)
-        front = f"{packet:>{self.packet_width}} {self.look.clock(time)}  "
-        width = min(WIDEST, max(self.end_width, len(source), len(target)))
-        if width > self.end_width or len(self.whos) > MOST_WHOS:
-            self.end_width = width
-            self.whos.clear()
-        who = self.whos.get((source, target, side))
-        if who is None:
-            if not target:
-                return self.look.paint("dim", front + source.ljust(2 * width + 5)), len(front) + 2 * width + 5
-            sender = self.look.paint("dim" if side is None else f"side {side}", source.ljust(width))
-            who = f"{sender} > {target.ljust(width)}  ", max(width, len(source)) + max(width, len(target)) + 5
-            self.whos[source, target, side] = who
-        return self.look.paint("dim", front) + who[0], len(front) + who[1]
+        return f"{packet:>{self.packet_width}} {self.look.clock(time)}  "
 
-    def _ends_of(self, stream: Stream) -> tuple[str, str]:
-        both = None if stream.conn is None else self.ends.get(stream.conn)
-        if both is None:
-            one, other = End(endpoint(stream.src_ip, stream.src_port)), End(endpoint(stream.dst_ip, stream.dst_port))
-            if stream.conn is None:
-                return one.label, other.label
-            both = self.ends[stream.conn] = (other, one) if stream.side == 1 else (one, other)
-        one, other = both
-        return (other.label, one.label) if stream.side == 1 else (one.label, other.label)
-
-    def _learn(self, values: dict[str, Any]) -> tuple[str, str]:
-        """Who to whom, with what this record tells of its sender."""
+    def _who_of_record(self, values: dict[str, Any]) -> tuple[str, int]:
+        """Who to whom as it was known before this record, which says itself what it adds."""
         if values["src_ip"] is None:
-            return "the capture", ""
+            return self.sides.nobody("the capture")
         names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
         stream = Stream(*[values[name] for name in names])
-        ends = self._ends_of(stream)
-        if stream.conn is None or stream.side is None or values["record"] not in ("greeting", "command"):
-            return ends
-        self.ends[stream.conn][stream.side].learn(values["socket_type"], values["identity"])
-        return self._ends_of(stream)
+        if values["record"] == "connection":
+            return self.sides.last_names(stream)
+        who = self.sides.names(stream)
+        if values["record"] in ("greeting", "command"):
+            self.sides.learn(stream, values["socket_type"], values["identity"])
+        return who
 
 
 def _place(values: dict[str, Any]) -> tuple[int, int, int]:

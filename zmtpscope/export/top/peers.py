@@ -7,7 +7,7 @@ from typing import NamedTuple
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.text import LONGEST_TYPE, named
+from zmtpscope.export.side_names import LONGEST_TYPE, named
 
 FIRST_EPHEMERAL = 32_768
 """From here on systems give ports to those who connect (Linux; BSD and Windows from 49,152 on). Who has a port below,

@@ -1,0 +1,65 @@
+"""What lines call the two sides of a connection: in full by address, else by what the side has said of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zmtpscope.export.preview import quoted
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.records import from_text
+
+LONGEST_TYPE, LONGEST_IDENTITY, LONGEST_SHORT_IDENTITY = 12, 16, 12
+ZRE_IDENTITY = 17
+"""Octets of the identity of a ZRE node: 01 and its UUID."""
+
+OPENER = 0
+"""The side that opened the connection; its port is new each time and tells nobody anything."""
+
+
+class SideNames:
+    """The names of one side, as far as it is known: `full` has all that is known, `short` is for a few columns, `typed`
+    is its address and socket type."""
+
+    def __init__(self, address: str, port: int | None, side: int) -> None:
+        """`address` has the port, too."""
+        self.address = self.full = self.typed = address
+        self.socket_type: str | None = None
+        self.identity: str | None = None
+        self._port, self._side = port, side
+        self.short = short_name(None, None, port, side)
+
+    def learn(self, socket_type: str | None, identity: str | None) -> None:
+        """Take in what a greeting or command says of its sender."""
+        self.socket_type = socket_type or self.socket_type
+        self.identity = identity or self.identity
+        self.typed = (
+            f"{self.address} {safe_text(self.socket_type)[:LONGEST_TYPE]}" if self.socket_type else self.address
+        )
+        self.full = f"{self.typed} {named(self.identity)}" if self.identity else self.typed
+        self.short = short_name(self.socket_type, self.identity, self._port, self._side)
+
+
+def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
+    """An identity in a few characters; that of a ZRE node as people know it (zre.md 3 and 8)."""
+    octets = from_text(identity)
+    if len(octets) == ZRE_IDENTITY and octets[0] == 1:
+        return f"ZRE {octets[1:4].hex().upper()}"
+    return quoted(identity, limit)
+
+
+def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
+    """`"worker-1"`, `SUB`, `PUB:5556`, `:5556`: the identity, else the socket type. Who was connected to keeps its
+    port, and who has said nothing is known by it."""
+    if identity:
+        name = named(identity, LONGEST_SHORT_IDENTITY)
+    elif socket_type:
+        name = safe_text(socket_type)[:LONGEST_TYPE]
+    else:
+        return f":{port}"
+    return name if side == OPENER else f"{name}:{port}"
+
+
+def name_of_side(values: Mapping[str, Any], side: int) -> str:
+    """The short name of a side of a connection record."""
+    return short_name(values[f"socket_type_{side}"], values[f"identity_{side}"], values[f"port_{side}"], side)

@@ -1,0 +1,116 @@
+"""The column of a line that says on which connection, and who to whom: `c12 SUB > PUB:5556`.
+
+The first line of a connection and its last name both addresses, the lines between are short. With `wide` every line has
+the addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.export.describe import endpoint
+from zmtpscope.export.side_names import SideNames
+
+NARROWEST, WIDEST = 17, 28
+"""Columns of who to whom: `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. They grow with what stands in them;
+what is wider than this moves its own line only."""
+
+NARROWEST_FULL, WIDEST_FULL = 21, 48
+"""The same of each address where both stand in every line."""
+
+TO = " > "
+
+MOST_LAID_OUT = 1000
+"""Pairs of names that are kept laid out."""
+
+MOST_CONNECTIONS = 100_000
+"""Connections whose sides are remembered: more than can be open. The oldest is forgotten, and introduced again."""
+
+Column = tuple[str, int]
+"""Text, with the columns that it takes."""
+
+
+class SidesColumn:
+    """Remembers who is who on every connection that has not ended. `paint`: (style, text) to text."""
+
+    def __init__(self, paint: Callable[[str, str], str], *, wide: bool) -> None:
+        self._paint = paint
+        self._wide = wide
+        self._sides: dict[int, tuple[SideNames, SideNames]] = {}
+        """Of the connections that were introduced."""
+        self._width = NARROWEST_FULL if wide else NARROWEST
+        self._number_width = 3
+        self._laid_out: dict[tuple[str, str, str, int | None], Column] = {}
+
+    def is_new(self, stream: Stream) -> bool:
+        """Whether no line has named the addresses of this connection yet."""
+        return stream.conn is not None and stream.conn not in self._sides
+
+    def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
+        """Take in what a side says of itself; datagrams are nobody's."""
+        if stream.conn is not None and stream.side is not None:
+            self._sides_of(stream)[stream.side].learn(socket_type, identity)
+
+    def names(self, stream: Stream) -> Column:
+        """Connection, sender and receiver; in the first line of a connection with their addresses."""
+        is_first = stream.conn is None or self.is_new(stream)
+        source, target = self._in_order(stream)
+        number = "udp" if stream.conn is None else f"c{stream.conn}"
+        if self._wide:
+            return self._column(source.full, target.full, number, stream.side, grows=True)
+        if is_first:
+            return self._column(source.typed, target.typed, number, stream.side, grows=False)
+        return self._column(source.short, target.short, number, stream.side, grows=True)
+
+    def last_names(self, stream: Stream) -> Column:
+        """The same for the last line of a connection; it is forgotten."""
+        source, target = self._in_order(stream)
+        if stream.conn is not None:
+            del self._sides[stream.conn]
+        if self._wide:
+            return self._column(source.full, target.full, f"c{stream.conn}", stream.side, grows=True)
+        return self._column(source.typed, target.typed, f"c{stream.conn}", stream.side, grows=False)
+
+    def nobody(self, what: str) -> Column:
+        """For what is of no connection."""
+        return self._column(what, "", "", None, grows=False)
+
+    def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
+        """`grows`: whether this may widen the column."""
+        needed = max(len(source), len(target)) if self._wide else len(source) + len(TO) + len(target)
+        widest = WIDEST_FULL if self._wide else WIDEST
+        if (grows and self._width < needed <= widest) or len(number) > self._number_width:
+            self._width = max(self._width, needed if grows and needed <= widest else 0)
+            self._number_width = max(self._number_width, len(number))
+            self._laid_out.clear()
+        key = source, target, number, side
+        column = self._laid_out.get(key)
+        if column is None:
+            if len(self._laid_out) == MOST_LAID_OUT:
+                self._laid_out.clear()
+            number = f"{number:<{self._number_width}} "
+            sender = source.ljust(self._width) if self._wide else source
+            receiver = (TO if target else "") + target
+            receiver = receiver.ljust(len(TO) + self._width if self._wide else self._width - len(source)) + "  "
+            painted = sender if side is None else self._paint(f"side {side}", sender)
+            column = self._laid_out[key] = number + painted + receiver, len(number) + len(sender) + len(receiver)
+        return column
+
+    def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
+        """Sender and receiver."""
+        one, other = self._sides_of(stream)
+        return (other, one) if stream.side == 1 else (one, other)
+
+    def _sides_of(self, stream: Stream) -> tuple[SideNames, SideNames]:
+        """Side 0 and side 1; of datagrams, sender and receiver."""
+        sides = None if stream.conn is None else self._sides.get(stream.conn)
+        if sides is None:
+            ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
+            one, other = ends[::-1] if stream.side == 1 else ends
+            sides = SideNames(endpoint(*one), one[1], 0), SideNames(endpoint(*other), other[1], 1)
+            if stream.conn is not None:
+                if len(self._sides) == MOST_CONNECTIONS:
+                    del self._sides[next(iter(self._sides))]
+                self._sides[stream.conn] = sides
+        return sides
