@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from tests.export.test_json_lines import OPTIONS, message_runs
 from tests.readings import CAPTURES
+from tests.rows_by_hand import values_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
 from zmtpscope.export.arrow_rows import as_text
 from zmtpscope.export.tables import by_type
-from zmtpscope.export.values import as_base64, record_values
+from zmtpscope.export.values import as_base64
 from zmtpscope.records import RECORDS, to_text
 
 FILES = sorted(CAPTURES.rglob("*.pcap*"))
@@ -38,7 +39,7 @@ def table(batch: Batch, record: str, options: Options) -> list[dict[str, Any]]:
 
 
 def careful(batch: Batch, options: Options) -> list[dict[str, Any]]:
-    rows = [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
+    rows = values_of(batch, options)
     for row in rows:
         if (payload := row.get("payload")) is not None and payload["fields"] is not None:
             text = orjson.dumps(payload["fields"], default=as_base64).decode()

@@ -10,8 +10,10 @@ import orjson
 import pyarrow as pa
 
 from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
 from zmtpscope.export.arrow_arrays import value_array
-from zmtpscope.export.arrow_rows import FRAME_COLUMNS, MESSAGE_COLUMNS, WORD, WORDS, FrameRows, MessageRows
+from zmtpscope.export.arrow_rows import WORD, WORDS, arrow_array
 from zmtpscope.export.types import translate
 from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
@@ -41,17 +43,21 @@ def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
 def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) -> pa.RecordBatch:
     """The records of a batch, all of which are of one type, in order; `schema` is the `held_schema` of the wanted
     columns."""
-    if record == "message":
-        messages = MessageRows(batch.runs, batch.files, options)
-        arrays = [MESSAGE_COLUMNS[name](messages) for name in schema.names]
-    elif record == "frame":
-        frames = FrameRows(batch.frame_runs, batch.files)
-        arrays = [FRAME_COLUMNS[name](frames) for name in schema.names]
+    if record in ROWS:
+        columns = ROWS[record](batch, options)
+        arrays = [arrow_array(columns[name]) for name in schema.names]
     else:
         types = {field.name: field.type for field in RECORDS[record].fields}
         rows = [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
         arrays = [arrow_column([row[name] for row in rows], types[name]) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
+    "message": MessageColumns.of,
+    "frame": lambda batch, _: FrameRowColumns.of(batch.frame_runs, batch.files),
+}
+"""The record types that are rows, and how their columns are had."""
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:

@@ -9,9 +9,9 @@ walk it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,6 +211,9 @@ class FrameRun(Run):
     times: Int64
 
 
+R = TypeVar("R", MessageRun, FrameRun)
+
+
 class Arrangement(NamedTuple):
     """A batch in the order of the schema: message rows as columns, and what stands between them.
 
@@ -270,7 +273,7 @@ class Batch:
         messages = sorted(self.runs, key=_place_of_run)
         frames = sorted(self.frame_runs, key=_place_of_run)
         runs: list[MessageRun | FrameRun] = [*messages, *frames]
-        run_of, row_of, ordinals = self._rows_in_order(runs)
+        run_of, row_of, ordinals = _rows_in_order(runs, mixed=bool(frames))
 
         def order_at(place: int) -> Order:
             return _order_of_row(runs[run_of[place]], int(row_of[place]), int(ordinals[place]))
@@ -294,23 +297,39 @@ class Batch:
             between = [(moved[place], item, index) for place, item, index in between]
         return Arrangement(messages, run_of, row_of, between)
 
-    def _rows_in_order(self, runs: list[MessageRun | FrameRun]) -> tuple[Int64, Int64, Int64]:
-        """Run, row and ordinal of every row in order. Runs come sorted by side and their rows by offset, so a stable
-        sort by ordinal is enough, unless frames stand between messages."""
-        if not runs:
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, nothing
-        counts = [len(run.orders) for run in runs]
-        orders = np.concatenate([run.orders for run in runs])
-        run_of = np.repeat(np.arange(len(runs)), counts)
-        row_of = np.concatenate([np.arange(count) for count in counts])
-        if self.frame_runs:
-            offsets = np.concatenate([_row_offsets(run) for run in runs])
-            places = np.array([_place_of_run(run) for run in runs])[run_of]
-            by_order = np.lexsort((places[:, 3], offsets, places[:, 2], places[:, 1], places[:, 0], orders))
-        else:
-            by_order = np.argsort(orders, kind="stable")
-        return run_of[by_order], row_of[by_order], orders[by_order]
+
+class RowOrder(NamedTuple, Generic[R]):
+    """Rows in the order of the schema: row i is row `row_of[i]` of `runs[run_of[i]]`."""
+
+    runs: list[R]
+    run_of: Int64
+    row_of: Int64
+
+
+def rows_in_order(runs: Sequence[R]) -> RowOrder[R]:
+    """The rows of runs of one kind."""
+    by_place: list[R] = sorted(runs, key=_place_of_run)
+    run_of, row_of, _ = _rows_in_order(by_place, mixed=False)
+    return RowOrder(by_place, run_of, row_of)
+
+
+def _rows_in_order(runs: Sequence[MessageRun | FrameRun], *, mixed: bool) -> tuple[Int64, Int64, Int64]:
+    """Run, row and ordinal of every row in order. Runs come sorted by side and their rows by offset, so a stable sort
+    by ordinal is enough, unless frames stand between messages."""
+    if not runs:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, nothing
+    counts = [len(run.orders) for run in runs]
+    orders = np.concatenate([run.orders for run in runs])
+    run_of = np.repeat(np.arange(len(runs)), counts)
+    row_of = np.concatenate([np.arange(count) for count in counts])
+    if mixed:
+        offsets = np.concatenate([_row_offsets(run) for run in runs])
+        places = np.array([_place_of_run(run) for run in runs])[run_of]
+        by_order = np.lexsort((places[:, 3], offsets, places[:, 2], places[:, 1], places[:, 0], orders))
+    else:
+        by_order = np.argsort(orders, kind="stable")
+    return run_of[by_order], row_of[by_order], orders[by_order]
 
 
 DATAGRAMS = 1 << 62

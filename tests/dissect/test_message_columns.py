@@ -1,0 +1,96 @@
+"""Columns of rows: each is what the field says of each row, has the type that the field has, and needs no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.export.test_arrow import ODD, batches
+from tests.export.test_json_lines import message_runs, mixed_batches
+from tests.readings import CAPTURES
+from tests.rows_by_hand import row_values
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options
+from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Octets, Texts, Words
+from zmtpscope.dissect.records.message_columns import MessageColumns, Payloads
+from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.records import RECORDS
+
+FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json" and path.stem != "many-small")
+OPTIONS = [*ODD, Options(payloads=Registry(), bodies="head", head=2)]
+
+
+def columns_of(batch: Batch, options: Options) -> dict[str, RowColumns[Any]]:
+    """By record type."""
+    found: dict[str, RowColumns[Any]] = {}
+    if batch.runs:
+        found["message"] = MessageColumns.of(batch, options)
+    if batch.frame_runs:
+        found["frame"] = FrameRowColumns.of(batch.frame_runs, batch.files)
+    return found
+
+
+def assert_columns_are_the_fields(batch: Batch, options: Options) -> None:
+    kinds = {"message": MessageRun, "frame": FrameRun}
+    for record, columns in columns_of(batch, options).items():
+        items = [(item, index) for item, index in batch.in_order() if isinstance(item, kinds[record])]
+        rows = [row_values(item, index, batch.files, options) for item, index in items]  # type: ignore[arg-type]
+        assert len(columns) == len(rows)
+        for field in RECORDS[record].fields:
+            found = [columns[field.name][row] for row in range(len(rows))]
+            assert found == [row[field.name] for row in rows], field.name
+
+
+def type_of(column: Column) -> str:
+    if isinstance(column, Lists):
+        return f"list<{type_of(column.items)}>"
+    if isinstance(column, Payloads):
+        return "struct<protocol:text,summary:text,fields:json>"
+    return {Integers: "int", Booleans: "bool", Words: "text", Texts: "text", Octets: "octets"}[type(column)]
+
+
+@settings(max_examples=300)
+@given(batches() | mixed_batches(), st.sampled_from(OPTIONS))
+def test_columns_of_any_runs_are_the_fields_of_their_rows(batch: Batch, options: Options) -> None:
+    assert_columns_are_the_fields(batch, options)
+
+
+@settings(max_examples=300)
+@given(message_runs(), st.integers(0, 40), st.integers(0, 40), st.sampled_from(OPTIONS))
+def test_columns_say_of_octets_only_what_was_kept(run: MessageRun, front: int, back: int, options: Options) -> None:
+    data = run.data[front : max(front, len(run.data) - back)]
+    types = {"socket_type": "ROUTER", "peer_socket_type": "REQ", "topics": None, "payloads": None, "texts": None}
+    part = replace(run, data=data, base=run.base + front, **types)
+    assert_columns_are_the_fields(Batch(["a", None], runs=[part]), options)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_columns_of_captures_are_the_fields_of_their_rows(options: Options) -> None:
+    for path in FILES:
+        for batch in Analyser(replace(options, frames=True)).run(open_captures([str(path)])):
+            assert_columns_are_the_fields(batch, options)
+
+
+@given(batches() | mixed_batches())
+def test_columns_have_the_types_and_the_order_of_the_fields(batch: Batch) -> None:
+    for record, columns in columns_of(batch, Options()).items():
+        assert {name: type_of(columns[name]) for name in columns.derive} == {
+            field.name: field.type for field in RECORDS[record].fields
+        }
+        assert list(columns.values(0)) == [field.name for field in RECORDS[record].fields]
+
+
+@given(batches(), st.sampled_from(OPTIONS), st.randoms())
+def test_a_column_is_the_same_whatever_was_asked_for_before(batch: Batch, options: Options, random: Any) -> None:
+    columns = columns_of(batch, options)["message"]
+    names = list(columns.derive)
+    random.shuffle(names)
+    for name in names:
+        alone = columns_of(batch, options)["message"][name]
+        assert [columns[name][row] for row in range(len(columns))] == [alone[row] for row in range(len(columns))]
+        assert columns[name] is columns[name]

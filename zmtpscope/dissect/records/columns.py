@@ -1,0 +1,132 @@
+"""Columns: the values of one field, one for each row, by the logical type that `zmtpscope.records` declares.
+
+`column[row]` is the value as a record has it, None where it is unknown; whoever wants many takes the arrays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.records import to_text
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+class Column(Protocol):
+    """The values of one field."""
+
+    def __getitem__(self, row: int, /) -> Any:
+        """The value in a row; None where it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """int: `values[row]`, null where not `known`; None: all are known."""
+
+    values: Int64
+    known: Bool | None = None
+
+    def __getitem__(self, row: int, /) -> int | None:
+        return int(self.values[row]) if self.known is None or self.known[row] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Booleans:
+    """bool: `values[row]`."""
+
+    values: Bool
+
+    def __getitem__(self, row: int, /) -> bool:
+        return bool(self.values[row])
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """text of which there are few different ones: `words[codes[row]]`."""
+
+    words: Sequence[str | None]
+    codes: NDArray[Any]
+
+    def __getitem__(self, row: int, /) -> str | None:
+        return self.words[int(self.codes[row])]
+
+
+class JoinedOctets:
+    """The octets of several runs as if they were one behind the other: those of run i have their places from
+    `begins[i]` on."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self.pieces = pieces
+        self.ends: Int64 = np.cumsum([len(piece) for piece in pieces])
+        self.begins: Int64 = np.append(0, self.ends[:-1])
+
+    @cached_property
+    def whole(self) -> bytes:
+        """All of them, in fact one behind the other."""
+        return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        begins: list[int] = self.begins.tolist()
+        return begins
+
+    def slice(self, start: int, size: int) -> bytes:
+        """Octets of one run."""
+        place = bisect_right(self._begins, start) - 1
+        start -= self._begins[place]
+        return self.pieces[place][start : start + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Octets:
+    """octets: of the slices `starts[i] : starts[i] + sizes[i]` of `octets`, which follow one another, the one with the
+    number `index[row]`; null where not `known`."""
+
+    octets: JoinedOctets
+    starts: Int64
+    sizes: Int64
+    index: Int64
+    known: Bool | None = None
+
+    def __getitem__(self, row: int, /) -> bytes | None:
+        if self.known is not None and not self.known[row]:
+            return None
+        place = self.index[row]
+        return self.octets.slice(int(self.starts[place]), int(self.sizes[place]))
+
+    def of(self, rows: Int64) -> Octets:
+        """Those of some rows."""
+        return replace(self, index=self.index[rows], known=None if self.known is None else self.known[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """text that octets of the network are, as `to_text` has it."""
+
+    octets: Octets
+
+    def __getitem__(self, row: int, /) -> str | None:
+        octets = self.octets[row]
+        return None if octets is None else to_text(octets)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """list: `items[edges[row] : edges[row + 1]]`, null where not `known`: there are no items of these."""
+
+    items: Integers | Octets | Texts
+    edges: Int64
+    known: Bool
+
+    def __getitem__(self, row: int, /) -> list[Any] | None:
+        if not self.known[row]:
+            return None
+        return [self.items[place] for place in range(self.edges[row], self.edges[row + 1])]

@@ -1,0 +1,377 @@
+"""What a message row is: every field of it as a column, derived here and nowhere else (docs/decisions/analyser.md).
+
+Octets have their places in `octets`, all that was kept of the runs: the body of frame j is `sizes[j]` octets from
+`starts[j]` on, of which `held[j]` were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.records.batch import HEAD_KEPT, Batch, MessageRun
+from zmtpscope.dissect.records.columns import (
+    Bool,
+    Booleans,
+    Int64,
+    Integers,
+    Lists,
+    Octets,
+    Texts,
+    Words,
+)
+from zmtpscope.dissect.records.row_columns import Derive, RowColumns, common, word_of_run
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.values import LONGEST_SUMMARY, shortened
+from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
+from zmtpscope.zmtp.socket_types import PUBLISHERS
+
+KINDS = {0: "data", ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
+"""`kind` by the bits of `SPECIAL`."""
+
+REQUESTERS = frozenset({"REQ", "REP"})
+GROUPED = PUBLISHERS | {"RADIO"}
+"""Whose messages of several frames begin with a topic or group."""
+
+NO_TOPIC = -1
+"""Instead of the size of a topic."""
+
+NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
+KEPT_WORDS = ("none", "head", "full")
+"""`bodies_kept`."""
+
+NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE = range(3)
+"""Nobody claims the message, it is plain text, or a dissector made something of it."""
+
+UNLIMITED = 2**64 - 1
+
+NOTHING: Int64 = np.empty(0, np.int64)
+
+
+def is_enveloped(run: MessageRun) -> bool:
+    """Whether the socket types tell that what stands in front of an empty frame is an envelope (wire.md 10.1)."""
+    return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
+
+
+def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
+    """The first empty frame of each message `first..last` that is not its last one; `last` where there is none."""
+    is_empty = sizes == 0
+    empty = np.append(np.flatnonzero(is_empty), len(sizes))
+    in_front = np.cumsum(is_empty) - is_empty
+    found: Int64 = np.minimum(empty[in_front[first]], last)
+    return found
+
+
+def content_frames(run: MessageRun) -> Int64:
+    """The first frame of each message of a run that is no address, delimiter, topic or group."""
+    first, last = run.first, run.last
+    if is_enveloped(run):
+        delimiter = delimiters(run.sizes, first, last)
+        return np.where(delimiter < last, delimiter + 1, first)
+    return np.minimum(first + 1, last) if run.socket_type in GROUPED else first
+
+
+def numbers(first: Int64, counts: Int64) -> Int64:
+    """`counts[i]` numbers from `first[i]` on, for every i."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames: those of
+    messages that are plain text hold it."""
+
+    inside: NDArray[np.int8]
+    texts: Octets
+    columns: MessageColumns
+
+    def __getitem__(self, row: int, /) -> dict[str, Any] | None:
+        inside = self.inside[row]
+        if inside == TEXT_INSIDE:
+            text = (self.texts[row] or b"").decode("ascii")
+            return {"protocol": "text", "summary": shortened(text), "fields": None}
+        made = self.columns.dissected(row) if inside == OTHER_INSIDE else None
+        if made is None or not made.protocol:  # who claimed it has failed
+            return None
+        return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
+
+
+class MessageColumns(RowColumns[MessageRun]):
+    """The rows of message runs; `options` say what of bodies they show."""
+
+    derive: ClassVar[Mapping[str, Derive]]
+
+    def __init__(
+        self, runs: Sequence[MessageRun], run_of: Int64, row_of: Int64, files: Sequence[str | None], options: Options
+    ) -> None:
+        super().__init__(runs, run_of, row_of, files)
+        self.options = options
+
+    @classmethod
+    def of(cls, batch: Batch, options: Options) -> Self:
+        """The message rows of a batch, in the order of records."""
+        order = batch.arranged()
+        return cls(order.runs, order.run_of, order.row_of, batch.files, options)
+
+    # -- what fields are derived from --------------------------------------------------------------------------------
+
+    @cached_property
+    def first(self) -> Int64:
+        first: Int64 = self.frames_before[self.run_of] + self.of_rows("first")
+        return first
+
+    @cached_property
+    def last(self) -> Int64:
+        last: Int64 = self.frames_before[self.run_of] + self.of_rows("last")
+        return last
+
+    @cached_property
+    def first_in_runs(self) -> Int64:
+        """The same in the order of runs and their messages, in which octets and frames follow one another."""
+        before = self.frames_before.repeat([len(run.first) for run in self.runs])
+        first: Int64 = before + self.joined("first")
+        return first
+
+    @cached_property
+    def counts(self) -> Int64:
+        """How many frames each message has."""
+        return self.last - self.first + 1
+
+    @cached_property
+    def special(self) -> Int64:
+        """What else than data each message is: the bits of `SPECIAL`."""
+        special: Int64 = self.flags[self.first] & SPECIAL
+        return special
+
+    @cached_property
+    def is_open(self) -> Bool:
+        """Which messages are not encrypted."""
+        is_open: Bool = self.special != ENCRYPTED
+        return is_open
+
+    @cached_property
+    def is_kept(self) -> Bool:
+        """Of which messages all octets were kept. (Also of one that ends with empty frames, if all in front was.)"""
+        base = self.of_runs(lambda run: run.base)
+        room = self.of_runs(lambda run: run.base + len(run.data)) - self.bodies[self.last]
+        is_kept: Bool = (self.bodies[self.first] >= base) & (self.sizes[self.last] <= room)
+        return is_kept
+
+    @cached_property
+    def complete(self) -> Bool:
+        return self.of_rows("complete")
+
+    @cached_property
+    def packet_ends(self) -> Int64:
+        return self.of_rows("packet_ends")
+
+    @cached_property
+    def time_ends(self) -> Int64:
+        return self.of_rows("time_ends")
+
+    @cached_property
+    def starts(self) -> Int64:
+        """Where each frame's body begins in `octets`; at an end of what was kept of its run where it is not there."""
+        octets = self.octets
+        starts: Int64 = self.bodies + (octets.begins - np.array([run.base for run in self.runs])).repeat(
+            self.frame_counts
+        )
+        if self.is_kept.all():
+            return starts
+        starts = np.clip(starts, octets.begins.repeat(self.frame_counts), octets.ends.repeat(self.frame_counts))
+        return starts
+
+    @cached_property
+    def held(self) -> Int64:
+        """Octets of each frame's body that were kept."""
+        if self.is_kept.all():
+            return self.sizes
+        room = self.octets.ends.repeat(self.frame_counts) - self.starts
+        return np.where(self._is_there, np.minimum(self.sizes, room), 0)
+
+    @cached_property
+    def _is_there(self) -> Bool:
+        """Of which frames the first octet was kept, or all none of them."""
+        ends = np.array([run.base + len(run.data) for run in self.runs]).repeat(self.frame_counts)
+        is_behind = self.bodies >= np.array([run.base for run in self.runs]).repeat(self.frame_counts)
+        is_there: Bool = is_behind & ((self.bodies < ends) | (self.sizes == 0))
+        return is_there
+
+    def _totals(self, of_frames: NDArray[Any]) -> NDArray[np.uint64]:
+        """The sum over the frames of each message. (Frames lie side by side, so no sum of sizes reaches 2^64.)"""
+        edges = np.concatenate((np.zeros(1, np.uint64), np.cumsum(of_frames.astype(np.uint64))))
+        totals: NDArray[np.uint64] = edges[self.last + 1] - edges[self.first]
+        return totals
+
+    @cached_property
+    def body_octets(self) -> Int64:
+        """Octets of each message's frames, headers not counted, as far as they are there."""
+        sizes = self.sizes
+        ends = np.cumsum(self.frame_counts) - 1  # what the last frame of a run announces may not be there
+        there = np.maximum(np.array([run.end for run in self.runs]) - self.bodies[ends], 0)
+        if (sizes[ends] > there).any():
+            sizes = sizes.copy()
+            sizes[ends] = np.minimum(sizes[ends], there)
+        octets: Int64 = np.add.reduceat(sizes, self.first_in_runs)[self.places]
+        return octets
+
+    @cached_property
+    def _shown(self) -> tuple[Int64, NDArray[np.int8]]:
+        """Octets of each frame's body that the row shows, and how much of its bodies each row shows."""
+        options, lengths = self.options, self.held
+        if options.bodies == "none":
+            return lengths, np.zeros(len(self), np.int8)
+        limit = min(options.body_limit, UNLIMITED)
+        if options.bodies == "full" and (self.is_kept & (self.lengths <= limit)).all():
+            return lengths, np.where(self.is_open, KEPT, NOT_KEPT).astype(np.int8)
+        if options.bodies == "head":
+            lengths = np.minimum(lengths, options.head)
+        else:
+            too_large = self._totals(self.sizes) > limit
+            if too_large.any():
+                lengths = lengths.copy()
+                lengths[numbers(self.first[too_large], self.counts[too_large])] = 0
+        is_whole = self._totals(self._is_there & (lengths == self.sizes)) == self.counts
+        shown = np.where(is_whole, KEPT, np.where(self._totals(lengths) > 0, HEAD_KEPT_ONLY, NOT_KEPT))
+        return lengths, np.where(self.is_open, shown, NOT_KEPT).astype(np.int8)
+
+    @property
+    def kept(self) -> NDArray[np.int8]:
+        """How much of its bodies each row shows: `NOT_KEPT`, `HEAD_KEPT_ONLY` or `KEPT`."""
+        return self._shown[1]
+
+    @cached_property
+    def is_enveloped(self) -> Bool:
+        """In which messages an envelope may be, by the socket types of their run."""
+        return self.of_runs(is_enveloped)
+
+    @cached_property
+    def content(self) -> Int64:
+        """The first frame of each message that is no address, delimiter, topic or group."""
+        content = np.concatenate(list(map(content_frames, self.runs)))
+        found: Int64 = content[self.places] + self.frames_before[self.run_of]
+        return found
+
+    @cached_property
+    def topic_sizes(self) -> Int64:
+        """Octets of each message's topic, `NO_TOPIC` where it has none."""
+        sizes = [np.full(len(run.first), NO_TOPIC) if run.topics is None else run.topics for run in self.runs]
+        joined: Int64 = np.concatenate(sizes)[self.places]
+        return joined
+
+    @cached_property
+    def inside(self) -> NDArray[np.int8]:
+        """What rides inside each message: `NOTHING_INSIDE`, `TEXT_INSIDE` or `OTHER_INSIDE`."""
+        inside: NDArray[np.int8] = np.concatenate(list(map(_inside, self.runs)))[self.places]
+        return inside
+
+    def dissected(self, row: int) -> Dissected | None:
+        """What a dissector made of a message."""
+        payloads = self.runs[self.run_of[row]].payloads
+        return None if payloads is None else payloads[self.row_of[row]]
+
+    # -- fields ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _frames(self) -> tuple[Int64, Int64]:
+        """The frames of all messages, and where each message's begin among these."""
+        return numbers(self.first, self.counts), np.append(0, np.cumsum(self.counts))
+
+    def _lists(self, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
+        """The first `counts` frames of each message for which they are known, and where each message's begin among
+        these."""
+        if counts is self.counts and known.all():
+            return self._frames
+        counts = np.where(known, counts, 0)
+        return numbers(self.first, counts), np.append(0, np.cumsum(counts))
+
+    def list_of_sizes(self) -> Lists:
+        """`sizes`."""
+        frames, edges = self._lists(self.counts, self.is_open)
+        return Lists(Integers(self.sizes[frames]), edges, self.is_open)
+
+    def list_of_bodies(self) -> Lists:
+        """`bodies`."""
+        lengths, kept = self._shown
+        known = kept != NOT_KEPT
+        frames, edges = self._lists(self.counts, known)
+        return Lists(Octets(self.octets, self.starts, lengths, frames), edges, known)
+
+    def envelope(self) -> Lists:
+        """`envelope`: the frames in front of the delimiter, if all of them were kept."""
+        first = self.first
+        if not self.is_enveloped.any():
+            items = Octets(self.octets, NOTHING, NOTHING, NOTHING)
+            return Lists(Texts(items), np.zeros(len(self) + 1, np.int64), np.zeros(len(self), np.bool_))
+        delimiter = delimiters(self.sizes, first, self.last)
+        known = self.is_enveloped & (self.special == 0) & (delimiter < self.last)
+        behind = np.where(known, delimiter, first)
+        known &= self.bodies[behind] - self.offsets[first] <= HEAD_KEPT
+        if not self.is_kept.all():
+            whole = np.append(0, np.cumsum(self._is_there & (self.held == self.sizes)))
+            known &= whole[behind] - whole[first] == behind - first
+        frames, edges = self._lists(behind - first, known)
+        return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
+
+    def topic(self) -> Texts:
+        """`topic`: octets at the beginning of the first frame, behind the mark of a subscription."""
+        known = self.topic_sizes != NO_TOPIC
+        if not known.any():
+            return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))
+        first = self.first_in_runs
+        sizes = np.zeros(len(self), np.int64)
+        sizes[self.places[known]] = self.topic_sizes[known]
+        mark = (self.flags[first] & MARKED) != 0
+        starts = self.starts[first] + np.minimum(mark, self.held[first])
+        return Texts(Octets(self.octets, starts, sizes, self.places, known))
+
+    def kind(self) -> Words:
+        """`kind`."""
+        codes = np.zeros(len(self), np.int8)
+        for code, bits in enumerate(KINDS):
+            codes[self.special == bits] = code
+        return Words(list(KINDS.values()), codes)
+
+    def payload(self) -> Payloads:
+        """`payload`; of a long text only what a summary needs is cut out of its frame."""
+        last = np.append(self.first_in_runs[1:], len(self.sizes)) - 1
+        sizes = np.minimum(self.held[last], LONGEST_SUMMARY + 1)
+        return Payloads(self.inside, Octets(self.octets, self.starts[last], sizes, self.places), self)
+
+
+def _inside(run: MessageRun) -> NDArray[np.int8]:
+    found = np.zeros(len(run.first), np.int8)
+    if run.texts is not None:
+        found[run.texts] = TEXT_INSIDE
+    if run.payloads is not None:
+        found[[made is not None for made in run.payloads]] = OTHER_INSIDE
+    return found
+
+
+MessageColumns.derive = {
+    **common("message"),
+    "parts": lambda columns: Integers(columns.counts, columns.is_open),
+    "sizes": MessageColumns.list_of_sizes,
+    "bodies": MessageColumns.list_of_bodies,
+    "bodies_kept": lambda columns: Words(KEPT_WORDS, columns.kept),
+    "packet_end": lambda columns: Integers(columns.packet_ends & PACKET_MASK),
+    "ts_end_ns": lambda columns: Integers(columns.time_ends),
+    "version": word_of_run("version"),
+    "socket_type": word_of_run("socket_type"),
+    "peer_socket_type": word_of_run("peer_socket_type"),
+    "envelope": MessageColumns.envelope,
+    "topic": MessageColumns.topic,
+    "kind": MessageColumns.kind,
+    "decrypted": lambda columns: Booleans(columns.of_runs(lambda run: run.regime.opened)),
+    "payload": MessageColumns.payload,
+    "complete": lambda columns: Booleans(columns.complete),
+    "confidence": word_of_run("confidence"),
+}

@@ -1,0 +1,227 @@
+"""The rows of runs as columns, by the field names of `zmtpscope.records`: what all rows have, and what frame rows are.
+
+A column is made when it is asked for, once, over all runs together: so short runs cost next to nothing, and a single
+run is the case of one. Outputs and filters read columns and derive nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.dissect.records.batch import FrameRun, MessageRun, rows_in_order
+from zmtpscope.dissect.records.columns import Booleans, Column, Int64, Integers, JoinedOctets, Words
+from zmtpscope.records import SCHEMA
+from zmtpscope.zmtp.framing import MORE
+
+R = TypeVar("R", MessageRun, FrameRun)
+
+Derive = Callable[[Any], Column]
+"""Makes a column of the rows."""
+
+
+class RowColumns(Generic[R]):
+    """Row i is row `row_of[i]` of `runs[run_of[i]]`; there is at least one run. `files` are those that packets refer
+    to. Arrays of frames are those of all runs, joined; `first` and `last` are places in them.
+
+    Fields are had by name, as `columns["offset"]`; what stands in attributes is what fields are derived from.
+    """
+
+    derive: ClassVar[Mapping[str, Derive]]
+    """How the column of each field is made."""
+
+    def __init__(self, runs: Sequence[R], run_of: Int64, row_of: Int64, files: Sequence[str | None]) -> None:
+        self.runs: Sequence[R] = runs
+        self.run_of = run_of
+        self.row_of = row_of
+        self.files = files
+        self._made: dict[str, Column] = {}
+
+    def __len__(self) -> int:
+        return len(self.run_of)
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of a field."""
+        column = self._made.get(name)
+        if column is None:
+            column = self._made[name] = self.derive[name](self)
+        return column
+
+    def values(self, row: int) -> dict[str, Any]:
+        """Every field of one row."""
+        return {name: self[name][row] for name in self.derive}
+
+    # -- what runs have ----------------------------------------------------------------------------------------------
+
+    def joined(self, name: str) -> NDArray[Any]:
+        """An array of all runs."""
+        arrays: list[NDArray[Any]] = [getattr(run, name) for run in self.runs]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    def of_runs(self, value_of: Callable[[R], Any]) -> NDArray[Any]:
+        """A value of the run of each row."""
+        values = np.array([value_of(run) for run in self.runs])
+        return values[self.run_of]
+
+    @cached_property
+    def places(self) -> Int64:
+        """Where each row is among those of all runs, joined."""
+        counts = np.cumsum([len(run.orders) for run in self.runs])
+        places: Int64 = np.append(0, counts[:-1])[self.run_of] + self.row_of
+        return places
+
+    def of_rows(self, name: str) -> NDArray[Any]:
+        """An array that runs have of their rows."""
+        return self.joined(name)[self.places]
+
+    @cached_property
+    def frame_counts(self) -> Int64:
+        """How many frames each run has."""
+        return np.array([len(run.offsets) for run in self.runs])
+
+    @cached_property
+    def frames_before(self) -> Int64:
+        """How many frames are in the runs in front of each."""
+        return np.cumsum(self.frame_counts) - self.frame_counts
+
+    @cached_property
+    def offsets(self) -> Int64:
+        return self.joined("offsets")
+
+    @cached_property
+    def bodies(self) -> Int64:
+        return self.joined("bodies")
+
+    @cached_property
+    def sizes(self) -> Int64:
+        return self.joined("sizes")
+
+    @cached_property
+    def flags(self) -> Int64:
+        return self.joined("flags")
+
+    @cached_property
+    def octets(self) -> JoinedOctets:
+        """What was kept."""
+        return JoinedOctets([run.data for run in self.runs])
+
+    @cached_property
+    def packets(self) -> Int64:
+        return self.of_rows("packets")
+
+    @cached_property
+    def times(self) -> Int64:
+        return self.of_rows("times")
+
+    @cached_property
+    def first(self) -> Int64:
+        """The first frame of each row."""
+        first: Int64 = self.frames_before[self.run_of] + self.row_of
+        return first
+
+    @cached_property
+    def last(self) -> Int64:
+        """The last frame of each row."""
+        return self.first
+
+    @cached_property
+    def lengths(self) -> Int64:
+        """Octets of the stream from the first frame's header on, as far as they are there."""
+        # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
+        bodies = self.bodies[self.last]
+        there = np.minimum(self.sizes[self.last], self.of_runs(lambda run: run.end) - bodies)
+        lengths: Int64 = bodies + there - self.offsets[self.first]
+        return lengths
+
+    # -- fields ------------------------------------------------------------------------------------------------------
+
+    def same(self, word: str) -> Words:
+        """The same word in every row."""
+        return Words([word], np.zeros(len(self), np.int8))
+
+    def file(self) -> Words:
+        """`file`: few different ones, next to each other."""
+        index = self.packets >> FILE_SHIFT
+        low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
+        return Words([file_name(name) for name in self.files[low : high + 1]], index - low)
+
+
+def file_name(name: str | None) -> str | None:
+    """A file name as text; what is no UTF-8 in it becomes an escape."""
+    return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
+
+
+def number_of_stream(name: str) -> Derive:
+    """A number that the rows of a stream share."""
+
+    def derive(columns: RowColumns[Any]) -> Integers:
+        values = [getattr(run.stream, name) for run in columns.runs]
+        if None not in values:
+            return Integers(np.array(values, np.int64)[columns.run_of])
+        known = np.array([value is not None for value in values])
+        return Integers(np.array([value or 0 for value in values], np.int64)[columns.run_of], known[columns.run_of])
+
+    return derive
+
+
+def word_of_stream(name: str) -> Derive:
+    """A word that the rows of a stream share."""
+    return lambda columns: Words([getattr(run.stream, name) for run in columns.runs], columns.run_of)
+
+
+def word_of_run(name: str) -> Derive:
+    """A word that the rows of a run share."""
+    return lambda columns: Words([getattr(run, name) for run in columns.runs], columns.run_of)
+
+
+def common(record: str) -> dict[str, Derive]:
+    """The fields of `COMMON` and `STREAM`, in their order."""
+    return {
+        "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
+        "record": lambda columns: columns.same(record),
+        "conn": number_of_stream("conn"),
+        "conn_id": word_of_stream("conn_id"),
+        "side": number_of_stream("side"),
+        "ts_ns": lambda columns: Integers(columns.times),
+        "file": RowColumns.file,
+        "packet": lambda columns: Integers(columns.packets & PACKET_MASK),
+        "src_ip": word_of_stream("src_ip"),
+        "src_port": number_of_stream("src_port"),
+        "dst_ip": word_of_stream("dst_ip"),
+        "dst_port": number_of_stream("dst_port"),
+        "source": lambda columns: Integers(columns.of_runs(lambda run: run.source)),
+        "offset": lambda columns: Integers(columns.offsets[columns.first]),
+        "length": lambda columns: Integers(columns.lengths),
+    }
+
+
+class FrameRowColumns(RowColumns[FrameRun]):
+    """The rows of frame runs: each is one frame."""
+
+    derive: ClassVar[Mapping[str, Derive]]
+
+    @classmethod
+    def of(cls, runs: Sequence[FrameRun], files: Sequence[str | None]) -> Self:
+        """The rows of some runs, in the order of records."""
+        order = rows_in_order(runs)
+        return cls(order.runs, order.run_of, order.row_of, files)
+
+    def long(self) -> Booleans:
+        """`long`: the size form that was used, whatever the size. What stands between header and body is no header."""
+        longest = self.of_runs(lambda run: run.longest_short_header)
+        return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
+
+
+FrameRowColumns.derive = {
+    **common("frame"),
+    "flags": lambda columns: Integers(columns.flags[columns.first] & 0xFF),
+    "more": lambda columns: Booleans((columns.flags[columns.first] & MORE) != 0),
+    "long": FrameRowColumns.long,
+    "size": lambda columns: Integers(columns.sizes[columns.first]),
+    "message": lambda columns: Integers(columns.of_rows("messages")),
+}
