@@ -113,7 +113,7 @@ def block_of(packets: list[bytes], links: list[int]) -> PacketBlock:
     stops = np.cumsum([len(octets) for octets in packets])
     count = np.arange(len(packets))
     starts = stops - np.array([len(octets) for octets in packets])
-    return PacketBlock(b"".join(packets), np.array(links), starts, stops, 0 * count, count, count + 1)
+    return PacketBlock(b"".join(packets), np.array(links), starts, stops, 0 * count, count, count + 1, starts)
 
 
 def one_by_one(packets: PacketBlock, decoder: Decoder) -> list[tuple[int, ...]]:

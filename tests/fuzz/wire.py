@@ -26,7 +26,7 @@ def packets_of(path: Path) -> list[Packet]:
     return [
         Packet(block.data[start:stop], time, link, stop - start + missing)
         for block in CaptureFile(str(path)).blocks(1 << 20, FileReports())
-        for link, start, stop, missing, time, _ in zip(*map(list, block.columns()), strict=True)
+        for link, start, stop, missing, time, *_ in zip(*map(list, block.columns()), strict=True)
     ]
 
 

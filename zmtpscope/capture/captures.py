@@ -11,7 +11,7 @@ from zmtpscope.capture.following import Follow, read_followed
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.packets import PacketBlock
-from zmtpscope.capture.segments import ORDINALS, SegmentBlock
+from zmtpscope.capture.segments import ORDINALS, PacketPlaces, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
@@ -36,6 +36,7 @@ class Segmenter:
         self.fragments_apart = self._decoder.fragments_apart
         self._decoder.begin(b"")  # keeps no octets of a block that is over
         block.latest = int(packets.times.max())
+        block.places = PacketPlaces(packets.references, packets.offsets, packets.stops - packets.starts)
         self._ordinal += ORDINALS * len(block)
         self.statistics.add(packets)
         self.statistics.tcp_segments += len(block)

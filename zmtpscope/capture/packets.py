@@ -15,13 +15,18 @@ LATEST = (1 << 63) - 1
 """Times are kept within int64 nanoseconds: a time stamp beyond the year 2262 is a lie anyway."""
 
 
+NOWHERE = -1
+"""The offset of a packet that cannot be read again where it stood."""
+
+
 @dataclass(slots=True)
 class PacketBlock:
     """Consecutive packets over one block of octets: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 
     `links` are link types (`link.py`), `missing` tells how many octets of a packet were on the wire but not captured,
     `references` are packet references (`segments.FILE_SHIFT`); container readers give the number within the file,
-    counted from 1.
+    counted from 1. `offsets` say where in the file the first octet of each packet stands, so that somebody may read it
+    there again, and are `NOWHERE` for what was compressed or came through a pipe.
     """
 
     data: bytes
@@ -31,13 +36,14 @@ class PacketBlock:
     missing: NDArray[np.int64]
     times: NDArray[np.int64]
     references: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def columns(self) -> tuple[NDArray[np.int64], ...]:
         """All but the octets."""
-        return self.links, self.starts, self.stops, self.missing, self.times, self.references
+        return self.links, self.starts, self.stops, self.missing, self.times, self.references, self.offsets
 
     def __getitem__(self, rows: slice) -> PacketBlock:
         """Some of the packets, over the same octets."""
@@ -46,7 +52,7 @@ class PacketBlock:
 
 def no_packets() -> PacketBlock:
     """A block for whoever waits for more octets: nothing has come."""
-    return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(6)))
+    return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))
 
 
 def gather(data: bytes, at: NDArray[np.int64], form: np.dtype[Any]) -> NDArray[Any]:

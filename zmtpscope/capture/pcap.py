@@ -86,6 +86,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
                 missing=np.maximum(fields["original"] - captured, 0),
                 times=fields["seconds"].astype(np.int64) * 1_000_000_000 + fields["fraction"].astype(np.int64) * unit,
                 references=np.arange(number, number + len(records)),
+                offsets=source.offsets(starts, origin),
             )
             yield block[:count]
             number += count

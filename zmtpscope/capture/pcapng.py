@@ -225,7 +225,8 @@ class Reader:
             return None
         *columns, self.interfaces = (np.concatenate(column) for column in zip(*self.parts, strict=True))
         links, starts, stops, missing, times = columns
-        return PacketBlock(self.data, links, starts, stops, missing, times, np.arange(first, self.count + 1))
+        numbers, offsets = np.arange(first, self.count + 1), self.source.offsets(starts, self.origin)
+        return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets)
 
     def end_lone(self) -> None:
         """Make columns of the packets that were read one by one."""

@@ -85,6 +85,21 @@ class DatagramColumns:
 NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 
+class PacketPlaces(NamedTuple):
+    """Where the packets of a block stand in their files, an entry for each, whatever became of it: packet references,
+    offsets of the first octets (`packets.NOWHERE` where they cannot be read again), and how many octets there are.
+
+    Records name packets by reference. Who wants to show the octets later keeps these places, 24 octets a packet.
+    """
+
+    references: Column
+    offsets: Column
+    lengths: Column
+
+
+NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY)
+
+
 class SegmentRows(NamedTuple):
     """Segments and datagrams as one table, in capture order: what of a block can be sent to another process. All but
     `keys` have an entry for each row, as in `SegmentBlock`; flows of TCP and of UDP are numbered together, and a
@@ -113,7 +128,8 @@ class SegmentBlock:
     source port and destination port as they stand on the wire (12 octets for IPv4, 36 for IPv6), so that the reverse
     direction is a matter of slicing. `flows` are indexes into them. Payloads are `data[start:stop]`. `packets` are
     packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is that of the block's first
-    segment: `ordinal + ORDINALS * index` orders segments over all files.
+    segment: `ordinal + ORDINALS * index` orders segments over all files. `places` say where packets stand in files; a
+    block of rows that were sent to another process has none.
     """
 
     __slots__ = (
@@ -127,6 +143,7 @@ class SegmentBlock:
         "latest",
         "ordinal",
         "packets",
+        "places",
         "sequences",
         "starts",
         "stops",
@@ -148,6 +165,7 @@ class SegmentBlock:
         self.cut: dict[int, int] = {}
         """For entries with the `CUT` flag: index to the number of payload octets announced but not captured."""
         self.datagrams = NO_DATAGRAMS
+        self.places = NO_PLACES
         self.latest = 0
         """The largest time of the packets of the block, those that are neither TCP nor UDP included."""
 
@@ -195,11 +213,11 @@ class SegmentBlock:
         """The segments of those of `keys` for which `flows` says so, and all datagrams, none, or those of which of
         `datagrams.keys`, over the same octets.
 
-        `latest` stays. Ordinals are counted anew from that of this block on, so they are never behind those of the next
-        block.
+        `latest` and `places` stay. Ordinals are counted anew from that of this block on, so they are never behind those
+        of the next block.
         """
         block = SegmentBlock(self.data, self.ordinal)
-        block.latest = self.latest
+        block.latest, block.places = self.latest, self.places
         chosen = flows[self.flows]
         if datagrams is not False and len(self.datagrams):
             in_front = np.cumsum(np.concatenate(([0], chosen)))

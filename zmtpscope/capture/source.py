@@ -13,7 +13,11 @@ import zlib
 from collections import OrderedDict
 from typing import Any, BinaryIO, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zmtpscope.capture.errors import CaptureError
+from zmtpscope.capture.packets import NOWHERE
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -100,6 +104,12 @@ class Source:
     def is_growing(self) -> bool:
         """Whether no octets are no end: more may be written (`following.py`)."""
         return False
+
+    def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
+        """Where in the file octets stand that are `starts` behind the octet `origin` of this stream; `NOWHERE` if they
+        were compressed, or came through a pipe or standard input, and cannot be read there again."""
+        is_file = self._decompressor is None and not self._is_pipe and self.path != "-"
+        return starts + origin if is_file else np.full(len(starts), NOWHERE)
 
     @property
     def most_records(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.packets import NOWHERE, PacketBlock
 from zmtpscope.capture.segments import Column, SegmentRows
 
 SCHEMA = pa.schema(
@@ -140,7 +140,8 @@ def packets_of(chunk: Chunk) -> Packets:
     """What `packets_chunk` was given."""
     links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
     stops = lengths.cumsum()
-    return Packets(PacketBlock(chunk.octets, links, stops - lengths, stops, missing, times, references), taken)
+    offsets = np.full(len(stops), NOWHERE)
+    return Packets(PacketBlock(chunk.octets, links, stops - lengths, stops, missing, times, references, offsets), taken)
 
 
 def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:

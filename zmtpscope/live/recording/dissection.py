@@ -8,7 +8,7 @@ import numpy as np
 
 from zmtpscope.capture.captures import Segmenter
 from zmtpscope.capture.link import RAW_IP
-from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.packets import NOWHERE, PacketBlock
 from zmtpscope.dissect import Analyser, Batch, Options
 
 MOST_WAITING = 1 << 20
@@ -73,4 +73,5 @@ class LiveDissection:
             missing=np.zeros(len(packets), np.int64),
             times=np.array(times, np.int64),
             references=np.arange(first, self._count + 1),
+            offsets=np.full(len(packets), NOWHERE),
         )

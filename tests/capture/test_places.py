@@ -1,0 +1,102 @@
+"""Where packets stand in their files: octets that are read there again are those of the packet."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.capture.containers import Packet, captures_of, pcap, pcapng, tcp_packet
+from zmtpscope.capture import Captures, open_captures
+from zmtpscope.capture.files import CaptureFile
+from zmtpscope.capture.packets import NOWHERE
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK, SegmentBlock
+from zmtpscope.capture.statistics import FileReports
+
+CAPTURES = sorted((Path(__file__).parent.parent.parent / "captures").glob("*/*.pcap*"))
+
+
+TWO_PACKETS = pcap([Packet(tcp_packet(42, b"hello")), Packet(tcp_packet(47, b"world"))])
+
+
+def is_compressed(path: Path) -> bool:
+    return path.suffix in (".gz", ".zst")
+
+
+def read_again(captures: Captures) -> Iterator[tuple[SegmentBlock, dict[int, bytes]]]:
+    """Each block, and the octets of its packets, by reference, as they stand in the files."""
+    for block in captures:
+        found = {}
+        for reference, offset, length in zip(*(column.tolist() for column in block.places), strict=True):
+            path = captures.files[reference >> FILE_SHIFT]
+            assert path is not None
+            with open(path, "rb") as file:
+                found[reference] = os.pread(file.fileno(), length, offset)
+                assert len(found[reference]) == length
+        yield block, found
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_octets_that_are_read_again_are_those_of_the_packet(path: Path) -> None:
+    octets = path.read_bytes()
+    for block in CaptureFile(str(path)).blocks(1 << 12, FileReports()):
+        for start, stop, offset in zip(
+            block.starts.tolist(), block.stops.tolist(), block.offsets.tolist(), strict=True
+        ):
+            if is_compressed(path):
+                assert offset == NOWHERE
+            else:
+                assert octets[offset : offset + stop - start] == block.data[start:stop]
+
+
+@given(
+    files=st.lists(st.lists(st.integers(0, 60), max_size=25), min_size=1, max_size=5),
+    size=st.sampled_from([64, 500, 1 << 20]),
+)
+def test_packets_of_files_that_overlap_keep_their_places(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[int]], size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("places")
+    written = [
+        [Packet(tcp_packet(42, bytes((index, number))), time=time * 1000) for number, time in enumerate(times)]
+        for index, times in enumerate(files)
+    ]
+    octets = [(pcapng if index % 2 else pcap)(packets) for index, packets in enumerate(written)]
+    count = 0
+    for block, found in read_again(captures_of(folder, *octets, block_size=size)):
+        for reference in block.packets.tolist():
+            assert found[reference] == written[reference >> FILE_SHIFT][(reference & PACKET_MASK) - 1].octets
+            count += 1
+    assert count == sum(map(len, files))
+
+
+def test_a_part_of_a_block_has_its_places() -> None:
+    path = next(path for path in CAPTURES if path.name == "pubsub.pcap")
+    for block, found in read_again(open_captures([str(path)])):
+        part = block.select(np.arange(len(block.keys)) < 1, datagrams=False)
+        assert part.places is block.places
+        for start, stop, packet in zip(part.starts, part.stops, part.packets.tolist(), strict=True):
+            assert part.data[start:stop] in found[packet]
+
+
+def test_what_was_compressed_stands_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "packed.gz"
+    path.write_bytes(gzip.compress(TWO_PACKETS))
+    assert [block.places.offsets.tolist() for block in open_captures([str(path)])] == [[NOWHERE] * 2]
+
+
+def test_what_comes_through_a_pipe_stands_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(TWO_PACKETS,))
+    writer.start()
+    captures = open_captures([str(path)])
+    writer.join()
+    assert [block.places.offsets.tolist() for block in captures] == [[NOWHERE] * 2]
