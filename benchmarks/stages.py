@@ -69,7 +69,7 @@ COMMANDS = ("count", "json", "parquet", "text", "top")
 LANE = {
     "capture": ("pcap.py", "headers.py"),
     "dissect/tcp": ("flows.py", "directions.py"),
-    "dissect/stream": ("arrivals.py", "side_stream.py", "assembly.py"),
+    "dissect/stream": ("arrivals.py", "side_stream.py", "reading.py", "held_octets.py", "messages.py", "assembly.py"),
     "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }

@@ -494,9 +494,9 @@ def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     if dialogue is None:
         return 0
     stream = dialogue.streams[side.number]
-    head = stream.assembly.head
-    octets = sum(map(len, stream.kept)) + (0 if head is None else len(head.data))
-    return octets + FRAME_WEIGHT * stream.assembly.open_frames
+    assembly = stream.messages.in_clear
+    octets = sum(map(len, stream.held_octets.parts)) + (0 if assembly.head is None else len(assembly.head.data))
+    return octets + FRAME_WEIGHT * assembly.open_frames
 
 
 @pytest.mark.parametrize("options", [Options(), EVERYTHING], ids=["messages", "frames, too"])
@@ -531,7 +531,7 @@ def test_p9_a_body_of_any_announced_size_counts_by_the_octets_that_came() -> Non
 
 
 def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 1 << 16)
+    monkeypatch.setattr("zmtpscope.dissect.budget.ALL_HELD", 1 << 16)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(8)]
     for talk in talks:
         talk.send(0, hello("PUSH"))
@@ -548,7 +548,7 @@ def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.Mon
 
 
 def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 4 << 20)
+    monkeypatch.setattr("zmtpscope.dissect.budget.ALL_HELD", 4 << 20)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]
     for talk in talks:
         talk.send(0, hello("PUSH") + b"\x02" + (2 << 20).to_bytes(8, "big"))
@@ -570,7 +570,7 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_MEMBERSHIPS", 1 << 18)
+    monkeypatch.setattr("zmtpscope.dissect.budget.ALL_MEMBERSHIPS", 1 << 18)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(4)]
     for number, talk in enumerate(talks):
         talk.send(0, hello("SUB"))
@@ -593,7 +593,7 @@ def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 1 << 18)
+    monkeypatch.setattr("zmtpscope.dissect.budget.ALL_HELD", 1 << 18)
     talks = [Conversation(ports=(50_000 + number, 5555)) for number in range(16)]
     for talk in talks:
         talk.send(0, hello("PUSH"))

@@ -226,7 +226,7 @@ CASES = [
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__.removeprefix("with_"))
 def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.HEAD_KEPT", 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.messages.HEAD_KEPT", 20)
     monkeypatch.setattr("zmtpscope.dissect.stream.assembly.HEAD_KEPT", 20)
     case = make()
     options = replace(case.options, keys=keys_of(case.text))
@@ -449,15 +449,15 @@ def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     if dialogue is None:
         return 0
     stream = dialogue.streams[side.number]
-    frames = sum(assembly.open_frames for assembly in stream.assemblies())
-    heads = sum(len(assembly.head.data) for assembly in stream.assemblies() if assembly.head is not None)
-    return sum(map(len, stream.kept)) + heads + FRAME_WEIGHT * frames
+    frames = sum(assembly.open_frames for assembly in stream.messages.assemblies())
+    heads = sum(len(assembly.head.data) for assembly in stream.messages.assemblies() if assembly.head is not None)
+    return sum(map(len, stream.held_octets.parts)) + heads + FRAME_WEIGHT * frames
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 40])
 def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr("zmtpscope.dissect.stream.decryption.LARGEST_BOX", 1 << 20)
-    monkeypatch.setattr("zmtpscope.dissect.stream.side_stream.ALL_HELD", 1 << 20)
+    monkeypatch.setattr("zmtpscope.dissect.budget.ALL_HELD", 1 << 20)
     head = b"\x02" + size.to_bytes(8) + b"\x07MESSAGE" + (3).to_bytes(8)
     text, talks = "", []
     for number in range(50):

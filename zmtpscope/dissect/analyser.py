@@ -97,7 +97,7 @@ class Analyser:
         for dialogue in self.dialogues.values():
             if dialogue.view.is_zmtp:
                 connections += 1
-                messages += sum(stream.message_count for stream in dialogue.streams)
+                messages += sum(stream.messages.message_count for stream in dialogue.streams)
         return messages, connections
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:

@@ -1,8 +1,19 @@
-"""What all connections of a run hold together: the one limit that they share by design."""
+"""The octets that all connections of a run hold together: the one limit that they share by design.
+
+Each connection waits by its own clock and has limits of its own; what it may hold depends on the others only here. The
+octets that wait for missing segments are counted by `tcp/`, before it is known whether they are ZMTP.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+ALL_HELD = 256 << 20
+"""What all sides together may hold; where that is reached, bodies of messages under way are let go, and messages of
+several frames are recorded as far as they came."""
+
+ALL_MEMBERSHIPS = 64 << 20
+"""What topics and groups that are open on all sides together may take of it."""
 
 
 @dataclass(slots=True)
@@ -15,3 +26,22 @@ class OctetBudget:
     """Those of them that are topics and groups which the readers remember."""
     subscriptions: int = 0
     """Those of them by which topics of messages are found (`topics.py`)."""
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether all sides together hold too much."""
+        return self.held > ALL_HELD
+
+    def allows(self, octets: int) -> bool:
+        """Whether so many octets may be held beside those that are held now."""
+        return self.held + octets <= ALL_HELD
+
+    @property
+    def left_for_memberships(self) -> int:
+        """Octets that topics and groups may still take."""
+        return ALL_MEMBERSHIPS - self.memberships
+
+    def take(self, held: int, memberships: int = 0) -> None:
+        """Somebody holds so many octets more (or fewer), so many of them topics and groups."""
+        self.held += held
+        self.memberships += memberships

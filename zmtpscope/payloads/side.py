@@ -47,7 +47,7 @@ class SidePayloads:
         self.show_secrets = show_secrets
         self.judging = judging
         kinds = registry.asked()
-        self.kinds = tuple(kind for kind in kinds if kind.name != TEXT)
+        self.kinds = tuple([kind for kind in kinds if kind.name != TEXT])
         """Who is asked, but for the dissector of text."""
         self.shapes = shapes_of(self.kinds)
         self.wants_all = any(kind.wants_all for kind in self.kinds)

@@ -18,8 +18,6 @@ class HandshakeState:
     command; `error`: it has sent ERROR.
     """
 
-    __slots__ = ("_after_error", "_forgiving", "_premature", "_step", "done", "error", "mechanism", "role", "traffic")
-
     def __init__(self, mechanism: str | None, *, done: bool = False) -> None:
         self.mechanism = mechanism_named(mechanism) or UNSEEN
         self.role: str | None = None
@@ -34,8 +32,7 @@ class HandshakeState:
     def copy(self) -> HandshakeState:
         """The same state, to go on from alone."""
         other = HandshakeState.__new__(HandshakeState)
-        for name in HandshakeState.__slots__:
-            setattr(other, name, getattr(self, name))
+        vars(other).update(vars(self))
         return other
 
     def forgive(self) -> None:

@@ -23,14 +23,18 @@ _NOTHING = Trie()
 class Memberships:
     """Topics and groups that are open on one side, with their counts."""
 
-    __slots__ = ("_complete", "_full", "_groups", "_topics", "most")
+    __slots__ = ("_complete", "_full", "_groups", "_most", "_topics")
 
     def __init__(self, complete: bool = True) -> None:
         self._complete = complete
         self._full = False
-        self.most = LARGEST_MEMORY
+        self._most = LARGEST_MEMORY
         """What `size` may become."""
         self._topics = self._groups = _NOTHING
+
+    def limit_to(self, octets: int) -> None:
+        """Remember no more than what takes so many octets."""
+        self._most = octets
 
     def forgive(self) -> None:
         """Octets were lost: a subscription may have been among them."""
@@ -70,7 +74,7 @@ class Memberships:
             return
         if count and what == "topic":
             reader.finding("ZMTP-SUB-04", start, length)
-        if count == 0 and self.size + len(octets) + 2 * NODE_COST > self.most:
+        if count == 0 and self.size + len(octets) + 2 * NODE_COST > self._most:
             self._complete = False
             if not self._full:
                 self._full = True

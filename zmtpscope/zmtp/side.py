@@ -104,7 +104,7 @@ class SideReader(UnitReader):
 
     moves: list[tuple[int, bytes]] | None = None
     """Octets that stand elsewhere than in the stream (`zmtpscope.zmtp.zws_side`): stream offset and octets of each; to
-    be put there before anything else is done with what was read, and taken away."""
+    be put there before anything else is done with what was read."""
 
     inside = 0
     """Octets of events that stand inside the message at `position`, which is not whole yet."""
@@ -209,6 +209,11 @@ class SideReader(UnitReader):
         """What was passed over since the last call, in order."""
         skipped, self.skipped = self.skipped, []
         return skipped
+
+    def take_moves(self) -> list[tuple[int, bytes]]:
+        """The `moves` since the last call."""
+        moves, self.moves = self.moves, []
+        return moves or []
 
     def resume(self, offset: int) -> None:
         """Octets were lost; the next unit begins at `offset`. An open message is given up."""

@@ -102,7 +102,7 @@ class Dialogue:
                 if isinstance(entry, Hole):
                     stream.lose(entry)
                 else:
-                    stream.extend(view, entry)
+                    stream.feed(view, entry)
         self._record_outputs()
         self.relations.evaluate(view, rows)
         self._record_relations()
@@ -122,7 +122,7 @@ class Dialogue:
             if isinstance(entry, Hole):
                 stream.lose(entry)
             else:
-                stream.extend(view, [entry])
+                stream.feed(view, [entry])
             return is_over()
 
         if not is_over():
@@ -244,7 +244,7 @@ class Dialogue:
         batch = self.sink.batch
         told: tuple[list[MessageRun], list[MessageRun]] = ([], [])
         for side, stream in enumerate(self.streams):
-            for assembly in stream.assemblies():
+            for assembly in stream.messages.assemblies():
                 runs, assembly.message_runs = assembly.message_runs, []
                 secrets: list[range] = []
                 for run in runs:
@@ -258,7 +258,7 @@ class Dialogue:
                     frames.data = starred(frames.data, frames.base, secrets)
                 batch.frame_runs += assembly.frame_runs
                 assembly.frame_runs = []
-            stream.forget_holes()
+            stream.messages.forget_holes()
         if self.options.records:
             self.topics.assign(told)
             batch.runs += told[0] + told[1]
@@ -278,7 +278,7 @@ class Dialogue:
             assert side is not None
             assembly.payloads = PayloadRows(self.options, side)
         identity, begun = stream.identity_at(int(run.offsets[0])), self.connection.tcp[stream.side].begun
-        secrets = assembly.payloads.take(run, SideFacts(identity, stream.holes, begun))
+        secrets = assembly.payloads.take(run, SideFacts(identity, stream.messages.holes, begun))
         for row, made in enumerate(run.payloads or ()):
             if made is None or not (made.findings or made.protocol in FOLLOWED):
                 continue
@@ -305,7 +305,7 @@ class Dialogue:
             listener = connection.listener
             identity = stream.identity_at(offset)
             uuid = uuid_of(None if identity is None else from_text(identity))
-            self.streams[1 - side].require_rows()
+            self.streams[1 - side].messages.require_rows()
             sender = self.zre_sides[side] = ZreSide(
                 stream=stream.stream,
                 uuid=None if uuid is None else uuid.hex().upper(),
@@ -330,7 +330,7 @@ class Dialogue:
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
         """The run with the other side's socket type, from the message on at which that was known."""
         peer = self.streams[1 - side]
-        known = peer.type_known
+        known = peer.units.type_known
         if known is None or run.orders[-1] < known:
             return [run]
         cut = int(run.orders.searchsorted(known))

@@ -7,7 +7,7 @@ from typing import Any
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.sink import Summary, count_word
 from zmtpscope.dissect.stream.agreement import SILENT_FORMS
-from zmtpscope.dissect.stream.side_stream import version_of_records
+from zmtpscope.dissect.stream.reading import version_of_records
 from zmtpscope.zmtp.side import SideReader
 
 
@@ -20,9 +20,9 @@ def values(view: ConnectionView) -> dict[str, Any]:
         roles = [role or view.session.role(side) for side, role in enumerate(roles)]
     server = roles.index("server") if "server" in roles else 1 - roles.index("client") if "client" in roles else None
     confidences = [
-        stream.confidence if stream.reader.unreliable_from is None else "likely"
+        stream.reading.confidence if stream.reading.reader.unreliable_from is None else "likely"
         for stream in streams
-        if stream.reader is not None
+        if stream.reading is not None
     ]
     first = connection.closing
     here, there = streams[0].stream, streams[1].stream
@@ -45,15 +45,15 @@ def values(view: ConnectionView) -> dict[str, Any]:
         "reset_by": connection.reset_by,
         "idle_ns": connection.idle,
         "only_side": connection.only_side,
-        "gap_bytes": sum(stream.counts.gaps for stream in streams),
-        "unfinished_bytes": sum(stream.counts.unfinished for stream in streams),
-        "undissected_bytes": sum(stream.counts.undissected for stream in streams),
+        "gap_bytes": sum(stream.outputs.gaps for stream in streams),
+        "unfinished_bytes": sum(stream.outputs.unfinished for stream in streams),
+        "undissected_bytes": sum(stream.outputs.undissected for stream in streams),
         "confidence": "likely" if "likely" in confidences else confidences[0] if confidences else "guess",
         **{f"socket_type_{side}": stream.socket_type for side, stream in enumerate(streams)},
         **{f"identity_{side}": stream.identity for side, stream in enumerate(streams)},
-        **{f"messages_{stream.side}": stream.message_count for stream in streams},
-        **{f"sealed_{stream.side}": stream.assembly.sealed for stream in streams},
-        **{f"bytes_{stream.side}": stream.body_octets for stream in streams},
+        **{f"messages_{stream.side}": stream.messages.message_count for stream in streams},
+        **{f"sealed_{stream.side}": stream.messages.in_clear.sealed for stream in streams},
+        **{f"bytes_{stream.side}": stream.messages.body_octets for stream in streams},
         **{f"stream_bytes_{stream.side}": stream.end for stream in streams},
     }
 
@@ -99,16 +99,16 @@ def count(view: ConnectionView, summary: Summary) -> None:
     sums = summary.sums
     for stream, tcp in zip(view.streams, view.tcp.tcp, strict=True):
         count_word(summary.socket_types, stream.socket_type or "unknown")
-        summary.messages += stream.message_count
-        summary.sealed += stream.assembly.sealed
-        summary.frames += stream.frame_count
-        summary.body_octets += stream.body_octets
-        summary.opened_boxes += stream.opened_boxes
+        summary.messages += stream.messages.message_count
+        summary.sealed += stream.messages.in_clear.sealed
+        summary.frames += stream.messages.frame_count
+        summary.body_octets += stream.messages.body_octets
+        summary.opened_boxes += stream.messages.opened_boxes
         sums.stream += stream.end
         sums.units += stream.unit_octets
-        sums.gaps += stream.counts.gaps
-        sums.unfinished += stream.counts.unfinished
-        sums.undissected += stream.counts.undissected
+        sums.gaps += stream.outputs.gaps
+        sums.unfinished += stream.outputs.unfinished
+        sums.undissected += stream.outputs.undissected
         sums.captured += tcp.captured
         sums.repeated += tcp.repeated
         sums.conflicting += tcp.conflicting
@@ -118,5 +118,5 @@ def count(view: ConnectionView, summary: Summary) -> None:
 def _has_sealed(view: ConnectionView) -> bool:
     """Whether a connection has CURVE and came so far that there is something to open."""
     is_curve = mechanism([stream.reader for stream in view.streams]) == "CURVE"
-    said_something = any(stream.message_count for stream in view.streams)
+    said_something = any(stream.messages.message_count for stream in view.streams)
     return is_curve and (said_something or handshake(view) == "complete")

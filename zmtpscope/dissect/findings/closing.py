@@ -137,9 +137,9 @@ def _judge_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Ite
         told = sides[number].type_told
         if told is None or told.event.fields["socket_type"] != "REQ":
             continue
-        requests, replies = stream.message_count, view.streams[1 - number].message_count
+        requests, replies = stream.messages.message_count, view.streams[1 - number].messages.message_count
         if requests > replies and sides[1 - number].type_told is not None:
-            start = max(assembly.last_message for assembly in stream.assemblies())
+            start = max(assembly.last_message for assembly in stream.messages.assemblies())
             asked = "1 request" if requests == 1 else f"{requests} requests"
             detail = f"{asked}, {replies or 'no'} {'reply' if replies == 1 else 'replies'}"
             finding = Finding("REQREP-06", start, stream.end - start, None, detail)

@@ -78,7 +78,7 @@ class Reports:
         not."""
         if greeting is None:
             return None
-        messages = sum(stream.message_count for stream in self.view.streams)
+        messages = sum(stream.messages.message_count for stream in self.view.streams)
         told = str(greeting.event.fields.get("version_announced"))
         newer = greeting.event.regime.form is Form.PSEUDO_SIGNATURE or told.startswith("3")
         return f"{messages} messages in {self.view.version}" if newer and messages else None

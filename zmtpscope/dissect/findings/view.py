@@ -84,7 +84,7 @@ class ConnectionView:
     def is_whole(self) -> bool:
         """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
         for side, (tcp, stream) in enumerate(zip(self.tcp.tcp, self.streams, strict=True)):
-            if not tcp.begun or stream.counts.gaps or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
+            if not tcp.begun or stream.outputs.gaps or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
                 return False
         return True
 
@@ -101,8 +101,8 @@ class ConnectionView:
         """Whether everything that was captured of both sides could be read."""
         return all(
             stream.closed_since is None
-            and not (stream.counts.undissected or stream.counts.unfinished)
-            and stream.is_certain_at(stream.end)
+            and not (stream.outputs.undissected or stream.outputs.unfinished)
+            and stream.is_read_for_certain
             for stream in self.streams
         )
 

@@ -7,7 +7,6 @@ ZMTP.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
@@ -138,21 +137,3 @@ def _bounded(items: list[T]) -> list[T]:
 
 def _ordinal(item: Gap | Leftover) -> int:
     return item.told.ordinal
-
-
-@dataclass(slots=True)
-class OctetCounts:
-    """The octets of one side by where they went; each is counted where it is read, lost or given up."""
-
-    units: int = 0
-    """In greetings and commands; those of messages are counted where messages are made (`Assembly.unit_octets`)."""
-    gaps: int = 0
-    unfinished: int = 0
-    undissected: int = 0
-
-    def leave(self, leftover: Leftover) -> None:
-        """Count what was left over."""
-        if leftover.kind == UNFINISHED:
-            self.unfinished += leftover.octets
-        else:
-            self.undissected += leftover.octets

@@ -7,7 +7,6 @@ for the streams (decisions/core.md, "Outcomes of a read").
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import takewhile
 
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.durations import SECOND, duration
@@ -119,14 +118,18 @@ class Agreement:
     def _one_waits(self, view: BlockView, last: Arrival) -> bool:
         """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards. Or
         whether one side had sent by then as much as waits for the other."""
-        pieces = [tcp.pieces for tcp in self.tcp]
-        latest = min(view.arrival(rows[0]) for rows in pieces).time + WAIT_LIMIT
-        come = [list(takewhile(lambda row: view.ordinals[row] <= last.ordinal, rows)) for rows in pieces]
-        return any(
-            sum(view.stops[row] - view.starts[row] for row in rows) >= PREFIX_LIMIT
-            or any(view.times[row] >= latest for row in rows)
-            for rows in come
-        )
+        one, other = self.tcp[0].pieces, self.tcp[1].pieces
+        first = one[0] if view.ordinals[one[0]] <= view.ordinals[other[0]] else other[0]
+        latest = view.times[first] + WAIT_LIMIT
+        for rows in (one, other):
+            octets = 0
+            for row in rows:
+                if view.ordinals[row] > last.ordinal:
+                    break
+                octets += view.stops[row] - view.starts[row]
+                if octets >= PREFIX_LIMIT or view.times[row] >= latest:
+                    return True
+        return False
 
     def _step_by_step(self, view: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""
@@ -145,7 +148,7 @@ class Agreement:
             if isinstance(entry, Hole):
                 stream.lose(entry)
             else:
-                stream.extend(view, [entry])
+                stream.feed(view, [entry])
             self.settle(arrival)
             return self.settled
 
@@ -212,7 +215,7 @@ class Agreement:
         when no more of this one can wait for them (`is_full`)."""
         for side, stream in enumerate(self.streams):
             is_under_way = is_full and 0 < len(prefixes[side]) < VERSIONED and begins_like_a_signature(prefixes[side])
-            if is_under_way or stream.lost_greeting():
+            if is_under_way or stream.negotiating.has_lost:
                 alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
                 decision = negotiate(alone[0], alone[1], over=True)
                 if decision is not None and decision.version is not None and decision.confidence != "guess":
@@ -228,7 +231,7 @@ class Agreement:
         prefix = stream.prefix()
         known = self.forced is not None and self.forced.version is not None
         greets = begins_like_a_signature(prefix) or begins_like_an_upgrade(prefix)
-        if not (known or self._is_from_the_start(side)) and stream.queue and not greets:
+        if not (known or self._is_from_the_start(side)) and not stream.negotiating.is_empty and not greets:
             stream.search_from_the_start(arrival.ordinal, self._framings())
             return b""
         return prefix
@@ -243,7 +246,7 @@ class Agreement:
 
     def _apply(self, decision: Decision, arrival: Arrival, ended: tuple[bool, bool]) -> None:
         self.settled = True
-        if decision.version is not None or not any(stream.lost_greeting() for stream in self.streams):
+        if decision.version is not None or not any(stream.negotiating.has_lost for stream in self.streams):
             self.decision = decision  # else the capture lost what the sides agreed on, and says nothing about it
         self._agree(decision.version)
         if not SILENT_FORMS.issuperset(decision.forms):
@@ -254,7 +257,7 @@ class Agreement:
                 continue
             form = decision.forms[side]
             forced = form is Form.ALIEN and self.forced is not None
-            lost = form is not Form.ALIEN and self.version is None and stream.lost_greeting()
+            lost = form is not Form.ALIEN and self.version is None and stream.negotiating.has_lost
             if forced or lost:
                 stream.search_from_the_start(arrival.ordinal, self._framings())
                 continue
@@ -298,7 +301,7 @@ class Agreement:
         """How a side is read from its first octet on; None where it is left alone."""
         if not self.is_zmtp or form is Form.ALIEN:
             return None
-        if form is Form.NOTHING or (form is Form.WAIT and stream.lost_greeting()):
+        if form is Form.NOTHING or (form is Form.WAIT and stream.negotiating.has_lost):
             form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
         if form in ZWS_FORMS:
             return ZwsReader(form, self.version, None if self.decision is None else self.decision.mechanism)
@@ -316,8 +319,7 @@ class Agreement:
             if self.tcp[side].begun or (prefixes[side] and begins_like_a_signature(prefixes[side])):
                 stream.begin(SideReader(form, self.version), arrival.ordinal, "likely")
             else:
-                stream.forced = rule
-                stream.search_from_the_start(arrival.ordinal, (framing,))
+                stream.search_from_the_start(arrival.ordinal, (framing,), rule)
 
 
 def deliver(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView, take: Callable[[int, int | Hole], bool]) -> None:

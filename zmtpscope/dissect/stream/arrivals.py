@@ -34,12 +34,17 @@ class BlockView:
 
 
 class Arrivals:
-    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins."""
+    """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins.
 
-    __slots__ = ("_pieces", "_table", "begin", "ends", "holes", "ordinals", "packets", "times")
+    `end` is the offset behind the last octet (or hole) that was taken, and nothing is decidable before the segment
+    `settled`.
+    """
+
+    __slots__ = ("_pieces", "_table", "begin", "end", "ends", "holes", "ordinals", "packets", "settled", "times")
 
     def __init__(self) -> None:
-        self.begin = 0
+        self.begin = self.end = 0
+        self.settled = -1
         self.ends: list[int] = []
         self.ordinals: list[int] = []
         self.packets: list[int] = []
@@ -50,26 +55,41 @@ class Arrivals:
         self._table: Int64 | None = None
         """What was made of the columns since they changed: whoever asks once may ask for each of many frames."""
 
-    def add(self, view: BlockView, rows: list[int], offset: int) -> int:
-        """Append the pieces `rows`, the first of which begins at stream offset `offset`; the offset behind the last."""
+    def add(self, block: BlockView, rows: list[int]) -> None:
+        """Append these pieces of a block."""
         self._pieces = self._table = None
-        starts, stops = view.starts, view.stops
+        starts, stops, end = block.starts, block.stops, self.end
         for row in rows:
-            offset += stops[row] - starts[row]
-            self.ends.append(offset)
-        self.ordinals.extend(map(view.ordinals.__getitem__, rows))
-        self.packets.extend(map(view.packets.__getitem__, rows))
-        self.times.extend(map(view.times.__getitem__, rows))
-        return offset
+            end += stops[row] - starts[row]
+            self.ends.append(end)
+        self.end = end
+        self.ordinals.extend(map(block.ordinals.__getitem__, rows))
+        self.packets.extend(map(block.packets.__getitem__, rows))
+        self.times.extend(map(block.times.__getitem__, rows))
 
-    def add_hole(self, end: int, arrival: Arrival) -> None:
-        """Octets up to `end` were lost; whoever asks for one of them is answered with the segment that told so."""
+    def pass_by(self, octets: int) -> None:
+        """So many octets come that nobody will ask about, or come again."""
+        self.end += octets
+
+    def lose(self, octets: int, arrival: Arrival) -> None:
+        """So many octets were lost; whoever asks for one of them is answered with the segment that told so."""
+        end = self.end = self.end + octets
+        if self.ends and self.ends[-1] >= end:
+            return  # they come again
         self._pieces = self._table = None
         self.ends.append(end)
         self.ordinals.append(arrival.ordinal)
         self.packets.append(arrival.packet)
         self.times.append(arrival.time)
         self.holes.add(end)
+
+    def rewind(self) -> None:
+        """All octets come again, and are read now."""
+        self.end = 0
+
+    def settle(self, ordinal: int) -> None:
+        """From now on nothing is decidable before the segment `ordinal`."""
+        self.settled = ordinal
 
     def pieces(self) -> Pieces:
         """A copy of what is known, for those who ask later which packets carried what."""
@@ -88,11 +108,16 @@ class Arrivals:
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
 
-    def decided(self, start: int, stop: int, settled: int) -> int:
-        """The ordinal of the segment that completed `start..stop`, but for what was decidable no earlier than
-        `settled`."""
-        piece = min(bisect_right(self.ends, max(start, stop - 1)), len(self.ends) - 1)
-        return max(self.ordinals[piece], settled)
+    def ordinal_of(self, start: int, stop: int) -> int:
+        """The ordinal of the segment that completed `start..stop`, as far as that has come."""
+        last = max(start, (stop if stop < self.end else self.end) - 1)
+        piece = min(bisect_right(self.ends, last), len(self.ends) - 1)
+        return max(self.ordinals[piece], self.settled)
+
+    def arrival(self, start: int, stop: int) -> Arrival:
+        """The segment with the octet at `start`, and the ordinal of the one that completed `start..stop`."""
+        first = self.at(start)
+        return Arrival(self.ordinal_of(start, stop), first.packet, first.time)
 
     def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
         """(segment, offset behind it) of every piece that holds octets of `start..stop`."""

@@ -228,6 +228,14 @@ class Assembly:
             self.message_start = self.frame_start
         self.damage(Kept(b"", context.end, None), 0)
 
+    def doubt_next(self) -> None:
+        """What stands in front of the next message is not known."""
+        self.uncertain_start = True
+
+    def count_lost(self, octets: int) -> None:
+        """So many octets of what counts, or will count, as a message were lost."""
+        self.unit_octets -= octets
+
     def forget_damage(self) -> None:
         """No message is under way of which octets were lost."""
         self.damaged, self.head = False, None

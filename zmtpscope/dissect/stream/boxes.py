@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import Arrivals
 from zmtpscope.zmtp.events import Event, FrameColumns
@@ -19,25 +18,17 @@ Row = tuple[int, int, int, int]
 class Sealed(NamedTuple):
     """Frames and events of a side that were read together by `reader`; the last frame may not be whole.
 
-    `data` are the octets from the stream offset `base` on, `end` is the offset behind the last that has come.
+    `data` are the octets from the stream offset `base` on, `arrivals` how they came.
     """
 
     columns: FrameColumns
     events: Sequence[Event]
     data: bytes
     base: int
-    end: int
     arrivals: Arrivals
-    settled: int
-    """No row was decidable before the segment with this ordinal."""
     reader: SideReader
     version: str | None
     """The version in force."""
-
-    def arrival(self, start: int, stop: int) -> Arrival:
-        """The segment with the octet at `start`, and the ordinal of the one that completed `start..stop`."""
-        ordinal = self.arrivals.decided(start, min(stop, self.end), self.settled)
-        return self.arrivals.at(start)._replace(ordinal=ordinal)
 
 
 class Inside(NamedTuple):

@@ -173,7 +173,7 @@ class Decryption:
             offset, body, size, flags = row
             start = body - base
             content = None
-            if flags & ENCRYPTED and body + size > sealed.end and size <= self.limit:
+            if flags & ENCRYPTED and body + size > sealed.arrivals.end and size <= self.limit:
                 self.waiting = row
                 break
             if flags & ENCRYPTED and SMALLEST_MESSAGE <= size <= self.limit and 0 <= start <= len(data) - size:
@@ -214,7 +214,7 @@ class Decryption:
         first = next((row for row in rows if row[3] & ENCRYPTED), None)
         if first is not None:
             offset, body, size, _ = first
-            made.closed.append((offset, sealed.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal))
+            made.closed.append((offset, sealed.arrivals.arrival(offset, body + min(size, MESSAGE_HEAD)).ordinal))
         self._reader(sealed).lose()
         self._is_from_the_start = False
         made.steps.append(Uncertain())
@@ -225,11 +225,11 @@ class Decryption:
         if not flags & ENCRYPTED:
             if self.reader is not None:
                 self.reader.message_open = False
-                read = sealed.arrival(offset, body + min(size, MESSAGE_HEAD))
+                read = sealed.arrivals.arrival(offset, body + min(size, MESSAGE_HEAD))
                 made.steps.append(Broken(read.ordinal, is_between=True))
             return
         too_large = size > self.limit
-        arrival = sealed.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
+        arrival = sealed.arrivals.arrival(offset, body + MESSAGE_HEAD if too_large else body + size)
         made.closed.append((offset, arrival.ordinal))
         if self.session.key is None:
             made.notes += self.session.notes(arrival)

@@ -1,4 +1,7 @@
-"""What the stream of a side gives: values, drained after every step, as with h11's `next_event`."""
+"""What the stream of a side gives: values, drained after every step, as with h11's `next_event`.
+
+Its octets are counted here, by where they went.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Unit
-from zmtpscope.dissect.records.leftovers import Gap, Leftover
+from zmtpscope.dissect.records.leftovers import UNDISSECTED, UNFINISHED, Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.events import Event
 
 
@@ -45,3 +49,87 @@ class FoundMidstream(NamedTuple):
 
 
 Output = UnitRead | Note | Repeats | FoundMidstream | Gap | Leftover
+
+
+class Stretch(NamedTuple):
+    """Octets that are left over; where they end is not known yet. `inside` octets of them belong to units all the
+    same."""
+
+    start: int
+    first: Arrival
+    reason: str
+    inside: int
+
+
+class Outputs:
+    """What one side has read, found and lost, in the order in which it was, until somebody drains it. Each octet is
+    counted where it is read, lost or given up."""
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._stretch: Stretch | None = None
+        self._gap: tuple[int, Hole] | None = None
+        """The hole, and its stream offset, behind which a frame boundary is looked for."""
+        self.units = 0
+        """Octets of greetings and commands; those of messages are counted where messages are made (`Assembly`)."""
+        self.gaps = 0
+        """Octets that were lost."""
+        self.unfinished = 0
+        self.undissected = 0
+        """Octets that are left over, of either kind."""
+
+    def drain(self) -> list[Output]:
+        """What there is since this was asked last."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def add(self, output: Output, octets: int = 0) -> None:
+        """Give something; of a unit `octets` were captured."""
+        self._outputs.append(output)
+        self.units += octets
+
+    def leave(self, leftover: Leftover) -> None:
+        """These octets are in no unit."""
+        if leftover.kind == UNFINISHED:
+            self.unfinished += leftover.octets
+        else:
+            self.undissected += leftover.octets
+        self._outputs.append(leftover)
+
+    def leave_from(self, start: int, first: Arrival, reason: str, inside: int = 0) -> None:
+        """The octets from `start` on, which came with `first`, are left over, up to where it is said. What is left over
+        already goes on."""
+        if self._stretch is None:
+            self._stretch = Stretch(start, first, reason, inside)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether octets are left over, up to where it is said."""
+        return self._stretch is not None
+
+    def leave_until(self, stop: int, ordinal: int) -> None:
+        """What is left over ends at `stop`, as the segment `ordinal` tells."""
+        stretch, self._stretch = self._stretch, None
+        if stretch is not None and stretch.start < stop:
+            start, first, reason, inside = stretch
+            told = first._replace(ordinal=ordinal)
+            self.leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, reason, told))
+
+    def lose(self, octets: int) -> None:
+        """So many octets were lost."""
+        self.gaps += octets
+
+    def give_gap(self, start: int, hole: Hole, told: Arrival, resumed_at: int | None) -> None:
+        """Give a hole at stream offset `start`; it is known where reading goes on behind it (None: nowhere)."""
+        self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, told, resumed_at))
+
+    def hold_gap(self, start: int, hole: Hole) -> None:
+        """A frame boundary is looked for behind this hole."""
+        self._gap = start, hole
+
+    def end_gap(self, ordinal: int, resumed_at: int | None) -> None:
+        """As the segment `ordinal` tells, reading goes on at that boundary, or (None) nowhere."""
+        if self._gap is not None:
+            (start, hole), self._gap = self._gap, None
+            told = Arrival(max(ordinal, hole.ordinal), hole.packet, hole.time)
+            self.give_gap(start, hole, told, resumed_at)

@@ -1,0 +1,56 @@
+"""A side of which the version is not settled: octets and holes wait."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from zmtpscope.dissect.tcp.out_of_order import Hole
+
+
+class Negotiating:
+    """The octets and holes of a side, from its first on."""
+
+    def __init__(self) -> None:
+        self._entries: list[bytes | Hole] = []
+
+    def feed(self, octets: bytes) -> None:
+        """More octets have come."""
+        self._entries.append(octets)
+
+    def lose(self, hole: Hole) -> None:
+        """Octets were lost behind those that came."""
+        self._entries.append(hole)
+
+    def prefix(self) -> bytes:
+        """The first octets, up to the first hole."""
+        octets = []
+        for entry in self._entries:
+            if isinstance(entry, Hole):
+                break
+            octets.append(entry)
+        return b"".join(octets)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come."""
+        return not self._entries
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether octets were lost."""
+        return any(isinstance(entry, Hole) for entry in self._entries)
+
+    def drain(self) -> list[bytes | Hole]:
+        """What has waited, octets between holes in one piece; it waits no longer."""
+        waited, self._entries = self._entries, []
+        drained: list[bytes | Hole] = []
+        for are_holes, entries in groupby(waited, _is_hole):
+            if are_holes:
+                drained += entries
+            else:
+                drained.append(b"".join([entry for entry in entries if isinstance(entry, bytes)]))
+        return drained
+
+
+def _is_hole(entry: bytes | Hole) -> bool:
+    return isinstance(entry, Hole)

@@ -1,0 +1,78 @@
+"""The messages that were in the boxes of one side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.stream.arrivals import Arrivals
+from zmtpscope.dissect.stream.assembly import Assembly, Context, Kept
+from zmtpscope.dissect.stream.boxes import Broken, Inside, Step
+from zmtpscope.zmtp.events import FrameColumns
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl takes its time to load
+
+
+class OpenedMessages:
+    """`decryption` opens the boxes, `assembly` makes messages of the frames that were in them."""
+
+    closed_since: int | None = None
+    """Ordinal of the segment that told of the first MESSAGE that stays closed."""
+
+    def __init__(self, stream: Stream, decryption: Decryption) -> None:
+        self.decryption = decryption
+        self.assembly = Assembly(stream)
+        self.repeats: dict[str, int] = {}
+        """How many of the findings that the reader only counts have been given."""
+
+    def stay_closed(self, ordinal: int) -> None:
+        """A MESSAGE does, as the segment `ordinal` tells."""
+        if self.closed_since is None:
+            self.closed_since = ordinal
+
+    def assemble(self, steps: Sequence[Step], in_clear: Assembly, context: Context, arrivals: Arrivals) -> None:
+        """Make messages of frames that were in boxes; one under way in clear does not go on behind them, nor one inside
+        behind what is broken. `context` is that of the frames in clear."""
+        inside = self.assembly
+        for step in steps:
+            if isinstance(step, Inside):
+                columns = step.columns
+                if step.in_front.offsets or in_clear.open_frames:
+                    in_clear.take(step.in_front, context)
+                    if in_clear.open_frames:
+                        stop = columns.bodies[0] + columns.sizes[0]
+                        in_clear.give_up(context, arrivals.ordinal_of(columns.offsets[0], stop))
+                        in_clear.doubt_next()
+                inside.take(columns, self._inside(context))
+            elif isinstance(step, Broken):
+                is_open = bool(inside.open_frames)
+                if is_open:
+                    inside.give_up(self._inside(context), step.ordinal)
+                if is_open or not step.is_between:
+                    inside.doubt_next()
+            else:
+                inside.doubt_next()
+
+    def lose(self, context: Context, ordinal: int) -> FrameColumns:
+        """Octets were lost, or no more will come, as the segment `ordinal` tells: gives the frame that waited to be
+        opened, which goes on as it is."""
+        frames = self.decryption.lose()
+        if self.assembly.open_frames:
+            self.assembly.give_up(self._inside(context), ordinal)
+        self.assembly.doubt_next()
+        return frames
+
+    def give_way(self, context: Context) -> None:
+        """All sides hold too much: give the message under way as far as it came."""
+        if self.decryption.reader is not None and self.assembly.open_frames > 1:
+            self.assembly.give_up(self._inside(context), context.settled)
+            self.assembly.damage(Kept(b"", context.end, None), 0)
+
+    def _inside(self, context: Context) -> Context:
+        """The same for messages that were in boxes: what opens is what the peer sealed, however the frame was
+        found."""
+        assert self.decryption.reader is not None
+        return replace(context, regimes=self.decryption.reader.regimes, doubtful=None, confidence="proven")

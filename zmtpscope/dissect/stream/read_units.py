@@ -1,0 +1,201 @@
+"""What the readers of a side have read becomes outputs: units once all of their octets are there or will never be, and
+what was passed over."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.records.batch import Unit
+from zmtpscope.dissect.records.leftovers import UNDISSECTED, Leftover
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.stream.arrivals import Arrivals
+from zmtpscope.dissect.stream.held_octets import HeldOctets
+from zmtpscope.dissect.stream.outputs import Outputs, Repeats, UnitRead
+from zmtpscope.zmtp.events import Command, Event, Greeting, Remark, Runs, Skipped
+from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.units import UnitReader
+
+
+@dataclass(slots=True)
+class Incomplete:
+    """Something that was read of which not all octets are there yet; it is given when they are, or will never be.
+
+    `arrived` are the segments with the octets of it that have come, by stream offset, as far as somebody will ask;
+    `lost` counts those that the capture lost.
+    """
+
+    event: Event | Skipped
+    unit: Unit | None = None
+    arrived: dict[int, Arrival] = field(default_factory=dict)
+    lost: int = 0
+
+
+class ReadUnits:
+    """Gives to `outputs` what was read of one side. `wants_octets`: those of units are asked for."""
+
+    type_known: int | None = None
+    """Ordinal of the segment that told the side's socket type."""
+    identity_from: int | None = None
+    """Stream offset of what told the side's identity."""
+    has_part_of_a_handshake = False
+    """Octets of its greeting or of a handshake command are missing."""
+
+    def __init__(
+        self, side: int, arrivals: Arrivals, held_octets: HeldOctets, outputs: Outputs, wants_octets: bool
+    ) -> None:
+        self.side = side
+        self.arrivals = arrivals
+        self.held_octets = held_octets
+        self.outputs = outputs
+        self.wants_octets = wants_octets
+        self.incomplete: list[Incomplete] = []
+
+    # -- units -------------------------------------------------------------------------------------------------------
+
+    def take(self, events: Iterable[Event], doubtful: int | None) -> None:
+        """Give these events, or hold them back. What begins at stream offset `doubtful` or behind is not certain."""
+        end = self.arrivals.end
+        for event in events:
+            if event.stop > end and (not isinstance(event, Remark) or event.frame):
+                self._hold_back(event)
+            else:
+                self._give(event, doubtful)
+
+    def _give(
+        self, event: Event, doubtful: int | None, incomplete: Incomplete | None = None, whole: bool = True
+    ) -> None:
+        """Give what was read. `incomplete`: what is known of it that is not remembered elsewhere any more. `whole`: all
+        octets of it are there."""
+        arrivals, arrived = self.arrivals, None if incomplete is None else incomplete.arrived
+        start, stop, regime, end = event.start, event.stop, event.regime, arrivals.end
+        first = (arrived and arrived.get(start)) or arrivals.at(start)
+        ordinal = arrivals.ordinal_of(start, stop)
+        captured, octets, unit, next_octets = 0, 0, None, None
+        if not isinstance(event, Remark):
+            if self.wants_octets:
+                unit = self._unit_of(event) if incomplete is None else incomplete.unit
+            octets = (stop if stop < end else end) - start
+            captured = octets if incomplete is None else octets - incomplete.lost
+            whole = whole and (isinstance(event, Command) or event.complete)
+            if not whole and (regime.shakes_hands or isinstance(event, Greeting)):
+                self.has_part_of_a_handshake = True
+            if regime.shakes_hands and end > stop:
+                next_octets = arrivals.at(stop)
+            fields = event.fields
+            if self.type_known is None and fields.get("socket_type") is not None:
+                self.type_known = ordinal
+            if self.identity_from is None and fields.get("identity") is not None:
+                self.identity_from = start
+        notes = [self._note(event, finding, ordinal, arrived or {}) for finding in event.findings]
+        certain = regime.shakes_hands or doubtful is None or start < doubtful
+        decided = Arrival(ordinal, first.packet, first.time)
+        self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
+
+    def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
+        """What is to be said about the event; about its end that came with its last octet, whatever is behind that."""
+        at = event.start if finding.start is None else finding.start
+        last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
+        came = arrived.get(at) or self.arrivals.at(min(at, last))
+        return Note(self.side, finding, came, ordinal, (), event.start, event.regime.source)
+
+    def _unit_of(self, event: Greeting | Command) -> Unit:
+        """The octets of `event` that are being read, and under what they are read."""
+        octets = event.octets if isinstance(event, Command) else None
+        if octets is None:
+            octets = self.held_octets.octets(event.start, event.read_to)
+        return Unit(event.regime, event.start, octets, self.arrivals.pieces().slices(event.start, event.read_to))
+
+    def repeat(self, reader: UnitReader, given: dict[str, int]) -> None:
+        """Give what a reader only counted since it was asked last; `given` is how much that was then."""
+        last = self.arrivals.end - 1
+        for id_, (count, offset) in reader.repeats.items():
+            more = count - given.get(id_, 0)
+            if more:
+                at = self.arrivals.at(last if offset is None else min(offset, last))
+                note = Note(self.side, Finding(id_, offset), at, at.ordinal, source=reader.regime.source)
+                self.outputs.add(Repeats(note, more))
+                given[id_] = count
+
+    # -- what is not all there ---------------------------------------------------------------------------------------
+
+    def _hold_back(self, event: Event | Skipped) -> None:
+        unit = self._unit_of(event) if self.wants_octets and isinstance(event, Greeting | Command) else None
+        self.incomplete.append(Incomplete(event, unit))
+
+    def remember_arrivals(self) -> None:
+        """How octets came is going to be forgotten: keep that of those that will be asked for."""
+        for incomplete in self.incomplete:
+            event, arrived = incomplete.event, incomplete.arrived
+            findings = () if isinstance(event, Skipped) else event.findings
+            for at in (event.start, *(each.start for each in findings)):
+                if at is not None and at < self.arrivals.end and at not in arrived:
+                    arrived[at] = self.arrivals.at(at)
+
+    def lose(self, start: int, octets: int) -> bool:
+        """Octets from `start` on were lost: whether they belong to what is not all there."""
+        for each in self.incomplete:
+            if not isinstance(each.event, Remark) and each.event.stop > start:
+                each.lost += octets
+                return True
+        return False
+
+    def release(self, doubtful: int | None, *, over: bool = False) -> None:
+        """Give what was held back and is all there now; `over`: and what will never be."""
+        held_back, self.incomplete = self.incomplete, []
+        for each in held_back:
+            event, there = each.event, min(each.event.stop, self.arrivals.end)
+            if not (over or event.stop <= self.arrivals.end):
+                self.incomplete.append(each)
+            elif isinstance(event, Skipped):
+                first = each.arrived.get(event.start) or self.arrivals.at(event.start)
+                decided = first._replace(ordinal=self.arrivals.ordinal_of(event.start, there))
+                self._leave(event, event.start, there, decided, each.lost)
+            else:
+                self._give(event, doubtful, each, there == event.stop and not each.lost)
+
+    # -- what was passed over ----------------------------------------------------------------------------------------
+
+    def skip(self, skipped: list[Skipped]) -> None:
+        """Give what a reader has passed over: what is one thing when it is all there, the rest segment by segment."""
+        piece, decided = range(0), None  # what brought the last of them: one segment often brings hundreds
+        for each in skipped:
+            start = each.start
+            if each.stop > self.arrivals.end:
+                self._hold_back(each)
+            elif each.runs is not None:
+                self._leave_runs(each, each.runs)
+            elif each.single or each.stop - start == 1:
+                if decided is None or start not in piece or each.stop > piece.stop:
+                    piece, decided = self.arrivals.piece_at(start), self.arrivals.arrival(start, each.stop)
+                self._leave(each, start, each.stop, decided)
+            else:
+                for _, end in self.arrivals.pieces_between(start, each.stop):
+                    stop = min(end, each.stop)
+                    self._leave(each, start, stop, self.arrivals.arrival(start, stop))
+                    start = stop
+
+    def _leave_runs(self, skipped: Skipped, runs: Runs) -> None:
+        """Leave over what stands between units, as one for each segment that has brought some of it, or the end."""
+        begin = skipped.start
+        for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
+            low = bisect_right(runs.stops, begin)
+            high = bisect_right(runs.stops, end) if skipped.single else bisect_left(runs.starts, end)
+            if low < high:
+                start, stop = runs.starts[low], runs.stops[high - 1]
+                if not skipped.single:
+                    start, stop = max(begin, start), min(end, stop)
+                between = sum(runs.starts[low + 1 : high]) - sum(runs.stops[low : high - 1])
+                ordinal = max(arrival.ordinal, self.arrivals.settled)
+                decided = self.arrivals.at(start)._replace(ordinal=ordinal)
+                left = Leftover(start, stop, stop - start - between, UNDISSECTED, skipped.reason, decided, True)
+                self.outputs.leave(left)
+            begin = end
+
+    def _leave(self, skipped: Skipped, start: int, stop: int, decided: Arrival, lost: int = 0) -> None:
+        """Leave over `start..stop` of what the reader has passed over; the capture lost `lost` of these octets."""
+        octets = stop - start - skipped.inside - lost
+        between = skipped.between_units
+        self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between))

@@ -1,0 +1,336 @@
+"""A side whose version is settled, or whose frames were found: its octets are read, and messages made of its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.records.leftovers import (
+    AT_THE_END,
+    AT_THE_END_OF_THE_CAPTURE,
+    BEFORE_A_GAP,
+    NO_VERSION,
+    NOT_READ_ON,
+    UNFINISHED,
+    Leftover,
+)
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.stream.arrivals import Arrivals, BlockView
+from zmtpscope.dissect.stream.assembly import Context
+from zmtpscope.dissect.stream.boxes import Sealed
+from zmtpscope.dissect.stream.held_octets import HeldOctets
+from zmtpscope.dissect.stream.messages import Messages
+from zmtpscope.dissect.stream.opened_messages import OpenedMessages
+from zmtpscope.dissect.stream.outputs import Outputs
+from zmtpscope.dissect.stream.read_units import ReadUnits
+from zmtpscope.dissect.tcp.out_of_order import Hole
+from zmtpscope.zmtp.content import seals
+from zmtpscope.zmtp.events import NO_FRAMES, Event, FrameColumns
+from zmtpscope.zmtp.memberships import Memberships
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.upgrade import VERSION as VERSION_ZWS
+from zmtpscope.zmtp.websocket import Unmasking
+
+
+class Stopped(NamedTuple):
+    """Nothing more is read from stream offset `offset` on, where `rest` begins, for `reason`; `inside` octets behind it
+    belong to units all the same. `is_lost`: a frame boundary may be found behind it."""
+
+    offset: int
+    rest: bytes
+    reason: str
+    inside: int = 0
+    is_lost: bool = False
+
+
+class Reading:
+    """`reader` reads the units of the side. `version` is the one that was negotiated, if any; `confidence` how sure it
+    is that this is what the side speaks."""
+
+    def __init__(
+        self,
+        reader: SideReader,
+        arrivals: Arrivals,
+        held_octets: HeldOctets,
+        units: ReadUnits,
+        messages: Messages,
+        outputs: Outputs,
+        version: str | None,
+        confidence: str,
+    ) -> None:
+        self.reader = reader
+        self.arrivals = arrivals
+        self.held_octets = held_octets
+        self.units = units
+        self.messages = messages
+        self.outputs = outputs
+        self.version = version
+        self.confidence = confidence
+        self.unmasking = Unmasking() if reader.regime.framing is Framing.ZWS else None
+        """Takes the masks off, where the side speaks ZWS."""
+        self._repeats: dict[str, int] = {}
+        """How many of the findings that the reader only counts have been given."""
+
+    def agree(self, version: str | None) -> None:
+        """The sides have settled which version is in force, None where there is none."""
+        self.version = version
+
+    @property
+    def doubtful_from(self) -> int | None:
+        """Stream offset from which on it is not certain that units are what they seem; None where all is."""
+        return self.reader.unreliable_from if self.confidence == "proven" else 0
+
+    # -- octets in ---------------------------------------------------------------------------------------------------
+
+    def feed_rows(self, block: BlockView, rows: list[int]) -> Stopped | None:
+        """Read these pieces of a block, the last of which ends at the end of what has arrived."""
+        if self.unmasking is None and self.reader.position >= self.arrivals.end:
+            return self._pass_body(block.octets(rows))
+        return self.feed(block.octets(rows))
+
+    def feed(self, octets: bytes) -> Stopped | None:
+        """Read on: `octets` follow what is held and end at the end of what has arrived."""
+        return self._read(octets if self.unmasking is None else self.unmasking.feed(octets))
+
+    def _pass_body(self, octets: bytes) -> Stopped | None:
+        """All of these octets are body of a frame whose header was read."""
+        held, end = self.held_octets, self.arrivals.end
+        held.begin_at(end - len(octets))
+        self.messages.let_go(lambda: b"".join([*held.parts, octets]))
+        first = self.messages.first_held(self.reader.position)
+        if first == end:
+            self._hold([])
+        elif first == held.base:
+            held.append(octets)
+        else:
+            self._hold([b"".join([*held.parts, octets])[first - held.base :]], first)
+        self._trim_arrivals(end)
+        return self._read_end_of_body()
+
+    def _read_end_of_body(self) -> Stopped | None:
+        """Give the frame that ends just here, if one does."""
+        reader, end = self.reader, self.arrivals.end
+        if reader.position != end:
+            return None
+        if self.held_octets.parts or self.units.incomplete or reader.opaque or self.messages.opened is not None:
+            return self._read(b"")
+        # nothing is there to be read, and the message is over, or was let go
+        self.messages.in_clear.take(NO_FRAMES, self._context(b"", end))
+        self.arrivals.trim(end)
+        self._hold([], end)
+        return None
+
+    def _read(self, octets: bytes) -> Stopped | None:
+        reader, held, end = self.reader, self.held_octets, self.arrivals.end
+        data = held.begin(octets, end)
+        if self.units.incomplete:
+            self.units.release(self.doubtful_from)
+        held.limit(self._memberships())
+        reader.read(data, held.base)
+        self._give()
+        data = held.end()
+        position = reader.position
+        if reader.broken is not None or (reader.opaque and position <= end):
+            return self._stop(data)
+        self.messages.let_go(lambda: data)
+        self._trim_arrivals(position if position < end else end)
+        first = self.messages.first_held(position)
+        rest = data[first - held.base :]
+        self._hold([rest] if rest else [], first)
+        if held.budget.is_exceeded:
+            self.messages.give_way(self._context(held.joined()))
+            self._hold(held.parts)
+        return None
+
+    def _stop(self, data: bytes) -> Stopped:
+        """The reader does not go on."""
+        reader, arrivals = self.reader, self.arrivals
+        self._hold([data])
+        if reader.broken is not None:
+            rest = data[max(0, reader.broken - self.held_octets.base) :]
+            self._give_up_message(arrivals.ordinal_of(reader.broken - 1, reader.broken))
+            return Stopped(reader.broken, rest, NOT_READ_ON, is_lost=self.unmasking is None)
+        given_up = reader.gave_up_at
+        self._give_up_message(arrivals.settled if given_up is None else arrivals.ordinal_of(given_up - 1, given_up))
+        reason = NO_VERSION if reader.regime.version is None else NOT_READ_ON
+        return Stopped(reader.position, b"", reason, reader.inside)
+
+    def resume(self, offset: int) -> None:
+        """A frame boundary was found behind octets that were lost."""
+        self.confidence = "likely"
+        self.reader.resume(offset)
+
+    # -- what was read goes out --------------------------------------------------------------------------------------
+
+    def _give(self) -> None:
+        """Hand on what the reader has read."""
+        reader, opened, in_clear = self.reader, self.messages.opened, self.messages.in_clear
+        if reader.moves:
+            self._move(reader.take_moves())
+        notes: Sequence[Note] = ()
+        columns, events = reader.take()
+        if opened is not None and reader.mechanism == "CURVE":
+            columns, events, notes = self._open_boxes(opened, columns, events)
+        if events:
+            self.units.take(events, self.doubtful_from)
+        if reader.skipped:
+            self.units.skip(reader.take_skipped())
+        for note in notes:
+            self.outputs.add(note)
+        if columns.offsets or in_clear.carried.offsets:
+            in_clear.take(columns, self._context(self.held_octets.data))
+        if reader.repeats:
+            self.units.repeat(reader, self._repeats)
+        if opened is not None and opened.decryption.reader is not None:
+            self.units.repeat(opened.decryption.reader, opened.repeats)
+
+    def _open_boxes(
+        self, opened: OpenedMessages, columns: FrameColumns, events: list[Event]
+    ) -> tuple[FrameColumns, list[Event], list[Note]]:
+        """Open what is sealed: the frames that stay as they are, all events, and what is to be said behind them."""
+        held = self.held_octets
+        sealed = Sealed(columns, events, held.data, held.base, self.arrivals, self.reader, self.version)
+        made = opened.decryption.open(sealed)
+        held.change(made.data)
+        if made.steps:
+            opened.assemble(made.steps, self.messages.in_clear, self._context(made.data), self.arrivals)
+        for offset, ordinal in made.closed:
+            self.messages.lose(offset)
+            opened.stay_closed(ordinal)
+        return made.columns, made.events, made.notes
+
+    def _move(self, moves: list[tuple[int, bytes]]) -> None:
+        """Put messages that came in several WebSocket frames in their places, headers first."""
+        octets = bytearray(self.held_octets.data)
+        for offset, moved in moves:
+            start = offset - self.held_octets.base
+            octets[start : start + len(moved)] = moved
+        self.held_octets.change(bytes(octets))
+
+    def _context(self, data: bytes, base: int | None = None) -> Context:
+        """What rows made now have in common; `data` are the octets from `base` on, or from the first held on."""
+        reader, messages, arrivals, options = self.reader, self.messages, self.arrivals, self.messages.options
+        return Context(
+            data=data,
+            base=self.held_octets.base if base is None else base,
+            end=arrivals.end,
+            arrivals=arrivals,
+            regimes=reader.regimes,
+            version=version_of_records(self.version, reader.mechanism),
+            confidence=self.confidence,
+            doubtful=reader.unreliable_from,
+            settled=arrivals.settled,
+            pieces=arrivals.pieces() if options.details else None,
+            seals=seals(reader.regime),
+            messages=messages.are_wanted(self.socket_type),
+            frames=options.frames,
+            limit=messages.limit,
+        )
+
+    # -- what the side has told --------------------------------------------------------------------------------------
+
+    @property
+    def socket_type(self) -> str | None:
+        """The socket type of the side, once it has told it, in clear or in a box that was opened."""
+        inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
+        told = self.reader.socket_type
+        return inside.socket_type if inside is not None and told is None else told
+
+    @property
+    def identity(self) -> str | None:
+        """Its identity, likewise."""
+        inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
+        told = self.reader.identity
+        return inside.identity if inside is not None and told is None else told
+
+    # -- what is held ------------------------------------------------------------------------------------------------
+
+    def _hold(self, parts: list[bytes], base: int | None = None) -> None:
+        """Hold these octets, from `base` on, and no others."""
+        held, memberships = self.held_octets, self._memberships()
+        size = memberships[0].size if len(memberships) == 1 else sum([each.size for each in memberships])
+        held.hold(parts, held.base if base is None else base, self.messages.held_elsewhere, size)
+
+    def _trim_arrivals(self, offset: int) -> None:
+        """Forget how octets in front of `offset` came, but for a message under way whose details may be asked for."""
+        if self.units.incomplete:
+            self.units.remember_arrivals()
+        if self.messages.options.details and (begin := self.messages.kept_from) is not None:
+            offset = min(offset, begin)
+        if (waits_from := self.messages.waits_from) is not None:
+            offset = min(offset, waits_from)
+        self.arrivals.trim(offset)
+
+    def _memberships(self) -> list[Memberships]:
+        """The topics and groups that are open, told in clear or in boxes that were opened."""
+        inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
+        return [self.reader.memberships] if inside is None else [self.reader.memberships, inside.memberships]
+
+    # -- losses and the end ------------------------------------------------------------------------------------------
+
+    def is_in_body(self, stop: int) -> bool:
+        """Whether all octets up to `stop` belong to the body under way."""
+        position = self.reader.position
+        return position > self.arrivals.end and position >= stop
+
+    def lose_body(self, hole: Hole, told: Arrival) -> Stopped | None:
+        """All that was lost belongs to the body under way, so reading goes on behind that."""
+        held, messages, start = self.held_octets, self.messages, self.arrivals.end
+        self.arrivals.lose(hole.octets, told)
+        if self.unmasking is not None:
+            self.unmasking.skip(hole.octets)
+        if messages.waits_from is not None:
+            messages.give_up_boxes(self._context(held.joined()), told.ordinal)
+        messages.in_clear.damage(messages.kept(held.joined()), messages.limit)
+        if not self.units.lose(start, hole.octets):
+            messages.in_clear.count_lost(hole.octets)
+        self._hold([])
+        self.outputs.give_gap(start, hole, told, self.reader.position)
+        return self._read_end_of_body()
+
+    def lose(self, told: Arrival) -> None:
+        """Octets were lost, and not of a body: the unit under way will never be whole, as the segment `told` tells."""
+        self.arrivals.settle(told.ordinal)
+        self._give_up_unit(BEFORE_A_GAP, told.ordinal)
+
+    def finish(self, ordinal: int, ended: bool, *, is_whole: bool) -> None:
+        """No more octets will come, as the segment `ordinal` tells; `ended`: the side closed, not just the capture.
+        `is_whole`: none of its octets was lost."""
+        self.arrivals.settle(max(self.arrivals.settled, ordinal))
+        if ended and is_whole:
+            self.reader.finish(self.arrivals.end)
+            if self.reader.events:
+                self.held_octets.change(self.held_octets.joined())
+                self._give()
+                self.held_octets.end()
+        self._give_up_unit(AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, ordinal)
+
+    def _give_up_unit(self, reason: str, ordinal: int) -> None:
+        """The unit under way will never be whole, as the segment `ordinal` tells: give the message as far as it came,
+        and what is left over."""
+        start, end = self.reader.position, self.arrivals.end
+        first = self.arrivals.at(start) if start < end else None
+        self._give_up_message(ordinal)
+        if first is not None:
+            told = first._replace(ordinal=self.arrivals.settled)
+            self.outputs.leave(Leftover(start, end, end - start - self.reader.inside, UNFINISHED, reason, told))
+
+    def _give_up_message(self, ordinal: int) -> None:
+        """The message under way will never be whole, as the segment `ordinal` tells."""
+        messages = self.messages
+        if self.units.incomplete:
+            self.units.release(self.doubtful_from, over=True)
+        if messages.in_clear.open_frames or messages.opened is not None:
+            messages.give_up(self._context(self.held_octets.joined()), ordinal)
+        messages.in_clear.forget_damage()
+        self._hold([])
+
+
+def version_of_records(agreed: str | None, mechanism: str | None) -> str | None:
+    """The version that was agreed on as records have it: what ZWS has of commands and identities is as in 3.1 with a
+    mechanism, as in 2.0 without one."""
+    if agreed != VERSION_ZWS:
+        return agreed
+    return "2.0" if mechanism is None else "3.1"
