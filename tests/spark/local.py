@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import struct
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
+from tests.readings import CAPTURES
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.export.arrow import arrow_batch, held_schema
@@ -17,6 +20,11 @@ from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.source import CaptureReader
 
 Row = dict[str, Any]
+
+FILES = sorted(CAPTURES.glob("*/*.pcap*"))
+"""All captures."""
+KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
+"""What opens those of them that are encrypted."""
 
 
 def local_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
@@ -30,6 +38,12 @@ def local_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> l
             if record == settings.record:
                 found += arrow_batch(part, record, schema, options).to_pylist()
     return [row | dict.fromkeys(NUMBERS_OF_CONNECTIONS & row.keys()) for row in found]
+
+
+@cache
+def rows_of_all_captures(record: str) -> list[str]:
+    """Those of a run over all captures, with their keys, in any order."""
+    return in_any_order(local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS})))
 
 
 def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:

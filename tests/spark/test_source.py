@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import tempfile
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.readings import CAPTURES
-from tests.spark.local import in_any_order, local_rows, pieces, scanned_rows
+from tests.spark.local import FILES, KEYS, Row, in_any_order, local_rows, pieces, rows_of_all_captures, scanned_rows
 from zmtpscope.dissect import analyser
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.records import RECORDS
@@ -22,8 +22,6 @@ from zmtpscope.spark.settings import ReadSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILES = sorted(CAPTURES.glob("*/*.pcap*"))
-KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
 MIXED = [
     CAPTURES / name
     for name in (
@@ -47,7 +45,7 @@ def spark_rows(frame: DataFrame) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("record", RECORDS)
 def test_rows_of_a_shared_scan_are_those_of_one_run(record: str) -> None:
     """All captures at once: some hundred connections, encrypted ones with their keys."""
-    local = in_any_order(local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS})))
+    local = rows_of_all_captures(record)
     assert local
     for partitions in (1, 2, 8):
         settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
@@ -61,7 +59,7 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     frame = spark.read.format("zmtp").options(**options).load(paths)
     assert frame.schema == schema(record)
     assert frame.rdd.getNumPartitions() == partitions
-    assert in_any_order(spark_rows(frame)) == in_any_order(local_rows(paths, ReadSettings.parse(options)))
+    assert in_any_order(spark_rows(frame)) == rows_of_all_captures(record.removesuffix("s"))
 
 
 @given(
@@ -84,14 +82,20 @@ def test_rows_of_a_capture_in_pieces_are_those_of_one_run(
     assert in_any_order(row | anywhere for row in scanned) == in_any_order(whole)
 
 
+@cache
+def whole_rows(record: str) -> list[Row]:
+    """Rows with all columns."""
+    return scanned_rows(MIXED, ReadSettings.parse({"record": record, "keys": KEYS}))
+
+
 @given(record=st.sampled_from(list(RECORDS)), numbers=st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))
+@example(record="message", numbers=[2])
+@example(record="connection", numbers=[2])  # conn alone, which is null in all rows
 def test_columns_are_the_same_whatever_else_is_asked_for(record: str, numbers: list[int]) -> None:
     fields = [field.name for field in RECORDS[record].fields]
     columns = list(dict.fromkeys(fields[number % len(fields)] for number in numbers))
-    options = {"record": record, "keys": KEYS}
-    whole = scanned_rows(MIXED, ReadSettings.parse(options))
-    some = scanned_rows(MIXED, ReadSettings.parse({**options, "columns": columns}))
-    assert some == [{name: row[name] for name in columns} for row in whole]
+    some = scanned_rows(MIXED, ReadSettings.parse({"record": record, "keys": KEYS, "columns": columns}))
+    assert some == [{name: row[name] for name in columns} for row in whole_rows(record)]
 
 
 def test_columns_may_be_an_option_or_a_declared_schema(spark: SparkSession) -> None:

@@ -27,7 +27,8 @@ class RowBatches:
     def __init__(self, record: str, columns: Sequence[str], options: Options) -> None:
         self._record = record
         self._options = options
-        self._held_schema = held_schema(record, [name for name in columns if name not in NUMBERS_OF_CONNECTIONS])
+        made = [name for name in columns if name not in NUMBERS_OF_CONNECTIONS]
+        self._held_schema = held_schema(record, made or ["schema"])  # a table without columns has no rows
         self._schema = arrow_schema(record, columns)
         self._waiting: Batch | None = None
         self._rows = self._octets = 0
