@@ -1,4 +1,4 @@
-"""A small Spark in this process' care: two threads, 512 MB, loopback, no files left behind."""
+"""A small Spark in this process' care: two threads, two attempts of a task, 512 MB, loopback, no files left behind."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from zmtpscope.spark import session as spark_session
 SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short-lived
     "spark.driver.memory": "512m",
-    "spark.master": "local[2]",
+    "spark.master": "local[2, 2]",  # a task that fails is tried once more
     "spark.python.authenticate.socketTimeout": "2m",  # workers start slowly on a busy machine
+    "spark.sql.adaptive.enabled": "false",  # jobs are small: planning each stage anew costs more than it saves
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves
     "spark.sql.files.minPartitionNum": "1",  # rows come in the order of the file
     "spark.sql.shuffle.partitions": "2",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.readings import CAPTURES
-from tests.spark.local import in_any_order, local_rows
+from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all_captures
 from zmtpscope.cli import run
 from zmtpscope.spark import ingest, schema, tables
 from zmtpscope.spark.errors import SettingsError
@@ -20,8 +20,6 @@ from zmtpscope.spark.settings import ReadSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-FILES = sorted(CAPTURES.glob("*/*.pcap*"))
-KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
@@ -35,9 +33,8 @@ def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession,
     for record in TABLES:
         frame = found[f"{record}s"]
         assert frame.schema == schema(record)
-        local = local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS}))
         rows = pa.parquet.read_table(out / f"{record}s.parquet").to_pylist()
-        assert in_any_order(rows) == in_any_order(local)
+        assert in_any_order(rows) == rows_of_all_captures(record)
         assert written[f"{record}s"].rows == len(rows)
     assert found["messages"].count() == written["messages"].rows
 

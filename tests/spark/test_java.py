@@ -88,9 +88,11 @@ def test_a_shim_that_others_may_change_is_not_used(cache: pathlib.Path, place: s
 
 JOB = """
 from zmtpscope.spark import session
-spark = session({"spark.master": "local[1]", "spark.driver.memory": "512m", "spark.local.dir": %r})
-print("rows", spark.read.format("zmtp").option("columns", "topic").load("patterns/pubsub.pcap").count(), flush=True)
-spark.read.format("zmtp").option("onError", "fail").load("damage/cut-file.pcap").count()
+quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.driver.memory": "512m"}
+spark = session({"spark.master": "local[1]", "spark.local.dir": %r, "spark.sql.codegen.wholeStage": "false", **quick})
+source = spark.read.format("zmtp").option("columns", "topic").option("onError", "fail")
+print("rows", source.load("patterns/pubsub.pcap").toArrow().num_rows, flush=True)
+source.load("damage/cut-file.pcap").toArrow()
 """
 
 

@@ -1,17 +1,31 @@
-"""The notebook runs from its first cell to its last, and shows what it says; `pytest --update-golden` refreshes it."""
+"""The notebook runs from its first cell to its last, and shows what it says; `pytest --update-golden` refreshes it.
+
+Its cells run in this process, as a kernel runs them, and with the Spark that all tests share.
+"""
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
+import pandas
 import pytest
-from nbclient import NotebookClient
+from IPython.core.displayhook import DisplayHook
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 from tests.readings import CAPTURES
 
+if TYPE_CHECKING:
+    import pathlib
+
+    from pyspark.sql import SparkSession
+
 NOTEBOOK = CAPTURES.parent / "docs" / "analytics.ipynb"
+
+
+IN_NOTEBOOKS = ("display.max_columns", 20, "display.width", 80)
+"""How pandas shows tables there."""
 
 
 def shown(notebook: Any) -> list[list[Any]]:
@@ -19,28 +33,56 @@ def shown(notebook: Any) -> list[list[Any]]:
     return [[each.get("text") or each["data"] for each in cell.outputs] for cell in notebook.cells if "outputs" in cell]
 
 
-def without_noise(notebook: Any) -> Any:
-    """Without what Spark says while it starts, and when cells ran."""
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)
-        if "outputs" in cell:
-            cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
-    notebook.metadata.language_info = {"name": "python"}
-    return notebook
+class Result(DisplayHook):
+    """What the last expression of a cell gives, in all its forms; a terminal would print it."""
+
+    forms: tuple[dict[str, Any], dict[str, Any]] | None = None
+
+    def write_output_prompt(self) -> None:
+        self.forms = None
+
+    def write_format_data(self, data: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+        self.forms = data, metadata or {}
+
+    def finish_displayhook(self) -> None:
+        self._is_active = False
+
+
+class Shell(InteractiveShell):
+    displayhook_class = Result
+
+
+def run(shell: Shell, cell: Any) -> None:
+    """Run a cell of code, and put what it prints and gives into it."""
+    shell.displayhook.forms = None
+    with capture_output() as captured, pandas.option_context(*IN_NOTEBOOKS):
+        result = shell.run_cell(cell.source, store_history=True)
+    result.raise_error()
+    cell.execution_count = result.execution_count
+    cell.outputs = []
+    if captured.stdout:
+        cell.outputs.append(nbformat.v4.new_output("stream", name="stdout", text=captured.stdout))
+    if shell.displayhook.forms is not None:
+        data, metadata = shell.displayhook.forms
+        given = {"data": data, "metadata": metadata, "execution_count": result.execution_count}
+        cell.outputs.append(nbformat.v4.new_output("execute_result", **given))
 
 
 def test_the_notebook_shows_what_it_computes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.chdir(CAPTURES.parent)
     before, notebook = nbformat.read(NOTEBOOK, 4), nbformat.read(NOTEBOOK, 4)
-    where = {"metadata": {"path": str(CAPTURES.parent)}}
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
-    real = without_noise(notebook)
+    shell = Shell()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            run(shell, cell)
+    assert shell.user_ns["spark"] is spark
+    for frame in shell.user_ns["tables"].values():
+        frame.unpersist()
     if request.config.getoption("--update-golden"):
-        nbformat.write(real, NOTEBOOK)
+        nbformat.write(notebook, NOTEBOOK)
     else:
-        assert shown(real) == shown(before)
-    assert sum(map(len, shown(real))) >= 6
+        assert shown(notebook) == shown(before)
+    assert sum(map(len, shown(notebook))) >= 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,7 @@ from tests.capture.containers import ETHERNET, Packet, pcapng
 from tests.capture.test_fragments import fragments
 from tests.invariants import packets_of_capture
 from tests.readings import CAPTURES
-from tests.spark.local import Row, in_any_order, local_rows
+from tests.spark.local import FILES, KEYS, Row, in_any_order, local_rows, rows_of_all_captures
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.records import RECORDS
@@ -37,9 +36,7 @@ from zmtpscope.spark.storage import find_stored
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILES = sorted(CAPTURES.glob("*/*.pcap*"))
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
-KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
 
 
 def shuffle(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -69,7 +66,7 @@ def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[R
 @pytest.mark.parametrize("record", RECORDS)
 def test_rows_of_all_captures_are_those_of_one_run(record: str) -> None:
     """All captures at once: they overlap in time, some have the same sockets, and there are fragments."""
-    local = in_any_order(local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS})))
+    local = rows_of_all_captures(record)
     for partitions in (1, 2, 8):
         settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
         assert in_any_order(shuffled_rows(FILES, settings)) == local
@@ -80,8 +77,7 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     frame = read(spark, FILES, record, keys=KEYS, partitions=partitions)
     assert frame.schema == schema(record)
     assert frame.rdd.getNumPartitions() == partitions + (record == "findings")
-    local = local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS}))
-    assert in_any_order(frame.toArrow().to_pylist()) == in_any_order(local)
+    assert in_any_order(frame.toArrow().to_pylist()) == rows_of_all_captures(record.removesuffix("s"))
 
 
 @pytest.mark.parametrize(("record", "compares"), [("messages", False), ("connections", False), ("findings", True)])
