@@ -67,7 +67,7 @@ def lines_of(
     analyser, segmenter = Analyser(options), Segmenter()
     analyser.begin([None])
     for block in packets:
-        add(analyser.take(segmenter.take(block)))
+        add(analyser.take(segmenter.feed(block)))
         analyser = between(analyser)
     segmenter.finish()
     add(analyser.finish())

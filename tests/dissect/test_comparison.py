@@ -24,7 +24,7 @@ from zmtpscope.records import SECOND
 def test_captures_read_in_parts_say_the_same(path: Path) -> None:
     segmenter = Segmenter()
     packets = packets_of_capture(path.read_bytes())
-    blocks = [segmenter.take(block) for block in in_blocks(packets, iter(lambda: 500, 0))]
+    blocks = [segmenter.feed(block) for block in in_blocks(packets, iter(lambda: 500, 0))]
     for partitions in (1, 3):
         assert_is_one_run(blocks, partitions, lambda: options_for(path, details=False))
 

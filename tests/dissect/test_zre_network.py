@@ -19,7 +19,7 @@ from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.findings.zre import MOST_NODES, MOST_WAITING
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.zre.conduct import MOST_GROUPS
+from zmtpscope.payloads.zre.node_state import MOST_GROUPS
 
 Parts = tuple[Conversation | Datagram, ...]
 Record = dict[str, Any]

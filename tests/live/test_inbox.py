@@ -22,7 +22,7 @@ def filled(**counts: int) -> Inbox[str]:
 
 
 def taken(inbox: Inbox[str], most: int) -> str:
-    return " ".join(f"{source}{message.parts[0].decode()}" for source, message in inbox.take(most))
+    return " ".join(f"{source}{message.parts[0].decode()}" for source, message in inbox.drain(most))
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
@@ -58,10 +58,10 @@ def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
         await rounds(3)
         await inbox.bring("honest", lambda: looked.append("honest"), is_ready=True)
         assert looked == ["honest"]
-        inbox.take(inboxes.MOST_WAITING - 1)
+        inbox.drain(inboxes.MOST_WAITING - 1)
         await rounds(3)
         assert not flooding.done()
-        inbox.take(1)
+        inbox.drain(1)
         await flooding
         assert looked == ["honest", "flood"]
 
@@ -91,7 +91,7 @@ def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: py
         assert not order
         await inbox.bring("d", lambda: order.append("d"), is_ready=False)
         for _ in range(5):
-            inbox.take(1)
+            inbox.drain(1)
             await rounds(5)
         assert order == [*"dabcab"]
         for task in tasks:
@@ -107,7 +107,7 @@ def test_room_grows_with_each_message_that_is_taken() -> None:
     inbox.charge("b", 50)
     left = []
     while inbox:
-        inbox.take(1)
+        inbox.drain(1)
         left.append(inbox.octets)
     assert left == [350, 300, 200, 100, 0]
 
@@ -122,7 +122,7 @@ def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.Mon
         greeting = asyncio.ensure_future(inbox.bring("b", lambda: None, is_ready=False))
         await rounds(5)
         assert not greeting.done()
-        inbox.take(1)
+        inbox.drain(1)
         await greeting
 
     run(work)

@@ -49,7 +49,7 @@ def reader_of(vector: Vector) -> Payload:
         return (Radio if vector["version"] == "udp-radio" else Beacon)(Settings())
     payload = node()
     if vector["state"] != "start":
-        payload.conduct.began = True
+        payload.node_state.began = True
     return payload
 
 
@@ -129,7 +129,7 @@ def test_version_1_keeps_its_layout_for_the_whole_connection() -> None:
     said = dissected(payload, command(1, 1, rest, version=1), about=NODE_1)
     assert said.fields["endpoint"] == "tcp://10.0.0.1:50000"
     assert said.fields["headers"] == {"X-K": "v"}
-    payload.conduct.sequence = 0x01FF
+    payload.node_state.sequence = 0x01FF
     later = dissected(payload, command(6, 0x0200, version=1), about=NODE_1)
     assert (later.fields["command"], later.fields["sequence"]) == ("PING", 0x0200)
     assert [finding.id for finding in later.findings] == ["ZRE-16"]
@@ -156,7 +156,7 @@ def test_version_1_keeps_its_layout_for_the_whole_connection() -> None:
         ([(hello(),), (command(6, 9, version=9),), (ping(2),)], ["ZRE-02"]),
     ],
 )
-def test_conduct(messages: list[tuple[bytes, ...]], told: list[str]) -> None:
+def test_what_a_node_may_say(messages: list[tuple[bytes, ...]], told: list[str]) -> None:
     assert findings_of(*messages) == told
 
 
@@ -164,7 +164,7 @@ def test_conduct(messages: list[tuple[bytes, ...]], told: list[str]) -> None:
 def test_sequence_numbers_wrap_where_zyre_and_pyre_wrap(before: int, after: int) -> None:
     payload = node()
     dissected(payload, hello(), about=NODE)
-    payload.conduct.sequence = before
+    payload.node_state.sequence = before
     assert [finding.id for finding in dissected(payload, ping(after), about=NODE).findings] == ["ZRE-05"]
 
 

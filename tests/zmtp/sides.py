@@ -39,7 +39,7 @@ def in_handshake(version: str, mechanism: str, before: bytes = b"") -> SideReade
     octets = build_greeting_3(mechanism, version=version) + before
     side = SideReader(Form.GREETING_3, version, offset=-len(octets))
     side.read(octets, -len(octets))
-    side.take()
+    side.drain()
     return side
 
 

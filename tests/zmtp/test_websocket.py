@@ -80,7 +80,7 @@ def _without_keys(octets: bytes) -> bytes:
     while at < len(octets):
         reader = Reader(octets, at, len(octets), 0)
         header = read_frame_header(reader)
-        payload = reader.take("", header.size)
+        payload = reader.octets("", header.size)
         found.append(build_websocket_frame(payload, header.opcode, final=header.final))
         at = reader.position
     return b"".join(found)

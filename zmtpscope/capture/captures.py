@@ -28,7 +28,7 @@ class Segmenter:
         self.fragments_apart: list[Fragment] = []
         """Which of the packets that were taken last are fragments of IP datagrams, if those are not put together."""
 
-    def take(self, packets: PacketBlock) -> SegmentBlock:
+    def feed(self, packets: PacketBlock) -> SegmentBlock:
         """The segments and datagrams of the next packets; there may be none, and then only `latest` tells of them."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
@@ -81,7 +81,7 @@ class Captures:
             if left is not None:
                 packets = packets[:left]
                 left -= len(packets)
-            yield self._segmenter.take(packets)
+            yield self._segmenter.feed(packets)
             if left == 0:
                 break
         self._segmenter.finish()

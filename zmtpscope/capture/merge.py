@@ -44,7 +44,7 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
         limit = at_hand.limit()
         if limit is None or (unopened and unopened[-1] <= limit):
             time, index = unopened[-1]
-            parts = at_hand.take((time, index - 1)) if at_hand.may_be_merged(block_size) else []
+            parts = at_hand.drain((time, index - 1)) if at_hand.may_be_merged(block_size) else []
             if not parts:
                 size = min(block_size, max(SMALLEST_BLOCK, block_size // (len(at_hand.cursors) + 1)))
                 at_hand.open(Cursor(by_index[unopened.pop()[1]], size, reports))
@@ -52,7 +52,7 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
             at_hand.read_on()
             continue
         else:
-            parts = at_hand.take(limit)
+            parts = at_hand.drain(limit)
         if parts:
             yield from _merged(parts, block_size)
 
@@ -108,7 +108,7 @@ class AtHand:
         elif not cursor.parts:
             self._leave(cursor)
 
-    def take(self, limit: tuple[int, int]) -> list[Part]:
+    def drain(self, limit: tuple[int, int]) -> list[Part]:
         """All packets up to `limit`, in parts by file."""
         parts = [part for cursor in self.cursors for part in cursor.up_to(limit)]
         self.octets -= sum(_octets(packets) for packets, _ in parts)

@@ -73,7 +73,7 @@ class Series:
         self.run = 0
         self.proven = False
 
-    def take(self, number: int) -> Step:
+    def feed(self, number: int) -> Step:
         """The next number. Behind the largest comes 0."""
         ahead = None
         last = self.last
@@ -107,16 +107,16 @@ class Numbering:
         for series in (self.all, *self.topics.values()):
             series.last, series.run = None, 0
 
-    def take(self, topic: bytes, number: int) -> tuple[Step, bool]:
+    def feed(self, topic: bytes, number: int) -> tuple[Step, bool]:
         """The next number; whether it counts the messages of all topics."""
-        together = self.all.take(number)
+        together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)
             if len(self.topics) > MOST_TOPICS:
                 self.topics.popitem(last=False)
         else:
             self.topics.move_to_end(topic)
-        alone = self.topics[topic].take(number)
+        alone = self.topics[topic].feed(number)
         self.proven = self.proven or alone.proven or together.proven
         if topic != self.topic and together.ahead is not None and together.ahead < 0:
             self.separate = True
@@ -188,7 +188,7 @@ class Numbered(Payload):
                 continue  # a counter that is written in digits also makes steps of one
             numbering.separate = numbering.separate or bitcoin
             number = int.from_bytes(octets, "little" if numbering.place.little else "big")
-            step, counts_all = numbering.take(frames[0], number)
+            step, counts_all = numbering.feed(frames[0], number)
             if reading is None or (step.proven and not reading.step.proven):
                 reading = Reading(numbering.place, step, counts_all, bitcoin)
         return reading

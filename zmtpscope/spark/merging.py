@@ -81,7 +81,7 @@ class Merger:
         parts.sort(key=_first_reference)
         packets = join([(part.packets, part.taken) for part in parts])
         taken = np.sort(np.concatenate([part.taken for part in parts]))
-        block = self._flows.select(self._segmenter.take(packets))
+        block = self._flows.select(self._segmenter.feed(packets))
         rows = block.rows()
         order = packets.references.argsort()
         places = order[packets.references.searchsorted(rows.packets, sorter=order)]

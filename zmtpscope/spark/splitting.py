@@ -42,7 +42,7 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
     for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
         taken = np.maximum.accumulate(np.maximum(packets.times, latest))
         latest, last = int(taken[-1]), int(packets.references[-1])
-        yield from splitter.add(segmenter.take(packets), packets, taken)
+        yield from splitter.add(segmenter.feed(packets), packets, taken)
         if segmenter.fragments_apart:
             yield from splitter.add_fragments(segmenter.fragments_apart, packets, taken)
     yield from splitter.flush()

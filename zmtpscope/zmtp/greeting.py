@@ -45,7 +45,7 @@ def read_greeting_3(reader: Reader, fields: Fields) -> None:
         reader.finding("ZMTP3X-GREETING-06", reader.offset - 1, 1)
     elif as_server and mechanism == b"NULL":
         reader.finding("ZMTP3X-GREETING-07", reader.offset - 1, 1)
-    if any(reader.take("zmtp.filler", 31)):
+    if any(reader.octets("zmtp.filler", 31)):
         reader.finding("ZMTP3X-GREETING-09", reader.offset - 31, 31)
 
 
@@ -122,7 +122,7 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
 def _read_signature(reader: Reader) -> int:
     """Octets 0 to 9; the padding as a number."""
     reader.u8("zmtp.signature.first")
-    octets = reader.take("zmtp.signature.padding", 8)
+    octets = reader.octets("zmtp.signature.padding", 8)
     padding = int.from_bytes(octets, "big")
     if padding > 256:
         reader.finding("ZMTP-GREETING-02", reader.offset - 8, 8)
@@ -136,7 +136,7 @@ def _judge_signature_end(reader: Reader) -> None:
 
 
 def _read_mechanism(reader: Reader) -> bytes:
-    octets = reader.take("zmtp.mechanism", 20)
+    octets = reader.octets("zmtp.mechanism", 20)
     name, _, behind = octets.partition(b"\0")
     reader.show(to_text(name))
     start = reader.offset - 20

@@ -183,7 +183,7 @@ class Reader:
             self.recorder.leaf(name, self.base + at, length, value)
         return value
 
-    def take(self, name: str, length: int, *, keep_empty: bool = False) -> bytes:
+    def octets(self, name: str, length: int, *, keep_empty: bool = False) -> bytes:
         """The next `length` octets."""
         at = self.position
         if at + length > self.stop:
@@ -196,7 +196,7 @@ class Reader:
 
     def rest(self, name: str) -> bytes:
         """All octets that are left."""
-        return self.take(name, self.stop - self.position)
+        return self.octets(name, self.stop - self.position)
 
     def skip(self, name: str, length: int) -> None:
         """Pass over `length` octets without taking them; they may lie beyond `stop`."""
@@ -208,7 +208,7 @@ class Reader:
 
     def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
         """The next `length` octets as `text` (design, logical types): reversible whatever the octets are."""
-        octets = self.take(name, length, keep_empty=keep_empty)
+        octets = self.octets(name, length, keep_empty=keep_empty)
         value = to_text(octets)
         if self.recorder is not None and (length or keep_empty):
             self.recorder.show(value)

@@ -79,7 +79,7 @@ def _first_regime(form: Form, version: str | None) -> Regime:
 class SideReader(UnitReader):
     """Reads the units of one side whose greeting form is decided.
 
-    Give it octets with `read`; take rows and events with `take`. Octets from `position` on have to be given again with
+    Give it octets with `read`; get rows and events with `drain`. Octets from `position` on have to be given again with
     what follows them, unless the side is `opaque` or `broken`.
     """
 
@@ -148,7 +148,7 @@ class SideReader(UnitReader):
         super()._enter(first, offset)
         self.position = offset
         self.skipped: list[Skipped] = []
-        """What was passed over since `take_skipped`."""
+        """What was passed over since `drain_skipped`."""
         self._nonces = curve.Nonces()
 
     def _begin_amid_traffic(self) -> None:
@@ -205,12 +205,12 @@ class SideReader(UnitReader):
             if cache is not None:
                 self._cache_unit(cache, data[start - base : self.position - base], start)
 
-    def take_skipped(self) -> list[Skipped]:
+    def drain_skipped(self) -> list[Skipped]:
         """What was passed over since the last call, in order."""
         skipped, self.skipped = self.skipped, []
         return skipped
 
-    def take_moves(self) -> list[tuple[int, bytes]]:
+    def drain_moves(self) -> list[tuple[int, bytes]]:
         """The `moves` since the last call."""
         moves, self.moves = self.moves, []
         return moves or []

@@ -12,7 +12,7 @@ from zmtpscope.zmtp.tally import Tally
 
 
 class UnitReader:
-    """Reads the units of one side under a `regime` that it keeps; take rows and events with `take`."""
+    """Reads the units of one side under a `regime` that it keeps; get rows and events with `drain`."""
 
     regime: Regime
     message_open = False
@@ -29,7 +29,7 @@ class UnitReader:
         self._tally = Tally()
         self.memberships = Memberships()
 
-    def take(self) -> tuple[FrameColumns, list[Event]]:
+    def drain(self) -> tuple[FrameColumns, list[Event]]:
         """The rows and events since the last call."""
         frames, events = self.frames, self.events
         self.events = []

@@ -99,14 +99,14 @@ def read_head(reader: Reader, first_line: str) -> Head:
             is_websocket = is_websocket or b"websocket" in value.lower()
         elif folded == PROTOCOLS:
             protocols += _tokens(value, start + len(name) + len(colon))
-    reader.take("http.end", len(LINE_END))
+    reader.octets("http.end", len(LINE_END))
     return Head(first, is_websocket, tuple(protocols))
 
 
 def _read_line(reader: Reader, name: str) -> bytes:
     """The rest of a line; its end belongs to its octets, not to its value."""
     line = _line(reader)
-    reader.take(name, len(line) + len(LINE_END))
+    reader.octets(name, len(line) + len(LINE_END))
     reader.show(to_text(line))
     return line
 

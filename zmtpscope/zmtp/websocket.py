@@ -60,7 +60,7 @@ def read_frame_header(reader: Reader) -> FrameHeader:
         size = reader.u64("websocket.length.extended")
         shortest = size > 0xFFFF
     if second & MASKED:
-        reader.take("websocket.key", KEY_SIZE)
+        reader.octets("websocket.key", KEY_SIZE)
     reader.size_span = (start + 1, reader.offset - start - 1)
     return FrameHeader(
         bool(first & FINAL), (first & RESERVED) >> 4, first & OPCODE, bool(second & MASKED), size, shortest

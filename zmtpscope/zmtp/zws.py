@@ -33,7 +33,7 @@ def read_header_zws(reader: Reader) -> tuple[int, int]:
     while True:
         header = read_frame_header(reader)
         if header.is_control:
-            reader.take("websocket.control", header.size)
+            reader.octets("websocket.control", header.size)
             continue
         size += header.size
         if header.final:
@@ -68,7 +68,7 @@ def read_control(reader: Reader, fields: Fields) -> None:
     fields["size"] = header.size
     fields["name"] = CONTROL_NAMES[header.opcode]
     if header.opcode != CLOSE:
-        fields["context"] = reader.take("websocket.context", header.size)
+        fields["context"] = reader.octets("websocket.context", header.size)
     elif header.size:
         try:
             fields["close_code"] = reader.u16("websocket.close.code")

@@ -260,7 +260,7 @@ class ZwsReader(SideReader):
         while walk.position < stop:
             start = walk.position
             header = read_frame_header(walk)
-            payload = walk.take("", header.size)
+            payload = walk.octets("", header.size)
             heads.append(walk.data[start : walk.position - (0 if header.is_control else header.size)])
             if not header.is_control:
                 bodies.append(payload)

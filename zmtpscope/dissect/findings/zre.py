@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.records.facts import Endpoint, Spoke, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
 from zmtpscope.dissect.records.notes import ConnectionNote, ZrePair
-from zmtpscope.payloads.zre.conduct import MOST_GROUPS
+from zmtpscope.payloads.zre.node_state import MOST_GROUPS
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
 

@@ -198,7 +198,7 @@ class Decryption:
                 self.opened += len(opened)
                 reader = self._reader(sealed)
                 reader.read_messages(data, base, opened)
-                columns, events = reader.take()
+                columns, events = reader.drain()
                 made.events += events
                 if columns.offsets:
                     in_front, made.columns = made.columns, FrameColumns()

@@ -168,15 +168,15 @@ class Reading:
         """Hand on what the reader has read."""
         reader, opened, in_clear = self.reader, self.messages.opened, self.messages.in_clear
         if reader.moves:
-            self._move(reader.take_moves())
+            self._move(reader.drain_moves())
         notes: Sequence[Note] = ()
-        columns, events = reader.take()
+        columns, events = reader.drain()
         if opened is not None and reader.mechanism == "CURVE":
             columns, events, notes = self._open_boxes(opened, columns, events)
         if events:
             self.units.take(events, self.doubtful_from)
         if reader.skipped:
-            self.units.skip(reader.take_skipped())
+            self.units.skip(reader.drain_skipped())
         for note in notes:
             self.outputs.add(note)
         if columns.offsets or in_clear.carried.offsets:

@@ -127,7 +127,7 @@ class Inbox(Generic[Sender]):
             if self.octets >= LARGEST_WAITING and not self._is_closed:
                 self._room.clear()
 
-    def take(self, most: int) -> list[tuple[Sender, Message]]:
+    def drain(self, most: int) -> list[tuple[Sender, Message]]:
         """The next messages, one of each sender in turn."""
         turns, queues = self._next, self._queues
         taken: list[tuple[Sender, Message]] = []

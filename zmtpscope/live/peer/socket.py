@@ -174,7 +174,7 @@ class Socket:
                 raise ValueError("a REQ socket receives the reply to a request: first send one")
             await self._wait()
         one = self._route is Route.BACK or self._asks
-        taken = self._inbox.take(1 if one else most or len(self._inbox))
+        taken = self._inbox.drain(1 if one else most or len(self._inbox))
         self._received += len(taken)
         if self._route is Route.NAMED:
             return [[connection.name, *message.parts] for connection, message in taken]

@@ -45,7 +45,7 @@ class LiveDissection:
     def advance(self) -> None:
         """Write the records that the packets until now have decided."""
         if self._packets:
-            block = self._segmenter.take(self._block())
+            block = self._segmenter.feed(self._block())
             self._write_all(self.analyser.take(block))
 
     def finish(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.text import is_text
 from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, PastTheFrame, hello_1
-from zmtpscope.payloads.zre.conduct import Conduct
+from zmtpscope.payloads.zre.node_state import NodeState
 
 HEADER, HEADER_1 = 6, 5
 """Octets of the header of a command, and of one of version 1, which has no version octet."""
@@ -28,7 +28,7 @@ class Zre(Payload):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.conduct = Conduct()
+        self.node_state = NodeState()
         self.version: int | None = None
         """That of HELLO, once it was seen."""
         self.node: str | None = None
@@ -48,7 +48,7 @@ class Zre(Payload):
     def dissect(self, message: Message, reader: Reader) -> str:
         start = reader.offset
         if message.after_loss:
-            self.conduct.forget()
+            self.node_state.forget()
         octets = message.bodies[0]
         version = 1 if self.version == 1 else version_of(octets, reader.about.identity)
         signature = reader.octets("signature", min(2, reader.left), hidden=True)
@@ -99,7 +99,7 @@ class Zre(Payload):
         fields = reader.fields
         if command.name == "HELLO":
             self.version, self.node, self.wants_all = version, fields.get("name"), True
-        self.conduct.judge(reader, command.name, fields, (start + 2, 1), (sequence_at, 2))
+        self.node_state.judge(reader, command.name, fields, (start + 2, 1), (sequence_at, 2))
         content = self._content(command, message, reader, start)
         uuid = uuid_of(reader.about.identity)
         reader.give("node", None if uuid is None else uuid.hex().upper())

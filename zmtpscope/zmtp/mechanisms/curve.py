@@ -79,14 +79,14 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
     if _body_size(reader) != HELLO_SIZE:
         return _refuse(reader, regime, fields, "CURVE-01")
     start = reader.offset
-    major, minor = reader.take("curve.version", 2)
+    major, minor = reader.octets("curve.version", 2)
     version = fields["version"] = f"{major}.{minor}"
     reader.show(version)
     if version != "1.0":
         reader.finding("CURVE-02", start, 2)
-    if any(reader.take("curve.padding", PADDING_SIZE)):
+    if any(reader.octets("curve.padding", PADDING_SIZE)):
         reader.finding("CURVE-03", start + 2, PADDING_SIZE)
-    fields["client_key"] = reader.take("curve.client_transient", 32)
+    fields["client_key"] = reader.octets("curve.client_transient", 32)
     fields["nonce"] = reader.u64("curve.nonce.short")
     _read_box(reader, regime, fields, "curve.hello.box", _read_signature)
 
@@ -100,18 +100,18 @@ def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
     """WELCOME: long nonce, box."""
     if _body_size(reader) != WELCOME_SIZE:
         return _refuse(reader, regime, fields, "CURVE-04")
-    fields["long_nonce"] = reader.take("curve.nonce.long", 16)
+    fields["long_nonce"] = reader.octets("curve.nonce.long", 16)
     _read_box(reader, regime, fields, "curve.welcome.box", _read_server_transient)
 
 
 def _read_server_transient(reader: Reader, regime: Regime, fields: Fields) -> None:
-    fields["server_key"] = reader.take("curve.server_transient", KEY_SIZE)
+    fields["server_key"] = reader.octets("curve.server_transient", KEY_SIZE)
     _read_cookie(reader)
 
 
 def _read_cookie(reader: Reader) -> None:
-    reader.take("curve.cookie.nonce", 16)
-    reader.take("curve.cookie.box", 80)
+    reader.octets("curve.cookie.nonce", 16)
+    reader.octets("curve.cookie.box", 80)
 
 
 def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -127,10 +127,10 @@ def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
     """The client's long-term key, the vouch for its short-term key, metadata."""
-    key = reader.take("curve.client_longterm", KEY_SIZE)
+    key = reader.octets("curve.client_longterm", KEY_SIZE)
     fields["client_longterm_key"] = z85.encode(key)
-    reader.take("curve.vouch.nonce", 16)
-    reader.take("curve.vouch.box", VOUCH_SIZE)
+    reader.octets("curve.vouch.nonce", 16)
+    reader.octets("curve.vouch.box", VOUCH_SIZE)
     read_metadata(reader, regime, fields)
 
 
@@ -152,7 +152,7 @@ def _read_box(
         reader.rest(name)
         return
     with reader.group(name):
-        reader.take("curve.box.authenticator", AUTHENTICATOR_SIZE)
+        reader.octets("curve.box.authenticator", AUTHENTICATOR_SIZE)
         read(reader, regime, fields)
 
 
@@ -181,7 +181,7 @@ def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
     except Cut:
         return
     if regime.opened:
-        reader.take("curve.box.authenticator", AUTHENTICATOR_SIZE)
+        reader.octets("curve.box.authenticator", AUTHENTICATOR_SIZE)
     else:
         reader.skip("curve.message.box", reader.left)
 

@@ -319,7 +319,7 @@ class Peer:
         reader = self._reader
         assert reader is not None
         reader.read(data, self._base)
-        frames, events = reader.take()
+        frames, events = reader.drain()
         rows = frames.rows()
         if self._held is not None:
             rows.insert(0, self._held)
@@ -438,7 +438,7 @@ class Peer:
                 raise Violation("a MESSAGE does not open: it was changed on its way, or was made with another key")
             opened[body + curve.CONTENT_OF_MESSAGE - base : body + size - base] = content
         part.content.read_messages(opened, base, [row[:3] for row in rows])
-        frames, events = part.content.take()
+        frames, events = part.content.drain()
         self._walk(opened, base, frames.rows(), events)
 
     def _subscribed(self, topic: bytes, begins: bool) -> None:

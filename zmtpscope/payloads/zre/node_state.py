@@ -17,7 +17,7 @@ WRAPS = ((65535, 0), (65534, 0))
 """How implementations count on at the end: Zyre, and Pyre (zre.md 7)."""
 
 
-class Conduct:
+class NodeState:
     """What was said so far on one connection; None is unknown, where the capture does not have it."""
 
     def __init__(self) -> None:
