@@ -1,0 +1,138 @@
+"""What is wrong: findings, and clients that come again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from zmtpscope.dissect.findings.endpoints import GROWTH, MINUTE, RECONNECTS
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.spark.analytics.columns import listening_side, of_side, timestamp
+
+MEASURED_WAITS = 3
+"""So many waits at the beginning and at the end of a storm are compared: ZMTP-CONN-10."""
+
+ATTEMPTS = {"ZMTP-CONN-14": "refused", "ZMTP-CONN-15": "not answered", "ZMTP-CONN-16": "never established"}
+"""Findings that each stand for the attempts of a client at an endpoint, and what became of these."""
+
+
+def findings_by_rule(findings: DataFrame) -> DataFrame:
+    """What was found, a row for each rule and severity, the worst first.
+
+    Columns: `severity`, `id`; `findings`: how many; `count`: how often, repeats counted; `connections`; `first` and
+    `last`; and of the first one `text`, `section`, `hint`, `conn_id`, `file`, `packet`, where to look.
+    """
+    keys = ["severity", "id"]
+    shown = ["text", "section", "hint", "conn_id", "file", "packet"]
+    first = F.min(F.struct("ts_ns", "file", "packet", "conn_id", "text", "section", "hint")).alias("shown")
+    each = findings.groupBy(*keys, "conn_id").agg(
+        F.count("*").alias("findings"),
+        F.sum(F.coalesce("count", F.lit(1))).alias("count"),
+        F.count_if(F.col("conn_id").isNotNull()).alias("of_connection"),
+        F.max("ts_ns").alias("last_ns"),
+        first,
+    )
+    rules = each.groupBy(*keys).agg(
+        F.sum("findings").alias("findings"),
+        F.sum("count").alias("count"),
+        F.count("conn_id").alias("connections"),
+        F.max("last_ns").alias("last_ns"),
+        F.min("shown").alias("shown"),
+    )
+    rank = F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
+    return rules.orderBy(rank, F.desc("findings"), "id").select(
+        *keys,
+        "findings",
+        "count",
+        "connections",
+        timestamp(F.col("shown.ts_ns")).alias("first"),
+        timestamp(F.col("last_ns")).alias("last"),
+        *(f"shown.{name}" for name in shown),
+    )
+
+
+def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
+    """Clients that come again and again: who, to which endpoint, from when to when, how often.
+
+    `outcome` says what becomes of their connections. closed: more than five reconnects within a minute, each behind the
+    end of the connection before, which failed or was closed by the other side, without waiting longer each time: the
+    condition of ZMTP-CONN-10, which is said once for a client and endpoint; here each storm is a row, from its first to
+    its last connection. refused, not answered, never established: more than five attempts, as ZMTP-CONN-14, 15 and 16
+    count them; of these the end is not known, and 20 pairs are told apart. Columns: `outcome`; `client` address;
+    `address` and `port` of the endpoint; `start` of the first connection and `end` of the last; `connections`;
+    `mean_wait_ns` from the end of a connection to the next. In the order of time.
+    """
+    pair = ["client", "address", "port"]
+    return _storms(connections, pair).union(_attempts(findings)).orderBy("start", "outcome", *pair)
+
+
+def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
+    """Connections that fail or are closed by the other side, again and again."""
+    listener = listening_side()
+    failed = (F.col("closed_by") == listener) | (F.col("handshake") != "complete")
+    has_ended = F.col("close").isin("fin", "rst") & F.col("closed_ns").isNotNull()
+    lives = connections.where(F.col("opened_by").isNotNull() & has_ended & failed).select(
+        of_side(1 - listener, "ip").alias("client"),
+        of_side(listener, "ip").alias("address"),
+        of_side(listener, "port").alias("port"),
+        "start_ns",
+        "closed_ns",
+        "conn_id",
+    )
+    in_order = Window.partitionBy(*pair).orderBy("closed_ns", "start_ns", "conn_id")
+    waits = lives.withColumn("wait_ns", F.col("start_ns") - F.lag("closed_ns").over(in_order))
+    # connections of two clients, or of one that did not wait, are no reconnects
+    follows = F.coalesce(F.col("wait_ns") >= 0, F.lit(False))
+    runs = waits.withColumn("run", F.sum((~follows).cast("bigint")).over(in_order))
+    of_run = Window.partitionBy(*pair, "run").orderBy("closed_ns", "start_ns", "conn_id")
+    first_waits = F.sum("wait_ns").over(of_run.rowsBetween(1 - RECONNECTS, MEASURED_WAITS - RECONNECTS))
+    last_waits = F.sum("wait_ns").over(of_run.rowsBetween(1 - MEASURED_WAITS, 0))
+    within = F.col("start_ns") - F.lag("start_ns", RECONNECTS - 1).over(of_run) <= MINUTE
+    has_enough = F.row_number().over(of_run) > RECONNECTS
+    judged = runs.withColumn("is_storm", has_enough & within & (last_waits <= GROWTH * first_waits))
+    in_storm, goes_on = (
+        F.coalesce(F.max("is_storm").over(of_run.rowsBetween(0, most)), F.lit(False))
+        for most in (RECONNECTS, RECONNECTS - 1)  # the second: with the connection before
+    )
+    members = judged.withColumn("in_storm", in_storm).withColumn(
+        "begins", F.when(goes_on & (F.col("wait_ns") <= MINUTE), 0).otherwise(1)
+    )
+    return (
+        members.withColumn("storm", F.sum("begins").over(of_run))
+        .where("in_storm")
+        .groupBy(*pair, "run", "storm")
+        .agg(
+            F.min("start_ns").alias("start_ns"),
+            F.max("closed_ns").alias("end_ns"),
+            F.count("*").alias("connections"),
+            F.sum(F.col("closed_ns") - F.col("start_ns")).alias("lived_ns"),
+        )
+        .where(F.col("connections") >= RECONNECTS)  # not the one that failed long before
+        .withColumn("waits_ns", F.col("end_ns") - F.col("start_ns") - F.col("lived_ns"))
+        .select(
+            F.lit("closed").alias("outcome"),
+            *pair,
+            timestamp(F.col("start_ns")).alias("start"),
+            timestamp(F.col("end_ns")).alias("end"),
+            "connections",
+            F.expr("waits_ns div (connections - 1)").alias("mean_wait_ns"),
+        )
+    )
+
+
+def _attempts(findings: DataFrame) -> DataFrame:
+    """Connections that were never established, again and again, in the columns of `_storms`."""
+    words = [F.lit(word) for id_and_outcome in ATTEMPTS.items() for word in id_and_outcome]
+    is_of_one = F.contains("text", F.concat("src_ip", F.lit(" tried ")))  # else what is beyond 20 pairs, in one
+    return findings.where(F.col("id").isin(*ATTEMPTS) & (F.col("count") > RECONNECTS)).select(
+        F.create_map(*words)[F.col("id")].alias("outcome"),
+        F.when(is_of_one, F.col("src_ip")).alias("client"),
+        F.when(is_of_one, F.col("dst_ip")).alias("address"),
+        F.when(is_of_one, F.col("dst_port")).alias("port"),
+        timestamp(F.col("ts_ns")).alias("start"),
+        F.lit(None).cast("timestamp").alias("end"),
+        F.col("count").alias("connections"),
+        F.lit(None).cast("bigint").alias("mean_wait_ns"),
+    )

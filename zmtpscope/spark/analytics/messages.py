@@ -1,0 +1,220 @@
+"""How much is said, how large it is, how often, and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from zmtpscope.records import SECOND
+from zmtpscope.spark.analytics.columns import PERCENTILES, span, timestamp
+
+LONGEST_SILENCE = 100_000
+"""Intervals without messages in a row that are rows; of a longer silence only the first and the last one is, since one
+wrong clock may put thirty years into a capture."""
+
+
+def throughput(messages: DataFrame, interval: float = 1.0) -> DataFrame:
+    """How much was said, in each interval from the first message to the last; intervals without messages are there.
+
+    `interval` is in seconds; intervals begin at whole multiples of it since 1970. A message counts where its last octet
+    came. Columns: `start`, `messages`, `octets`, `messages_per_second`, `octets_per_second`; in the order of time. At
+    most 100,000 empty intervals follow one another; of a longer silence only the first and the last one is a row.
+    """
+    width = _nanoseconds(interval)
+    counted = _data(messages).groupBy(_bucket(width).alias("bucket")).agg(*_sums())
+    later = F.lead("bucket").over(Window.partitionBy(F.lit(0)).orderBy("bucket"))  # one partition, few rows
+    first_empty, last_empty = F.col("bucket") + 1, F.col("later") - 1
+    empty = (
+        F.when(F.col("later").isNull() | (first_empty > last_empty), F.array().cast("array<bigint>"))
+        .when(last_empty - first_empty >= LONGEST_SILENCE, F.array(first_empty, last_empty))
+        .otherwise(F.sequence(first_empty, last_empty))
+    )
+    filled = counted.withColumn("later", later).select(
+        "bucket", "messages", "octets", F.explode(F.concat(F.array("bucket"), empty)).alias("at")
+    )
+    there = F.col("at") == F.col("bucket")
+    rows = filled.select(
+        "at",
+        F.when(there, F.col("messages")).otherwise(F.lit(0)).alias("messages"),
+        F.when(there, F.col("octets")).otherwise(F.lit(0)).alias("octets"),
+    ).orderBy("at")
+    seconds = width / SECOND
+    return rows.select(
+        timestamp(F.col("at") * width).alias("start"),
+        "messages",
+        "octets",
+        (F.col("messages") / seconds).alias("messages_per_second"),
+        (F.col("octets") / seconds).alias("octets_per_second"),
+    )
+
+
+def size_distribution(messages: DataFrame) -> DataFrame:
+    """How large messages are, for each socket type that sends them.
+
+    Columns: `socket_type`; `messages`, `octets`; `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets];
+    `histogram`: an array of `{low, high, messages}`, sizes from `low` to `high` octets, where `low` is 0 or a power of
+    two and `high` the last size below the next one; empty buckets are left out. Most octets first.
+    """
+    sizes = _distinct_sizes(messages, ["socket_type"])
+    return _with_sizes(sizes, ["socket_type"], histogram=True)
+
+
+def topic_sizes(messages: DataFrame) -> DataFrame:
+    """How large the messages of each topic are.
+
+    Columns: `socket_type` of the sender and `topic`, null where there is none or it is not known; `messages`,
+    `octets`; `smallest`, `p50`, `p90`, `p99`, `largest` and `mean` size [octets]. Most octets first.
+    """
+    keys = ["socket_type", "topic"]
+    return _with_sizes(_distinct_sizes(messages, keys), keys, histogram=False)
+
+
+def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
+    """How often each topic is sent. A message to three subscribers is three messages, as on the wire.
+
+    Columns: `socket_type` of the sender and `topic`, null where there is none or it is not known; `messages`, `octets`,
+    `connections` that carried it; `first` and `last` message; `messages_per_second` between these two, null where they
+    are one moment; `busiest_start` and `busiest_messages` of the interval (of `interval` seconds) with the most. Most
+    messages first.
+    """
+    width, keys = _nanoseconds(interval), ["socket_type", "topic"]
+    each = (
+        _data(messages)
+        .groupBy(*keys, "conn_id", "side", _bucket(width).alias("bucket"))
+        .agg(*_sums(), F.min("ended_ns").alias("first_ns"), F.max("ended_ns").alias("last_ns"))
+    )
+    place = F.row_number().over(Window.partitionBy(*keys, "conn_id", "side").orderBy("bucket"))
+    in_intervals = (
+        each.withColumn("is_first", (place == 1).cast("bigint"))
+        .groupBy(*keys, "bucket")
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum("octets").alias("octets"),
+            F.sum("is_first").alias("connections"),
+            F.min("first_ns").alias("first_ns"),
+            F.max("last_ns").alias("last_ns"),
+        )
+    )
+    busiest = F.max(F.struct("messages", (-F.col("bucket")).alias("before")))  # of equal ones the first
+    rates = in_intervals.groupBy(*keys).agg(
+        F.sum("messages").alias("messages"),
+        F.sum("octets").alias("octets"),
+        F.sum("connections").alias("connections"),
+        F.min("first_ns").alias("first_ns"),
+        F.max("last_ns").alias("last_ns"),
+        busiest.alias("busiest"),
+    )
+    took = (F.col("last_ns") - F.col("first_ns")) / SECOND
+    return rates.select(
+        *keys,
+        "messages",
+        "octets",
+        "connections",
+        *span("first_ns", "last_ns"),
+        F.when(took > 0, (F.col("messages") - 1) / took).alias("messages_per_second"),
+        timestamp(-F.col("busiest.before") * width).alias("busiest_start"),
+        F.col("busiest.messages").alias("busiest_messages"),
+    ).orderBy(F.desc("messages"), *keys)
+
+
+def payload_types(messages: DataFrame) -> DataFrame:
+    """What rides in messages, by the name of the payload dissector that claims it.
+
+    Columns: `kind` (data, or encrypted: it stayed sealed) and `protocol` (null: nothing claims it); `messages`,
+    `octets`, `connections`; `first` and `last` message. Most messages first.
+    """
+    keys = ["kind", "protocol"]
+    each = (
+        _data(messages, "kind", F.col("payload.protocol").alias("protocol"))
+        .groupBy(*keys, "conn_id")
+        .agg(*_sums(), F.min("ended_ns").alias("first_ns"), F.max("ended_ns").alias("last_ns"))
+    )
+    types = each.groupBy(*keys).agg(
+        F.sum("messages").alias("messages"),
+        F.sum("octets").alias("octets"),
+        F.count("*").alias("connections"),
+        F.min("first_ns").alias("first_ns"),
+        F.max("last_ns").alias("last_ns"),
+    )
+    return types.select(*keys, "messages", "octets", "connections", *span("first_ns", "last_ns")).orderBy(
+        F.desc("messages"), *keys
+    )
+
+
+def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
+    """The messages that are no subscriptions: what answers need of them, `ended_ns` and `octets`, no bodies."""
+    # what a message announces may be far more than is there, or than a number can hold
+    announced = F.aggregate("sizes", F.lit(0).cast("bigint"), lambda total, size: F.try_add(total, size))
+    return messages.where(F.col("kind").isin("data", "encrypted")).select(
+        "conn_id",
+        "side",
+        "socket_type",
+        "topic",
+        F.coalesce("ts_end_ns", "ts_ns").alias("ended_ns"),
+        F.least(announced, "length").alias("octets"),
+        *more,
+    )
+
+
+def _sums() -> tuple[Column, Column]:
+    return F.count("*").alias("messages"), F.sum("octets").alias("octets")
+
+
+def _distinct_sizes(messages: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """How many messages of each size, `keys` apart."""
+    return _data(messages).groupBy(*keys, "octets").agg(F.count("*").alias("messages"))
+
+
+def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> DataFrame:
+    """Percentiles, and the histogram, of sizes that were counted: no value is looked at more than once."""
+    of_keys = Window.partitionBy(*keys)
+    ranked = sizes.withColumn("upto", F.sum("messages").over(of_keys.orderBy("octets"))).withColumn(
+        "whole", F.sum("messages").over(of_keys)
+    )
+    low = F.when(F.col("octets") > 0, F.expr("shiftleft(1L, length(bin(octets)) - 1)")).otherwise(F.lit(0))
+    buckets = (
+        ranked.withColumn("low", low)
+        .groupBy(*keys, "low")
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum(F.col("octets") * F.col("messages")).alias("octets"),
+            F.min("octets").alias("smallest"),
+            *(_at_rank(percent).alias(name) for name, percent in PERCENTILES.items()),
+            F.max("octets").alias("largest"),
+        )
+    )
+    bucket = F.struct("low", F.greatest(F.col("low") * 2 - 1, F.lit(0)).alias("high"), "messages")
+    with_histogram = [F.sort_array(F.collect_list(bucket)).alias("histogram")] if histogram else []
+    return (
+        buckets.groupBy(*keys)
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum("octets").alias("octets"),
+            F.min("smallest").alias("smallest"),
+            *(F.min(name).alias(name) for name in PERCENTILES),
+            F.max("largest").alias("largest"),
+            (F.sum("octets") / F.sum("messages")).alias("mean"),
+            *with_histogram,
+        )
+        .orderBy(F.desc("octets"), *keys)
+    )
+
+
+def _at_rank(percent: int) -> Column:
+    """The smallest size up to which there are so many of the messages; null where it is in an earlier bucket."""
+    return F.min(F.when(F.col("upto") * 100 >= F.col("whole") * percent, F.col("octets")))
+
+
+def _nanoseconds(interval: float) -> int:
+    """Raises `ValueError` if there is less than a microsecond in it."""
+    width = round(interval * SECOND)
+    if width < 1000:
+        raise ValueError(f"an interval of {interval} s is too short; give 0.000001 or more")
+    return width
+
+
+def _bucket(width: int) -> Column:
+    """Which interval a message is in, counted since 1970."""
+    return F.expr(f"ended_ns div {width}")  # / would be of floating point
