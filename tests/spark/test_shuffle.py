@@ -192,6 +192,13 @@ def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     assert in_any_order(both.toArrow().to_pylist()) == in_any_order(local_rows([cut], ReadSettings()))
 
 
+def test_files_that_vanished_or_are_damaged_are_findings(tmp_path: Path) -> None:
+    gone, cut = str(tmp_path / "gone.pcap"), tmp_path / "cut.pcap"
+    cut.write_bytes(PUBSUB.read_bytes()[:-5])
+    rows = shuffled_rows([gone, cut, PUBSUB], ReadSettings.parse({"record": "findings", "partitions": 2}))
+    assert sorted(row["file"] for row in rows if row["id"] == "CAPTURE-02") == [str(cut), gone]
+
+
 def test_captures_are_read_from_a_store_of_objects(store: str, tmp_path: Path) -> None:
     """`read` finds them there by name, pattern or folder, and rows are those of files; also compressed ones."""
     found = {uri: find_stored(f"{store}/{uri}") for uri in ("day", "day/*.pcap", "day/pubsub.pcap", "*/pub*.pcap.gz")}
