@@ -19,7 +19,7 @@ from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import details
-from zmtpscope.dissect.records.leftovers import MOST_UNTOLD
+from zmtpscope.dissect.records.leftovers import MOST_PENDING
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
@@ -355,14 +355,14 @@ def with_losses_before_it_is_known(losses: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("losses", [1, 5, MOST_UNTOLD + 20])
+@pytest.mark.parametrize("losses", [1, 5, MOST_PENDING + 20])
 def test_losses_from_before_it_is_known_that_this_is_zmtp_are_told(losses: int, size: int) -> None:
     packets = with_losses_before_it_is_known(losses)
     whole, _ = records(Capture(packets))
     found, analyser = records(Capture(packets, size))
     assert found == whole
     assert analyser.summary.sums.gaps == 10 * losses
-    assert analyser.summary.gaps == min(losses, MOST_UNTOLD + 1)  # of the last it is known behind it
+    assert analyser.summary.gaps == min(losses, MOST_PENDING + 1)  # of the last it is known behind it
     assert_every_loss_is_told_once(found, analyser)
 
 
@@ -490,10 +490,10 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames of the message under way included."""
-    dialogue = analyser.dialogues.get(side.connection)
-    if dialogue is None:
+    connection = analyser.connections.get(side.connection)
+    if connection is None:
         return 0
-    stream = dialogue.streams[side.number]
+    stream = connection.streams[side.number]
     assembly = stream.messages.in_clear
     octets = sum(map(len, stream.held_octets.parts)) + (0 if assembly.head is None else len(assembly.head.data))
     return octets + FRAME_WEIGHT * assembly.open_frames

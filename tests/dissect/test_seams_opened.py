@@ -445,10 +445,10 @@ def test_p9_a_handshake_whose_mechanism_was_lost_raises_nothing() -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames under way included."""
-    dialogue = analyser.dialogues.get(side.connection)
-    if dialogue is None:
+    connection = analyser.connections.get(side.connection)
+    if connection is None:
         return 0
-    stream = dialogue.streams[side.number]
+    stream = connection.streams[side.number]
     frames = sum(assembly.open_frames for assembly in stream.messages.assemblies())
     heads = sum(len(assembly.head.data) for assembly in stream.messages.assemblies() if assembly.head is not None)
     return sum(map(len, stream.held_octets.parts)) + heads + FRAME_WEIGHT * frames

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from zmtpscope.capture import CaptureProblem, Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.connection.connection import Dialogue
+from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.options import DecodeAs, Options
@@ -29,13 +29,13 @@ class Analyser:
 
     def __init__(self, options: Options | None = None, *, comparing: bool = True) -> None:
         self.options = options or Options()
-        self.sink = Sink([])
+        self.sink = Sink([], self.options)
         self.flows = Flows()
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
-        self.datagrams = Datagrams(self.sink, self.options)
-        self.dialogues: dict[Connection, Dialogue] = {}
-        """What is said on open connections, from when it is first needed: a port scan has many without."""
-        self.undecided: dict[Dialogue, None] = {}
+        self.datagrams = Datagrams(self.sink)
+        self.connections: dict[Connection, ZmtpConnection] = {}
+        """Open connections of TCP as such of ZMTP, from when that is first needed: a port scan has many without."""
+        self.undecided: dict[ZmtpConnection, None] = {}
         """Those whose version is settled when enough time has gone by."""
         self.latest = 0
         """The largest time of all packets."""
@@ -69,24 +69,24 @@ class Analyser:
         self.latest = max(self.latest, block.latest)
         self.summary.datagrams += len(block.datagrams)
         if block.datagrams:
-            self.datagrams.take(block)
+            self.datagrams.feed(block)
         if self.options.keys is not None:
             self.options.keys.refresh()
-        touched = self.flows.take(block)
+        touched = self.flows.feed(block)
         if touched or self.sink.batch.records or self.sink.batch.facts:
             self._advance(touched)
             yield from self._flush()
 
     def tick(self, now: int) -> Iterator[Batch]:
         """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
-        connections none came for long enough. What is decided, and what is told of it, is what the next packet, or the
-        end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
+        connections none came for long enough. What is decided, and what is written of it, is what the next packet, or
+        the end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
         if self.flows.reassembler.waiting.sides:
             self._advance(self.flows.tick(now))
             yield from self._flush()
         if self.undecided:
             ordinal = self.flows.reassembler.begin_tick()
-            due = [each.connection for each in self.undecided if each.agreement.pass_time(now, ordinal)]
+            due = [each.tcp for each in self.undecided if each.agreement.advance_clock(now, ordinal)]
             if due:
                 self._advance(due)
                 yield from self._flush()
@@ -94,10 +94,10 @@ class Analyser:
     def messages_so_far(self) -> tuple[int, int]:
         """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
         messages, connections = self.summary.messages, 0
-        for dialogue in self.dialogues.values():
-            if dialogue.view.is_zmtp:
+        for connection in self.connections.values():
+            if connection.view.is_zmtp:
                 connections += 1
-                messages += sum(stream.messages.message_count for stream in dialogue.streams)
+                messages += sum(stream.messages.message_count for stream in connection.streams)
         return messages, connections
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
@@ -127,42 +127,42 @@ class Analyser:
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
-    def _advance(self, connections: list[Connection]) -> None:
+    def _advance(self, touched: list[Connection]) -> None:
         """Let connections read what a block brought."""
-        view = BlockView(self.flows.reassembler)
-        for connection in connections:
-            self._read(connection, view)
+        block = BlockView(self.flows.reassembler)
+        for tcp in touched:
+            self._read(tcp, block)
         if self.comparison is not None:
             batch = self.sink.batch
             facts, batch.facts = batch.facts, []
             batch.records += self.comparison.evaluate(facts)
 
-    def _read(self, connection: Connection, view: BlockView) -> None:
+    def _read(self, tcp: Connection, block: BlockView) -> None:
         """Let a connection read what the block brought; close the books where it ended."""
-        dialogue, undecided = self.dialogues.get(connection), self.undecided
-        if connection.closed:
-            self.sink.batch.facts += end_facts(connection)
-        if dialogue is None:
-            forced = self._forced(connection)
-            if connection.closed and forced is None and not connection.has_octets:
-                self.summary.other_tcp += connection.attempt_outcome() in (None, CONNECTED)
-                connection.release()
+        connection, undecided = self.connections.get(tcp), self.undecided
+        if tcp.closed:
+            self.sink.batch.facts += end_facts(tcp)
+        if connection is None:
+            forced = self._forced(tcp)
+            if tcp.closed and forced is None and not tcp.has_octets:
+                self.summary.other_tcp += tcp.attempt_outcome() in (None, CONNECTED)
+                tcp.release()
                 return
-            dialogue = self.dialogues[connection] = Dialogue(connection, self.sink, self.options, forced)
-        dialogue.advance(view)
-        if connection.closed:
-            dialogue.finish()
-            del self.dialogues[connection]
-            connection.release()
-        if dialogue.agreement.awaits_time and not connection.closed:
-            undecided[dialogue] = None
+            connection = self.connections[tcp] = ZmtpConnection(tcp, self.sink, forced)
+        connection.advance(block)
+        if tcp.closed:
+            connection.finish()
+            del self.connections[tcp]
+            tcp.release()
+        if connection.agreement.awaits_time and not tcp.closed:
+            undecided[connection] = None
         elif undecided:
-            undecided.pop(dialogue, None)
+            undecided.pop(connection, None)
 
-    def _forced(self, connection: Connection) -> DecodeAs | None:
+    def _forced(self, tcp: Connection) -> DecodeAs | None:
         """What the user said of a connection, if anything."""
         rules = self.options.decode_as
-        return next((rule for rule in rules if rule.matches(connection.number, connection.ports)), None)
+        return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 
     def _flush(self) -> Iterator[Batch]:
         """The batch under way, unless there is nothing in it."""

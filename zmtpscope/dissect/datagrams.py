@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
-from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import DATAGRAMS, PacketSlice, Unit
 from zmtpscope.dissect.records.details import put_inside
 from zmtpscope.dissect.records.facts import ZreBeacon
+from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.payload_rows import hide, side_payloads
-from zmtpscope.dissect.records.record_writer import Teller
+from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
@@ -57,12 +57,12 @@ MAILBOX_PORT = "ZRE-BEACON-03"
 class Flow:
     """The datagrams from one socket to another."""
 
-    def __init__(self, stream: Stream, sink: Sink, options: Options, about: About) -> None:
-        self.teller = Teller(sink, (stream, stream), options.records)
+    def __init__(self, stream: Stream, sink: Sink, about: About) -> None:
+        self.writer = RecordWriter(sink, (stream, stream))
         self.about = about
         self.offset = 0
-        self.mailbox_told: str | None = None
-        self.options = options
+        self.mailbox_noted: str | None = None
+        self.options = sink.options
 
     @cached_property
     def inside(self) -> SidePayloads | None:
@@ -70,15 +70,15 @@ class Flow:
         ports = self.about.src_port, self.about.dst_port
         return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
-    def has_told(self, finding: Finding) -> bool:
+    def is_known(self, finding: Finding) -> bool:
         """Whether a finding is of no news: a node says the same again every second."""
-        if finding.id != MAILBOX_PORT or self.mailbox_told != finding.detail:
-            self.mailbox_told = finding.detail if finding.id == MAILBOX_PORT else self.mailbox_told
+        if finding.id != MAILBOX_PORT or self.mailbox_noted != finding.detail:
+            self.mailbox_noted = finding.detail if finding.id == MAILBOX_PORT else self.mailbox_noted
             return False
         return True
 
 
-class Held(NamedTuple):
+class WaitingDatagram(NamedTuple):
     """A datagram that waits for others like it."""
 
     datagram: Datagram
@@ -86,19 +86,19 @@ class Held(NamedTuple):
 
 
 class Datagrams:
-    """All UDP of a run. `take` blocks, then `finish`."""
+    """All UDP of a run. `feed` blocks, then `finish`."""
 
-    def __init__(self, sink: Sink, options: Options) -> None:
+    def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.options = options
+        options = self.options = sink.options
         self.forced = frozenset(rule.value for rule in options.decode_as if rule.selector == "udp.port")
         self.flows: OrderedDict[bytes, Flow] = OrderedDict()
         self.incarnations = Incarnations()
-        self.guesses: OrderedDict[bytes, list[Held] | bool] = OrderedDict()
+        self.guesses: OrderedDict[bytes, list[WaitingDatagram] | bool] = OrderedDict()
         """By destination: what waits, or what was decided."""
 
-    def take(self, block: SegmentBlock) -> None:
-        """Tell what the datagrams of a block are, as far as anything of ours is among them."""
+    def feed(self, block: SegmentBlock) -> None:
+        """Write what the datagrams of a block are, as far as anything of ours is among them."""
         data, datagrams = block.data, block.datagrams
         heads = first_octets(data, datagrams)
         forced = self._are_forced(datagrams.keys)[datagrams.flows]
@@ -131,9 +131,9 @@ class Datagrams:
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """No more will come: tell what was only counted."""
+        """No more will come: write what was only counted."""
         for flow in self.flows.values():
-            flow.teller.counted_findings(ordinal)
+            flow.writer.counted_findings(ordinal)
 
     def _beacon(self, datagram: Datagram, octets: bytes, ports: tuple[int, int]) -> bool:
         flow = self._flow(datagram, known_only=True)
@@ -143,14 +143,15 @@ class Datagrams:
         flow = flow or self._flow(datagram)
         assert flow is not None
         made, reader = self._read(Beacon(Settings()), flow, octets)
-        self._tell(flow, datagram, octets, "beacon", made, reader, "proven", datagram.ordinal)
+        self._write(flow, datagram, octets, "beacon", made, reader, "proven", datagram.ordinal)
         if isinstance(made.fields, dict) and "uuid" in made.fields:
             arrival = Arrival(datagram.ordinal, datagram.packet, datagram.time)
-            self.sink.report(ZreBeacon(arrival, flow.teller.streams[0], made.fields))
+            self.sink.report(ZreBeacon(arrival, flow.writer.streams[0], made.fields))
         return True
 
     def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:
-        """A datagram of which nothing tells what it is: a RADIO message, if three to one destination look like one."""
+        """A datagram of which it is not known what it is: a RADIO message, if three to one destination look like
+        one."""
         guess = self.guesses.get(target)
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
@@ -159,7 +160,7 @@ class Datagrams:
         if match is None or match.end() <= octets[0] or datagram.cut or len(octets) > LARGEST:
             self._decide(target, False)
             return
-        waiting = [*(guess or []), Held(datagram, octets)]
+        waiting = [*(guess or []), WaitingDatagram(datagram, octets)]
         if len(waiting) < SURE:
             self._decide(target, waiting)
             return
@@ -167,7 +168,7 @@ class Datagrams:
         for held in waiting:
             self._radio(held.datagram, held.octets, "guess", datagram.ordinal)
 
-    def _decide(self, target: bytes, guess: list[Held] | bool) -> None:
+    def _decide(self, target: bytes, guess: list[WaitingDatagram] | bool) -> None:
         self.guesses[target] = guess
         self.guesses.move_to_end(target)
         if len(self.guesses) > MOST_DESTINATIONS:
@@ -179,14 +180,14 @@ class Datagrams:
         flow = self._flow(datagram)
         assert flow is not None
         made, reader = self._read(Radio(Settings()), flow, octets)
-        self._tell(flow, datagram, octets, "radio", made, reader, confidence, ordinal)
+        self._write(flow, datagram, octets, "radio", made, reader, confidence, ordinal)
 
     def _read(self, payload: Payload, flow: Flow, octets: bytes) -> tuple[Dissected, Reader]:
         message = Message([octets], 0, None)
         reader = Reader(payload.prefix, [octets], [flow.offset], 0, flow.about, trees=self.options.details)
         return read(payload, message, reader), reader
 
-    def _tell(
+    def _write(
         self,
         flow: Flow,
         datagram: Datagram,
@@ -200,7 +201,7 @@ class Datagrams:
         self.sink.summary.datagram_kinds[kind] += 1
         first = Arrival(datagram.ordinal, datagram.packet, datagram.time)
         offset, size = flow.offset, len(octets) + datagram.cut
-        findings = [] if datagram.cut else [each for each in made.findings if not flow.has_told(each)]
+        findings = [] if datagram.cut else [each for each in made.findings if not flow.is_known(each)]
         own = {"kind": kind, "length": size, "complete": not datagram.cut, "confidence": confidence}
         inside: Dissected | None = None
         if kind == "beacon":
@@ -230,9 +231,9 @@ class Datagrams:
                     put_inside(tree, inside.nodes.get(0, []), offset + size - len(body), body)
                 slices = [PacketSlice(datagram.packet, offset, offset + len(octets))]
                 unit = Unit(None, offset, octets, slices, tree)
-            flow.teller.datagram(first, ordinal, offset, own, unit)
+            flow.writer.datagram(first, ordinal, offset, own, unit)
         for finding in findings:
-            flow.teller.finding(0, finding, first, ordinal, unit=offset)
+            flow.writer.note(Note(0, finding, first, ordinal, unit=offset))
         flow.offset += size
 
     def _kept(self, body: bytes) -> bytes | None:
@@ -252,10 +253,10 @@ class Datagrams:
         incarnation = self.incarnations.begin(datagram.key, datagram.time)
         stream = stream_of(datagram.key, datagram.time, incarnation, None, "udp ")
         about = about_flow((stream.src_port, stream.dst_port))
-        flow = self.flows[datagram.key] = Flow(stream, self.sink, self.options, about)
+        flow = self.flows[datagram.key] = Flow(stream, self.sink, about)
         if len(self.flows) > MOST_FLOWS:
             _, oldest = self.flows.popitem(last=False)
-            oldest.teller.counted_findings(datagram.ordinal)
+            oldest.writer.counted_findings(datagram.ordinal)
         return flow
 
 
@@ -282,5 +283,5 @@ def radio_target(key: bytes) -> bytes | None:
 
 
 def about_flow(ports: tuple[int, int]) -> About:
-    """What dissectors are told of a flow between two ports."""
+    """What dissectors get to know of a flow between two ports."""
     return About(0, 0, None, None, None, None, None, *ports)

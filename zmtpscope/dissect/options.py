@@ -39,7 +39,7 @@ class Options:
     """`bodies` is "full", "head" or "none": what of message bodies the rows carry.
 
     "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame. With `records`
-    false nothing is told, only counted in the summary. `frames` asks for frame records, `details` for the octets
+    false nothing is written, only counted in the summary. `frames` asks for frame records, `details` for the octets
     of greetings and commands, so that field trees can be made.
     """
 

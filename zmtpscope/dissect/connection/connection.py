@@ -1,4 +1,4 @@
-"""What is said on one connection: whether it is ZMTP, in which version, and what its sides tell each other."""
+"""One ZMTP connection: its two sides driven in the order of packets, and what they gave written as records."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.findings.row_rules import ROW_RULES, broken_rows
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.findings.zap import Turn, ZapTalk
-from zmtpscope.dissect.options import DecodeAs, Options
+from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
+from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.facts import ZreClose, ZreCommand, ZreSide
-from zmtpscope.dissect.records.leftovers import Gap, Leftover, Untold, UntoldLeftovers
+from zmtpscope.dissect.records.leftovers import Gap, Leftover, Pending, PendingLeftovers
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads, starred
-from zmtpscope.dissect.records.record_writer import Teller
+from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.records.topics import COMMANDS, Topics
 from zmtpscope.dissect.stream.agreement import Agreement, deliver
@@ -42,19 +42,19 @@ FOLLOWED = frozenset({Zap.name, Zre.name})
 """Payloads of which more is said than their dissectors know: that takes both sides, or several connections."""
 
 
-class Dialogue:
-    """`streams` are the two sides as the dissector sees them, in the order of `connection.tcp`.
+class ZmtpConnection:
+    """What is said on the TCP connection `tcp`, whether that is ZMTP or not. `streams` are its two sides.
 
     `forced` is what the user said of the connection, if anything.
     """
 
-    def __init__(self, connection: Connection, sink: Sink, options: Options, forced: DecodeAs | None) -> None:
-        self.connection = connection
+    def __init__(self, tcp: Connection, sink: Sink, forced: DecodeAs | None) -> None:
+        self.tcp = tcp
         self.sink = sink
-        self.options = options
-        self.gaps = Untold[Gap]()
-        self.leftovers = UntoldLeftovers()
-        ends = connection.ends()
+        self.options = sink.options
+        self.gaps = Pending[Gap]()
+        self.leftovers = PendingLeftovers()
+        ends = tcp.ends()
         self.session: Session | None = None
         """What is known about the keys of the connection, where keys were given."""
         if self.options.keys is None:
@@ -71,29 +71,29 @@ class Dialogue:
             SideStream(0, ends[0], self.options, budget, ROW_RULES, one),
             SideStream(1, ends[1], self.options, budget, ROW_RULES, other),
         )
-        self.agreement = Agreement(connection.tcp, self.streams, forced)
-        self.view = ConnectionView(connection, self.streams, self.agreement, self.session)
+        self.agreement = Agreement(tcp.tcp, self.streams, forced)
+        self.view = ConnectionView(tcp, self.streams, self.agreement, self.session)
         self.relations = Relations(self.view)
         self.zre_sides: list[ZreSide | None] = [None, None]
         """The sides that are ZRE nodes ..."""
         self.zre_since = [0, 0]
-        """... and the ordinals of the segments that told so."""
-        self.zap = ZapTalk()
+        """... and the ordinals of the segments that made it known."""
+        self.zap = ZapRequests()
         self.topics = Topics(budget)
-        self.teller = Teller(self.sink, ends, self.options.records)
+        self.writer = RecordWriter(self.sink, ends)
 
-    def advance(self, view: BlockView) -> None:
+    def advance(self, block: BlockView) -> None:
         """Read what the block brought."""
         if self.session is not None:
             self.session.look_again()
         if not self.agreement.settled:
-            self.agreement.advance(view)
-        one, other = self.connection.tcp
+            self.agreement.advance(block)
+        one, other = self.tcp.tcp
         rows = one.pieces, other.pieces
         if self.session is not None:
             rows = one.pieces[:], other.pieces[:]  # of which some are taken away here
-            self._advance_in_order(self.session, view)
-        for tcp, stream in zip(self.connection.tcp, self.streams, strict=True):
+            self._advance_in_order(self.session, block)
+        for tcp, stream in zip(self.tcp.tcp, self.streams, strict=True):
             if not (tcp.pieces or tcp.holes):
                 continue
             pieces, tcp.pieces = tcp.pieces, []
@@ -102,14 +102,14 @@ class Dialogue:
                 if isinstance(entry, Hole):
                     stream.lose(entry)
                 else:
-                    stream.feed(view, entry)
+                    stream.feed(block, entry)
         self._record_outputs()
-        self.relations.evaluate(view, rows)
+        self.relations.evaluate(block, rows)
         self._record_relations()
-        self._tell_gaps()
-        self._tell_rows()
+        self._write_gaps()
+        self._write_rows()
 
-    def _advance_in_order(self, session: Session, view: BlockView) -> None:
+    def _advance_in_order(self, session: Session, block: BlockView) -> None:
         """Read what the block brought in the order of its packets, as long as one side may bring what opens the boxes
         of the other."""
 
@@ -117,16 +117,16 @@ class Dialogue:
             opaque = all(stream.mode is Mode.OPAQUE for stream in self.streams)
             return session.settled or opaque or not self.agreement.settled or self._has_no_boxes()
 
-        def take(side: int, entry: int | Hole) -> bool:
+        def feed(side: int, entry: int | Hole) -> bool:
             stream = self.streams[side]
             if isinstance(entry, Hole):
                 stream.lose(entry)
             else:
-                stream.feed(view, [entry])
+                stream.feed(block, [entry])
             return is_over()
 
         if not is_over():
-            deliver(self.connection.tcp, view, take)
+            deliver(self.tcp.tcp, block, feed)
 
     def _has_no_boxes(self) -> bool:
         """Whether a side has shown that the mechanism is another than CURVE."""
@@ -134,51 +134,51 @@ class Dialogue:
         return self.agreement.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
     def finish(self) -> None:
-        """Nothing more will come: tell what is left, and the connection itself."""
-        connection = self.connection
-        arrival = connection.end
+        """Nothing more will come: write what is left, and the connection itself."""
+        tcp = self.tcp
+        arrival = tcp.end
         if not self.agreement.settled:
             # which of the two decides depends on how long the capture went on; the order of records must not
-            self.agreement.pass_time(connection.ceased, arrival.ordinal)
-            self.agreement.settle(arrival, ended=(connection.ended(0), connection.ended(1)))
+            self.agreement.advance_clock(tcp.ceased, arrival.ordinal)
+            self.agreement.settle(arrival, ended=(tcp.ended(0), tcp.ended(1)))
         for side, stream in enumerate(self.streams):
-            stream.finish(arrival, connection.ended(side))
+            stream.finish(arrival, tcp.ended(side))
         self._record_outputs()
         if self.session is not None:
             self.session.give_up()
             for note in self.session.notes(arrival):
-                self.teller.note(note)
-        self._tell_gaps()
-        self._tell_rows()
+                self.writer.note(note)
+        self._write_gaps()
+        self._write_rows()
         self.topics.release()
         if not self.view.is_zmtp:
             self.sink.summary.other_tcp += 1
             return
-        if connection.is_to_itself:
-            self.note(None, Finding("ZMTP-CONN-11"), arrival)
+        if tcp.is_to_itself:
+            self._note(None, Finding("ZMTP-CONN-11"), arrival)
         else:
             for side in (0, 1):
                 if self.agreement.decision is not None and self.streams[side].end and self.view.lacks_octets(1 - side):
-                    self.note(side, Finding("ZMTP-CONN-02"), arrival)
+                    self._note(side, Finding("ZMTP-CONN-02"), arrival)
         is_whole = self.view.is_whole()
         if is_whole:
             for note in self.zap.end(arrival):
-                self.teller.note(note)
+                self.writer.note(note)
         self.relations.end(arrival, is_whole)
         self._record_relations()
-        self.sink.connected_to((self.teller.whole.dst_ip, self.teller.whole.dst_port), arrival)
+        self.sink.connected_to((self.writer.whole.dst_ip, self.writer.whole.dst_port), arrival)
         for sender in self.zre_sides:
             if sender is not None:
-                self.sink.report(ZreClose(arrival, sender, connection.has_ended))
-        self.teller.counted_findings(arrival.ordinal)
+                self.sink.report(ZreClose(arrival, sender, tcp.has_ended))
+        self.writer.counted_findings(arrival.ordinal)
         if self.options.records:
-            self.teller.connection(connection.start, outcome.values(self.view), arrival.ordinal)
+            self.writer.connection(tcp.start, outcome.values(self.view), arrival.ordinal)
         outcome.count(self.view, self.sink.summary)
 
     def _record_outputs(self) -> None:
         """Make records of what the sides have given since the last time, and of what is to be said about it."""
         for note in self.agreement.drain():
-            self.teller.note(note)
+            self.writer.note(note)
         for stream in self.streams:
             for output in stream.drain():
                 if isinstance(output, UnitRead):
@@ -190,7 +190,7 @@ class Dialogue:
         """The same of what compares the two sides; and report what other connections may have to know."""
         notes, facts = self.relations.drain()
         for note in notes:
-            self.teller.note(note)
+            self.writer.note(note)
         for fact in facts:
             self.sink.report(fact)
 
@@ -200,49 +200,48 @@ class Dialogue:
         elif isinstance(output, Leftover):
             self.leftovers.add(stream.side, output)
         elif isinstance(output, Note):
-            self.teller.note(output)
+            self.writer.note(output)
         elif isinstance(output, Repeats):
-            note = output.note
-            self.teller.repeated(stream.side, note.finding, note.at, output.number, note.source)
+            self.writer.note_repeats(output.note, output.number)
         elif isinstance(output, FoundMidstream):
             detail = f"frames were found from offset {output.offset} on"
-            self.note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
+            self._note(stream.side, Finding("ZMTP-CONN-01", output.offset, 0, None, detail), output.arrival)
 
     def _record_unit(self, side: int, read: UnitRead) -> None:
         event, ordinal = read.event, read.decided.ordinal
         if not isinstance(event, Remark):
-            self.teller.event(side, event, read.octets, read.is_whole, read.decided, ordinal, read.unit)
+            self.writer.event(side, event, read.octets, read.is_whole, read.decided, ordinal, read.unit)
             self.relations.add(side, event, read)
             if isinstance(event, Command) and event.fields.get("name") in COMMANDS and self.options.records:
                 self.topics.feed(side, event, ordinal)
         for note in read.notes:
-            self.teller.note(note)
+            self.writer.note(note)
             finding = note.finding
             if (finding.severity or FINDINGS[finding.id].severity) == "error":
                 record = type(event).__name__.lower().replace("remark", "frame")
-                reference = self.teller.reference(side, event.regime.source, event.start, record)
-                self.relations.found(side, finding, note.at._replace(ordinal=ordinal), reference)
+                reference = self.writer.reference(side, event.regime.source, event.start, record)
+                self.relations.found(side, finding, Arrival(ordinal, note.at.packet, note.at.time), reference)
 
-    def note(self, side: int | None, finding: Finding, arrival: Arrival, refs: tuple[str, ...] = ()) -> None:
-        """A finding that becomes decidable with the segment `arrival`."""
-        self.teller.finding(side, finding, arrival, arrival.ordinal, refs)
+    def _note(self, side: int | None, finding: Finding, arrival: Arrival, unit: int = 0, source: int = 0) -> None:
+        """A finding that becomes decidable with the segment `arrival`, about a unit at offset `unit` of `source`."""
+        self.writer.note(Note(side, finding, arrival, arrival.ordinal, unit=unit, source=source))
 
-    def _tell_gaps(self) -> None:
+    def _write_gaps(self) -> None:
         since = self.view.zmtp_since
-        for side, leftover in self.leftovers.take(since):
-            self.teller.leftover(side, leftover)
-        for side, gap in self.gaps.take(since):
-            self.teller.gap(side, gap)
+        for side, leftover in self.leftovers.drain(since):
+            self.writer.leftover(side, leftover)
+        for side, gap in self.gaps.drain(since):
+            self.writer.gap(side, gap)
             went_on = gap.resumed_at is not None
             behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"
             detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
-            self.note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.told)
+            self._note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.decided)
 
     # -- rows and the end --------------------------------------------------------------------------------------------
 
-    def _tell_rows(self) -> None:
+    def _write_rows(self) -> None:
         batch = self.sink.batch
-        told: tuple[list[MessageRun], list[MessageRun]] = ([], [])
+        written: tuple[list[MessageRun], list[MessageRun]] = ([], [])
         for side, stream in enumerate(self.streams):
             for assembly in stream.messages.assemblies():
                 runs, assembly.message_runs = assembly.message_runs, []
@@ -253,19 +252,18 @@ class Dialogue:
                             self._note_rows(side, finding_id, part, rows)
                         if self.options.payloads is not None:
                             secrets += self._look_inside(stream, assembly, part)
-                        told[side].append(part)
+                        written[side].append(part)
                 for frames in assembly.frame_runs:
                     frames.data = starred(frames.data, frames.base, secrets)
                 batch.frame_runs += assembly.frame_runs
                 assembly.frame_runs = []
             stream.messages.forget_holes()
         if self.options.records:
-            self.topics.assign(told)
-            batch.runs += told[0] + told[1]
-        if self.zap.turns:
-            self.zap.evaluate()
+            self.topics.assign(written)
+            batch.runs += written[0] + written[1]
+        self.zap.evaluate()
         for side, sender in enumerate(self.zre_sides):
-            for run in told[1 - side] if sender is not None else ():
+            for run in written[1 - side] if sender is not None else ():
                 behind = np.flatnonzero(run.complete & (run.orders >= self.zre_since[side]))
                 self._note_rows(1 - side, "ZRE-09", run, behind)
 
@@ -273,11 +271,11 @@ class Dialogue:
         """Find out what rides inside the messages of a run, and say what is to be said about it. The places in the
         stream of frames that hold passwords."""
         if assembly.payloads is None:
-            number, ports = self.connection.number, self.connection.ports
+            number, ports = self.tcp.number, self.tcp.ports
             side = side_payloads(self.options, lambda rule: rule.matches(number, ports))
             assert side is not None
             assembly.payloads = PayloadRows(self.options, side)
-        identity, begun = stream.identity_at(int(run.offsets[0])), self.connection.tcp[stream.side].begun
+        identity, begun = stream.identity_at(int(run.offsets[0])), self.tcp.tcp[stream.side].begun
         secrets = assembly.payloads.take(run, SideFacts(identity, stream.messages.holes, begun))
         for row, made in enumerate(run.payloads or ()):
             if made is None or not (made.findings or made.protocol in FOLLOWED):
@@ -285,11 +283,11 @@ class Dialogue:
             arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
             unit = int(run.offsets[run.first[row]])
             for finding in made.findings:
-                self.teller.finding(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
+                self._note(stream.side, finding, arrival, unit, run.source)
             last = run.last[row]
             length = int(run.bodies[last] + run.sizes[last]) - unit
             if made.protocol == Zap.name and made.fields:
-                self.zap.turns.append(Turn(arrival, stream.side, unit, length, run.source, made.fields))
+                self.zap.add(ZapMessage(arrival, stream.side, unit, length, run.source, made.fields))
             elif made.protocol == Zre.name and made.fields:
                 sender = self._zre_side(stream, arrival.ordinal, unit)
                 lossy = stream.lost_since is not None and stream.lost_since <= arrival.ordinal
@@ -299,10 +297,10 @@ class Dialogue:
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
         """The side as a ZRE node that speaks to another; the segment `ordinal` has brought what it says at `offset`."""
-        side, connection = stream.side, self.connection
+        side, tcp = stream.side, self.tcp
         sender = self.zre_sides[side]
         if sender is None:
-            listener = connection.listener
+            listener = tcp.listener
             identity = stream.identity_at(offset)
             uuid = uuid_of(None if identity is None else from_text(identity))
             self.streams[1 - side].messages.require_rows()
@@ -310,8 +308,8 @@ class Dialogue:
                 stream=stream.stream,
                 uuid=None if uuid is None else uuid.hex().upper(),
                 server=(stream.stream.dst_ip, stream.stream.dst_port) if listener != side else None,
-                whole=listener is not None and connection.tcp[side].begun,
-                start=stamp(connection.start),
+                whole=listener is not None and tcp.tcp[side].begun,
+                start=stamp(tcp.start),
             )
             self.zre_since[side] = ordinal
         return sender
@@ -320,12 +318,13 @@ class Dialogue:
         """The same finding on these messages of a run; those that would only be counted are counted at once."""
         if not len(rows):
             return
-        counted = len(rows) - self.teller.left_to_write(side, finding_id)
+        counted = len(rows) - self.writer.left_to_write(side, finding_id)
         for index in rows[:-counted].tolist() if counted > 0 else rows.tolist():
             finding, arrival = _finding_on(run, index, finding_id)
-            self.teller.finding(side, finding, arrival, arrival.ordinal, source=run.source)
+            self._note(side, finding, arrival, source=run.source)
         if counted > 0:
-            self.teller.repeated(side, *_finding_on(run, int(rows[-1]), finding_id), counted, run.source)
+            finding, arrival = _finding_on(run, int(rows[-1]), finding_id)
+            self.writer.note_repeats(Note(side, finding, arrival, arrival.ordinal, source=run.source), counted)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
         """The run with the other side's socket type, from the message on at which that was known."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.facts import Attempt
-from zmtpscope.dissect.records.notes import ConnectionNote
+from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, REFUSED, UNANSWERED, UNDER_WAY
 from zmtpscope.records import SECOND
@@ -100,7 +100,7 @@ class Attempts:
         others.first = min(others.first, tried.first, key=_began)
         others.last = max(others.last, tried.last, key=_went_on)
 
-    def finish(self, end: Arrival) -> list[ConnectionNote]:
+    def finish(self, end: Arrival) -> list[Note]:
         """Who was not let in, those who tried most first."""
         ordered = sorted(self.tried.items(), key=lambda entry: (-entry[1].count, _began(entry[1].first)))
         notes = [self._note(outcome, tried, end) for (outcome, _), tried in ordered[:MOST_LISTED]]
@@ -108,7 +108,7 @@ class Attempts:
             self._leave_out(place, tried)
         return notes + [self._note_others(outcome, others, end) for outcome, others in self.others.items()]
 
-    def _note(self, outcome: str, tried: Tried, end: Arrival) -> ConnectionNote:
+    def _note(self, outcome: str, tried: Tried, end: Arrival) -> Note:
         stream = tried.first.connection.stream
         sentence, severity, hint = tried.sentence(stream), None, None
         connected = self.connected.get(tried.first.pair)
@@ -125,7 +125,7 @@ class Attempts:
             severity = "note"
         return self._summed(outcome, stream, sentence, severity, hint, tried, end)
 
-    def _note_others(self, outcome: str, others: Tried, end: Arrival) -> ConnectionNote:
+    def _note_others(self, outcome: str, others: Tried, end: Arrival) -> Note:
         stream = others.last.connection.stream
         more = "1 more attempt" if others.count == 1 else f"{others.count} more attempts"
         sentence = f"{more} between others, the last from {stream.src_ip}"
@@ -140,11 +140,11 @@ class Attempts:
         hint: str | None,
         tried: Tried,
         end: Arrival,
-    ) -> ConnectionNote:
+    ) -> Note:
         self.summary.tried.append((outcome, sentence))
         finding = Finding(FINDING_BY_OUTCOME[outcome], None, 0, severity, sentence, hint)
         first, last = tried.first.connection.start, tried.last.last
-        return ConnectionNote(stream, None, finding, first, end.ordinal, events=tried.count, last=last)
+        return Note(None, finding, first, end.ordinal, events=tried.count, last=last, stream=stream)
 
 
 def _began(attempt: Attempt) -> Stamp:

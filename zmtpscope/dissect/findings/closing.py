@@ -1,6 +1,6 @@
-"""What the end of a connection tells: answers that never came, and what it was closed for.
+"""Findings about the end of a connection: answers that never came, and what it was closed for.
 
-Only connections that were captured whole are judged: where octets are missing, so may be an answer.
+Only connections that were captured whole are evaluated: where octets are missing, so may be an answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.durations import SECOND, duration
 from zmtpscope.dissect.findings.side_state import Fault, SideState
-from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp import z85
@@ -41,20 +41,20 @@ SERVERS_NAMED = 3
 Sides = tuple[SideState, SideState]
 
 
-def judge(
+def evaluate(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
     """What there is to say when the connection has ended, and every octet of it was captured. `arrival` is the first
     FIN or RST, which side `closed_by` sent, with the ordinal of the end; `faults` are the last error of each side."""
     if not view.is_agreed():
-        yield from _judge_greeting(sides, arrival, closed_by)
-        yield from _judge_steps(view, sides, faults, arrival, closed_by)
+        yield from _evaluate_greeting(sides, arrival, closed_by)
+        yield from _evaluate_steps(view, sides, faults, arrival, closed_by)
     if view.is_read_whole():
-        yield from _judge_requests(view, sides, arrival)
-    yield from _judge_fault(faults, arrival, 1 - closed_by)
+        yield from _evaluate_requests(view, sides, arrival)
+    yield from _evaluate_fault(faults, arrival, 1 - closed_by)
 
 
-def _judge_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
+def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
     """The side that received the last error of `side` closed first; who closes behind its own error had other
     reasons."""
     fault = faults[side]
@@ -66,7 +66,7 @@ def _judge_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Ite
     yield Note(side, finding, arrival, arrival.ordinal, (fault.reference,))
 
 
-def _judge_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
+def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
     """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
     whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
     if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
@@ -77,7 +77,7 @@ def _judge_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[
     yield Note(closed_by, finding, arrival, arrival.ordinal)
 
 
-def _judge_steps(
+def _evaluate_steps(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
     """The handshake ended where one side owed the other an answer, and no error says why."""
@@ -131,14 +131,14 @@ def _agreed_mechanism(sides: Sides) -> str | None:
     return one if one == other else None
 
 
-def _judge_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
+def _evaluate_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
     """A REQ waits for one reply to each request, so the messages of both sides can simply be counted."""
     for number, stream in enumerate(view.streams):
-        told = sides[number].type_told
-        if told is None or told.event.fields["socket_type"] != "REQ":
+        announced = sides[number].type_event
+        if announced is None or announced.event.fields["socket_type"] != "REQ":
             continue
         requests, replies = stream.messages.message_count, view.streams[1 - number].messages.message_count
-        if requests > replies and sides[1 - number].type_told is not None:
+        if requests > replies and sides[1 - number].type_event is not None:
             start = max(assembly.last_message for assembly in stream.messages.assemblies())
             asked = "1 request" if requests == 1 else f"{requests} requests"
             detail = f"{asked}, {replies or 'no'} {'reply' if replies == 1 else 'replies'}"
@@ -146,5 +146,5 @@ def _judge_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Ite
             yield Note(number, finding, stream.arrivals.at(start), arrival.ordinal)
 
 
-def _name(step: Moment | None) -> str | None:
+def _name(step: TimedEvent | None) -> str | None:
     return None if step is None else step.event.fields["name"]

@@ -20,8 +20,8 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import DATAGRAMS, Record
 from zmtpscope.dissect.records.facts import Attempt, Fact, GaveWay, Said, Spoke, ZreBeacon, ZreClose, ZreCommand
-from zmtpscope.dissect.records.notes import ConnectionNote, ZrePair
-from zmtpscope.dissect.records.record_writer import AT_THE_END, TOLD, Teller
+from zmtpscope.dissect.records.notes import Note, ZrePair
+from zmtpscope.dissect.records.record_writer import AT_THE_END, MOST_WRITTEN, RecordWriter
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.zmtp.reader import Finding
 
@@ -37,16 +37,15 @@ class Comparison:
     is where findings and attempts are counted."""
 
     def __init__(self, options: Options, files: list[str | None] | None = None, summary: Summary | None = None) -> None:
-        self.telling = options.records
-        self.sink = Sink([] if files is None else files)
-        self.sink.summary = self.summary = summary or Summary()
+        self.sink = Sink(files or [], options, summary)
+        self.summary = self.sink.summary
         self.attempts = Attempts(self.summary)
         self.endpoints = Endpoints()
         self.network = Network()
         self.gave_way = 0
         """Connections that were given up for newer ones."""
         self.last_to_give_way: GaveWay | None = None
-        self.writers: OrderedDict[str, Teller] = OrderedDict()
+        self.writers: OrderedDict[str, RecordWriter] = OrderedDict()
         """By conn_id."""
 
     def evaluate(self, facts: Iterable[Fact]) -> list[Record]:
@@ -67,7 +66,7 @@ class Comparison:
 
     def report(self, problems: Iterable[CaptureProblem], now: Arrival) -> list[Record]:
         """Files that could not be read to their end, said before the end."""
-        put_problems(self.sink, problems, now, self.telling)
+        put_problems(self.sink, problems, now)
         return self._drain()
 
     def finish(
@@ -75,12 +74,12 @@ class Comparison:
     ) -> list[Record]:
         """What is to be said at the end, which comes behind all facts. `drops`: packets lost while they were captured,
         by interface; `problems`: files that could not be read to their end."""
-        if self.gave_way > TOLD and self.last_to_give_way is not None:
+        if self.gave_way > MOST_WRITTEN and self.last_to_give_way is not None:
             last = self.last_to_give_way
             writer = self._writer(last.connection.stream, end.ordinal)
-            writer.repeated(None, GAVE_WAY, stamp(last.arrival), self.gave_way - TOLD)
-        put_drops(self.sink, drops, end, self.telling)
-        put_problems(self.sink, problems, end, self.telling)
+            writer.note_repeats(Note(None, GAVE_WAY, stamp(last.arrival), end.ordinal), self.gave_way - MOST_WRITTEN)
+        put_drops(self.sink, drops, end)
+        put_problems(self.sink, problems, end)
         self._write(self.attempts.finish(end))
         self._write(self.network.finish(end))
         for writer in self.writers.values():
@@ -91,28 +90,29 @@ class Comparison:
     def _give_way(self, fact: GaveWay) -> None:
         self.gave_way += 1
         self.last_to_give_way = fact
-        if self.gave_way <= TOLD:
+        if self.gave_way <= MOST_WRITTEN:
             at = stamp(fact.arrival)
-            self._write([ConnectionNote(fact.connection.stream, None, GAVE_WAY, at, fact.arrival.ordinal)])
+            self._write([Note(None, GAVE_WAY, at, fact.arrival.ordinal, stream=fact.connection.stream)])
 
-    def _write(self, notes: Iterable[ConnectionNote | ZrePair]) -> None:
+    def _write(self, notes: Iterable[Note | ZrePair]) -> None:
         for note in notes:
+            assert note.stream is not None
             writer = self._writer(note.stream, note.decided)
             if isinstance(note, ZrePair):
                 writer.pair(note.at, note.decided, note.unit, note.values)
             elif note.last is not None:
-                writer.summed(note.finding, note.at, note.last, note.events, note.decided)
+                writer.note_many(note)
             else:
-                writer.finding(note.side, note.finding, note.at, note.decided, note.refs, note.unit, note.source)
+                writer.note(note)
 
-    def _writer(self, stream: Stream, ordinal: int) -> Teller:
+    def _writer(self, stream: Stream, ordinal: int) -> RecordWriter:
         """What makes the records of a connection or flow, of which `stream` is any side. The one that gives way to it
         does so with the segment `ordinal`."""
         writer = self.writers.get(stream.conn_id)
         if writer is None:
             number, conn_id, side, here, port, there, other = stream
             peer = Stream(number, conn_id, 0 if side else 1, there, other, here, port)
-            writer = Teller(self.sink, (peer, stream) if side else (stream, peer), self.telling)
+            writer = RecordWriter(self.sink, (peer, stream) if side else (stream, peer))
             self.writers[stream.conn_id] = writer
             if len(self.writers) > MOST_WRITERS:
                 self.writers.popitem(last=False)[1].counted_findings(ordinal)

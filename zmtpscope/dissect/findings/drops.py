@@ -25,25 +25,25 @@ MOST_NAMED = 8
 """So many interfaces are named."""
 
 
-def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival, telling: bool) -> None:
+def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival) -> None:
     """Add the finding that so many packets were dropped, by interface, if any were; `end` is the end of the capture."""
     if drops:
-        _put(sink, PACKETS_DROPPED, end, telling, by_interface(drops), count=sum(drops.values()))
+        _put(sink, PACKETS_DROPPED, end, by_interface(drops), count=sum(drops.values()))
 
 
-def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival, telling: bool) -> None:
+def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -> None:
     """Add a finding for each file that could not be read to its end; `packet` is the last one that was read of it."""
     for problem in sorted(problems, key=lambda each: (each.file or "", each.offset)):
         name = (problem.file or STDIN_NAME).encode("utf-8", "backslashreplace").decode()
         own = {"count": 1, "file": problem.file, "packet": problem.packet or None}
-        _put(sink, FILE_DAMAGED, end, telling, f"{name}: {problem.text}", **own)
+        _put(sink, FILE_DAMAGED, end, f"{name}: {problem.text}", **own)
 
 
-def _put(sink: Sink, id_: str, end: Arrival, telling: bool, detail: str, **own: Any) -> None:
+def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
     kind = FINDINGS[id_]
     sink.summary.findings[kind.severity, kind.id] += 1
     sink.summary.hints[kind.severity, kind.id] = {kind.hint} if kind.hint else set()
-    if not telling:
+    if not sink.options.records:
         return
     values = empty("finding")
     values.update(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Stamp, stamp
 from zmtpscope.dissect.records.facts import Endpoint, Located, Origin, Said
-from zmtpscope.dissect.records.notes import ConnectionNote
+from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
 MOST_ENDPOINTS = 4096
@@ -152,10 +152,10 @@ class Endpoints:
         self.refused: OrderedDict[tuple[str, Endpoint], tuple[Stamp, Any, str]] = OrderedDict()
         """The last ERROR that a client got, what was refused, its record."""
         self.reconnects: OrderedDict[tuple[str, Endpoint], Reconnects] = OrderedDict()
-        self.notes: list[ConnectionNote] = []
+        self.notes: list[Note] = []
         """What the fact that is being evaluated gives rise to."""
 
-    def evaluate(self, said: Said) -> list[ConnectionNote]:
+    def evaluate(self, said: Said) -> list[Note]:
         """What is to be said now that a connection reports this; facts come in the order of capture."""
         EVALUATE[said.kind](self, said)
         notes, self.notes = self.notes, []
@@ -169,7 +169,7 @@ class Endpoints:
         finding = Finding(id_, unit.start, unit.stop - unit.start, None, detail)
         at, decided = stamp(said.arrival), said.arrival.ordinal
         self.notes.append(
-            ConnectionNote(said.origin.stream, unit.side, finding, at, decided, (reference,), 0, unit.source)
+            Note(unit.side, finding, at, decided, (reference,), source=unit.source, stream=said.origin.stream)
         )
 
     # -- security that is not there ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.durations import SECOND
-from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
@@ -35,7 +35,7 @@ LONGEST_KEPT = 32
 """Octets; of a longer context a hash is kept."""
 
 
-class Beat(NamedTuple):
+class Heartbeat(NamedTuple):
     """A PING or a PONG. `context` is kept short, `echo` is what else answers it: its first octets."""
 
     arrival: Arrival
@@ -56,18 +56,18 @@ class Direction:
     """Where the newest PING stands that was answered."""
     overflowed = False
     """Some are not remembered: what fits none of the others may belong to one of these."""
-    crowd_told = False
+    is_crowd_noted = False
 
     def __init__(self, view: ConnectionView, asker: int) -> None:
         self.view = view
         self.notes: list[Note] = []
         """What is to be said."""
         self.asker = asker
-        self.open: list[Beat] = []
-        self.unmatched: deque[Beat] = deque()
+        self.open: list[Heartbeat] = []
+        self.unmatched: deque[Heartbeat] = deque()
         """PONGs that fit no open PING."""
 
-    def ping(self, ping: Beat) -> None:
+    def ping(self, ping: Heartbeat) -> None:
         """The side asks. Its answer may have been captured first, and long before a PING that was captured only when it
         was sent again."""
         early = next((pong for pong in self.unmatched if _fits(ping, pong)), None)
@@ -79,7 +79,7 @@ class Direction:
         else:
             self.overflowed = True
 
-    def pong(self, pong: Beat) -> None:
+    def pong(self, pong: Heartbeat) -> None:
         """The other side answers."""
         self.has_answered = True
         ping = next((ping for ping in self.open if _fits(ping, pong)), None)
@@ -92,17 +92,17 @@ class Direction:
             self.overflowed = True
 
     def settle(self, time: int, ordinal: int) -> None:
-        """The side that asks was read up to `time`, as the segment `ordinal` made known: judge the PONGs whose PING
+        """The side that asks was read up to `time`, as the segment `ordinal` made known: evaluate the PONGs whose PING
         would have come by now."""
         while self.unmatched and time - self.unmatched[0].arrival.time > SECOND:
-            self._judge(self.unmatched.popleft(), ordinal)
+            self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def settle_all(self, ordinal: int) -> None:
         """No PING will come any more."""
         while self.unmatched:
-            self._judge(self.unmatched.popleft(), ordinal)
+            self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
-    def _judge(self, pong: Beat, ordinal: int) -> None:
+    def _evaluate_pong(self, pong: Heartbeat, ordinal: int) -> None:
         """A PONG answers none of the PINGs: it is a wrong answer to the oldest that was open, if one was."""
         if self.overflowed:
             return
@@ -115,11 +115,11 @@ class Direction:
 
     def evaluate_crowd(self, time: int, ordinal: int) -> None:
         """The side that is asked was read up to `time`: look how many PINGs wait, behind the last that was answered."""
-        if len(self.open) <= OPEN_PINGS or self.crowd_told:
+        if len(self.open) <= OPEN_PINGS or self.is_crowd_noted:
             return
         waiting = [ping for ping in self.open if ping.start > self.answered and time - ping.arrival.time > SECOND]
         if len(waiting) > OPEN_PINGS:
-            self.crowd_told = True
+            self.is_crowd_noted = True
             self._note("ZMTP31-PING-09", self.asker, waiting[OPEN_PINGS], ordinal, self._severity())
 
     def evaluate_oldest(self, time: int, ordinal: int) -> None:
@@ -133,16 +133,16 @@ class Direction:
         """libzmq 4.0 and 4.1 speak 3.0 and do not know PING."""
         return "note" if self.view.version == "3.0" and not self.has_answered else None
 
-    def _note(self, id_: str, side: int, beat: Beat, ordinal: int, severity: str | None = None) -> None:
-        finding = Finding(id_, beat.start, beat.length, severity)
-        self.notes.append(Note(side, finding, beat.arrival, ordinal, source=beat.source))
+    def _note(self, id_: str, side: int, heartbeat: Heartbeat, ordinal: int, severity: str | None = None) -> None:
+        finding = Finding(id_, heartbeat.start, heartbeat.length, severity)
+        self.notes.append(Note(side, finding, heartbeat.arrival, ordinal, source=heartbeat.source))
 
 
 class Heartbeats:
     """The heartbeats of one connection."""
 
     over = False
-    """Something may be missing: nothing is judged any more."""
+    """Something may be missing: nothing is evaluated any more."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.directions = Direction(view, 0), Direction(view, 1)
@@ -156,26 +156,26 @@ class Heartbeats:
             direction.notes.clear()
         return notes
 
-    def take(self, moment: Moment, whole: bool) -> None:
+    def feed(self, timed: TimedEvent, whole: bool) -> None:
         """A PING or PONG was read; `whole`: no octet of either side was missing up to its ordinal."""
         if self.over:
             return
-        if not (whole and moment.certain and moment.event.fields["size"] <= LARGEST_AWAITED_COMMAND):
+        if not (whole and timed.certain and timed.event.fields["size"] <= LARGEST_AWAITED_COMMAND):
             self.give_up()
             return
-        beat = _beat(moment)
-        own, others = self.directions[moment.side], self.directions[1 - moment.side]
-        last, self.last[moment.side] = self.last[moment.side], beat.arrival
-        if last is not None and last.ordinal < beat.arrival.ordinal:  # all that waited for one segment is read
-            own.settle(last.time, beat.arrival.ordinal)
-            others.evaluate_crowd(last.time, beat.arrival.ordinal)
-        if moment.event.fields["name"] == "PING":
-            own.ping(beat)
+        heartbeat = _heartbeat_of(timed)
+        own, others = self.directions[timed.side], self.directions[1 - timed.side]
+        last, self.last[timed.side] = self.last[timed.side], heartbeat.arrival
+        if last is not None and last.ordinal < heartbeat.arrival.ordinal:  # all that waited for one segment is read
+            own.settle(last.time, heartbeat.arrival.ordinal)
+            others.evaluate_crowd(last.time, heartbeat.arrival.ordinal)
+        if timed.event.fields["name"] == "PING":
+            own.ping(heartbeat)
         else:
-            others.pong(beat)
+            others.pong(heartbeat)
 
     def give_up(self) -> None:
-        """Judge nothing from now on."""
+        """Evaluate nothing from now on."""
         self.over = True
         for direction in self.directions:
             direction.open.clear()
@@ -194,13 +194,13 @@ class Heartbeats:
                 direction.evaluate_oldest(arrival.time, arrival.ordinal)
 
 
-def _beat(moment: Moment) -> Beat:
-    event = moment.event
+def _heartbeat_of(timed: TimedEvent) -> Heartbeat:
+    event = timed.event
     context: bytes = event.fields.get("context") or b""
     kept = context if len(context) <= LONGEST_KEPT else blake2b(context).digest()
     echo, has_ttl = context[:LARGEST_CONTEXT], event.fields.get("ttl_ms") is not None
-    return Beat(moment.arrival, event.start, event.stop - event.start, moment.source, kept, echo, has_ttl)
+    return Heartbeat(timed.arrival, event.start, event.stop - event.start, timed.source, kept, echo, has_ttl)
 
 
-def _fits(ping: Beat, pong: Beat) -> bool:
+def _fits(ping: Heartbeat, pong: Heartbeat) -> bool:
     return pong.context in (ping.context, ping.echo)

@@ -27,7 +27,7 @@ OTHER_HINT = "the log of the side that sent ERROR says more"
 
 
 class Refusing(NamedTuple):
-    """How a mechanism tells that a peer may not come in: the finding, what the peer is known by as long as it has not
+    """How a mechanism refuses a peer: the finding, what the peer is known by as long as it has not
     said more, and what to do when that was refused."""
 
     id: str
@@ -51,7 +51,8 @@ REFUSING = {
         "GSSAPI-02", "the principal of the peer", "check the principal, and what the server's ZAP handler lets in"
     ),
 }
-"""By mechanism. An ERROR under one that is not known, or was not captured, is told as a command and not explained."""
+"""By mechanism. An ERROR under one that is not known, or was not captured, is written as a command and not
+explained."""
 
 
 def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Findings that compare the two sides of a connection, in the order in which their packets were captured.
 
-Heartbeats have a module of their own (`heartbeats.py`), and so has what the end of a connection tells (`closing.py`).
+Heartbeats have a module of their own (`heartbeats.py`), and so have those about the end (`closing.py`).
 What other connections have to know is reported as facts (`reports.py`). Conditions and severities are those of
 conformance.md.
 """
@@ -17,7 +17,7 @@ from zmtpscope.dissect.findings.heartbeats import Heartbeats
 from zmtpscope.dissect.findings.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.findings.reports import Reports
 from zmtpscope.dissect.findings.side_state import Fault, MustBeSilent, SideState
-from zmtpscope.dissect.findings.timed_events import Moment, order
+from zmtpscope.dissect.findings.timed_events import TimedEvent, order
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.facts import Said
 from zmtpscope.dissect.records.notes import Note
@@ -35,11 +35,11 @@ Rows = tuple[list[int], list[int]]
 
 
 class Relations:
-    """The relation findings of one connection. `add` moments in any order, `evaluate` them when a block is read, and
+    """The relation findings of one connection. `add` events in any order, `evaluate` them when a block is read, and
     `drain` what there is to say then."""
 
-    refusal_told = False
-    awaiting = listening = False
+    is_refusal_noted = False
+    awaiting = is_silence_due = False
     """Whether some side has a READY with nothing behind it yet, and whether some should say nothing any more."""
 
     def __init__(self, view: ConnectionView) -> None:
@@ -49,13 +49,13 @@ class Relations:
         self._notes: list[Note] = []
         self.heartbeats: Heartbeats | None = None
         """Once there are any."""
-        self.moments: list[Moment] = []
+        self.timed_events: list[TimedEvent] = []
         self.faults: list[Fault | None] = [None, None]
         """The last error of each side."""
 
     def add(self, side: int, event: Greeting | Command, read: UnitRead) -> None:
         """Something was read on `side`."""
-        self.moments.append(Moment(read.decided, side, event, read.is_certain))
+        self.timed_events.append(TimedEvent(read.decided, side, event, read.is_certain))
         if event.fields.get("name") == "READY" and event.regime.mechanism == "NULL":
             if read.next_octets is not None:
                 self.sides[side].behind_ready = read.next_octets
@@ -78,13 +78,14 @@ class Relations:
             self.faults[side] = Fault(arrival, finding, reference)
 
     def evaluate(self, block: BlockView | None = None, rows: Rows = ([], [])) -> None:
-        """Judge what was added, in the order of capture; `rows` are those of the block with octets of either side."""
+        """Evaluate what was added, in the order of capture; `rows` are those of the block with octets of either
+        side."""
         if self.awaiting and block is not None:
             self._look_behind_ready(block, rows)
-        if self.moments:
-            self._evaluate_moments()
-        if self.listening and block is not None:
-            self._listen(block, rows)
+        if self.timed_events:
+            self._evaluate_events()
+        if self.is_silence_due and block is not None:
+            self._look_for_octets_behind(block, rows)
 
     def _look_behind_ready(self, block: BlockView, rows: Rows) -> None:
         for side, own in zip(self.sides, rows, strict=True):
@@ -94,31 +95,31 @@ class Relations:
             if first is not None:
                 side.behind_ready, side.awaited = block.arrival(first), None
 
-    def _evaluate_moments(self) -> None:
-        moments, self.moments = sorted(self.moments, key=order), []
-        for moment in moments:
-            if isinstance(moment.event, Greeting):
-                self._greeting(moment)
+    def _evaluate_events(self) -> None:
+        timed_events, self.timed_events = sorted(self.timed_events, key=order), []
+        for timed in timed_events:
+            if isinstance(timed.event, Greeting):
+                self._greeting(timed)
             else:
-                handler = HANDLERS.get(str(moment.event.fields.get("name")))
+                handler = HANDLERS.get(str(timed.event.fields.get("name")))
                 if handler is not None:
-                    handler(self, moment)
-            if moment.event.fields.get("socket_type") is not None:
-                self._socket_type(moment)
+                    handler(self, timed)
+            if timed.event.fields.get("socket_type") is not None:
+                self._socket_type(timed)
 
     def _note(
         self,
         id_: str,
-        moment: Moment,
+        timed: TimedEvent,
         severity: str | None = None,
         detail: str | None = None,
         refs: tuple[str, ...] = (),
         hint: str | None = None,
     ) -> None:
         """A finding about what was said, decidable once that was there."""
-        event, arrival = moment.event, moment.arrival
+        event, arrival = timed.event, timed.arrival
         finding = Finding(id_, event.start, event.stop - event.start, severity, detail, hint)
-        self._notes.append(Note(moment.side, finding, arrival, arrival.ordinal, refs, source=moment.source))
+        self._notes.append(Note(timed.side, finding, arrival, arrival.ordinal, refs, source=timed.source))
 
     def _note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
         """A finding about what the segment `at` brought, decidable with that of `ordinal`."""
@@ -126,102 +127,106 @@ class Relations:
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
 
-    def _greeting(self, moment: Moment) -> None:
-        self.sides[moment.side].greeting = moment
-        other = self.sides[1 - moment.side].greeting
+    def _greeting(self, timed: TimedEvent) -> None:
+        self.sides[timed.side].greeting = timed
+        other = self.sides[1 - timed.side].greeting
         version = self.view.version
-        secured = moment.event.fields.get("mechanism") not in (None, "NULL")
-        if secured and moment.side == self.view.listener:
-            self.reports.report("announced", moment)
+        secured = timed.event.fields.get("mechanism") not in (None, "NULL")
+        if secured and timed.side == self.view.listener:
+            self.reports.report("announced", timed)
         if other is None or version is None or not version.startswith("3"):
             return
-        ours, theirs = moment.event.fields, other.event.fields
+        ours, theirs = timed.event.fields, other.event.fields
         if ours.get("mechanism") != theirs.get("mechanism"):
             detail = f"{theirs.get('mechanism')} against {ours.get('mechanism')}"
-            self._note("ZMTP3X-GREETING-05", moment, detail=detail)
+            self._note("ZMTP3X-GREETING-05", timed, detail=detail)
             for side in (0, 1):
-                self._must_be_silent(side, "ZMTP3X-GREETING-13", moment, "the mechanisms were known to differ")
+                self._must_be_silent(side, "ZMTP3X-GREETING-13", timed, "the mechanisms were known to differ")
         elif ours.get("mechanism") not in (None, "NULL") and ours.get("as_server") == theirs.get("as_server"):
             severity = "warn" if ours.get("as_server") == 1 else None
-            self._note("ZMTP3X-GREETING-08", moment, severity)
+            self._note("ZMTP3X-GREETING-08", timed, severity)
         if {ours.get("version_announced"), theirs.get("version_announced")} == {"3.0", "3.1"}:
-            self._note("ZMTP-DOWNGRADE-02", moment)
+            self._note("ZMTP-DOWNGRADE-02", timed)
 
-    def _socket_type(self, moment: Moment) -> None:
-        self.sides[moment.side].type_told = moment
-        other = self.sides[1 - moment.side].type_told
+    def _socket_type(self, timed: TimedEvent) -> None:
+        self.sides[timed.side].type_event = timed
+        other = self.sides[1 - timed.side].type_event
         if other is None:
             return
-        ours, theirs = str(moment.event.fields["socket_type"]), str(other.event.fields["socket_type"])
+        ours, theirs = str(timed.event.fields["socket_type"]), str(other.event.fields["socket_type"])
         if not may_meet(ours, theirs):
             id_ = "ZMTP20-GREETING-04" if self.view.version == "2.0" else "ZMTP3X-META-08"
-            self._note(id_, moment, detail=f"{ours} and {theirs}")
+            self._note(id_, timed, detail=f"{ours} and {theirs}")
         elif "ROUTER" in (ours, theirs) or ours == "PAIR":
-            self.reports.served(moment, other)
+            self.reports.served(timed, other)
 
-    def _ready(self, moment: Moment) -> None:
-        self.sides[moment.side].step = moment
-        early = self.sides[1 - moment.side].early_traffic(self.view.version)
-        if early is None or moment.arrival.time - early.time <= SECOND or early.ordinal > moment.arrival.ordinal:
+    def _ready(self, timed: TimedEvent) -> None:
+        self.sides[timed.side].step = timed
+        early = self.sides[1 - timed.side].early_traffic(self.view.version)
+        if early is None or timed.arrival.time - early.time <= SECOND or early.ordinal > timed.arrival.ordinal:
             return
-        if self.view.is_whole_until(moment.arrival.ordinal):
-            detail = f"that of the other side came {(moment.arrival.time - early.time) / SECOND:.1f} s later"
-            self._note_at_arrival("NULL-05", 1 - moment.side, early, moment.arrival.ordinal, detail)
+        if self.view.is_whole_until(timed.arrival.ordinal):
+            detail = f"that of the other side came {(timed.arrival.time - early.time) / SECOND:.1f} s later"
+            self._note_at_arrival("NULL-05", 1 - timed.side, early, timed.arrival.ordinal, detail)
 
-    def _initiate(self, moment: Moment) -> None:
-        side, key = self.sides[moment.side], moment.event.fields.get("client_longterm_key")
-        side.step = moment
+    def _initiate(self, timed: TimedEvent) -> None:
+        side, key = self.sides[timed.side], timed.event.fields.get("client_longterm_key")
+        side.step = timed
         if key is not None:
             side.subject = f"the client's key {key}"
 
-    def _hello(self, moment: Moment) -> None:
-        side, key, user = self.sides[moment.side], *map(moment.event.fields.get, ("client_key", "username"))
-        side.step = moment
+    def _hello(self, timed: TimedEvent) -> None:
+        side, key, user = self.sides[timed.side], *map(timed.event.fields.get, ("client_key", "username"))
+        side.step = timed
         if user is not None:
             side.subject = f'the login of the user "{user}"'
         if key is not None:
-            self.reports.report("hello", moment, key)
+            self.reports.report("hello", timed, key)
 
-    def _welcome(self, moment: Moment) -> None:
-        self.sides[moment.side].step = moment
-        nonce = moment.event.fields.get("long_nonce")
+    def _welcome(self, timed: TimedEvent) -> None:
+        self.sides[timed.side].step = timed
+        nonce = timed.event.fields.get("long_nonce")
         if nonce is not None:
-            self.reports.report("welcome", moment, nonce)
+            self.reports.report("welcome", timed, nonce)
 
-    def _error(self, moment: Moment) -> None:
-        refused, asker = moment.event.regime.shakes_hands, self.sides[1 - moment.side].step
-        side = self.sides[moment.side]
-        side.step = moment
-        side.refused = moment.arrival.ordinal if side.refused is None else side.refused
-        self._must_be_silent(1 - moment.side, "NULL-04", moment, "ERROR was received")
-        if moment.side == self.view.listener:
+    def _error(self, timed: TimedEvent) -> None:
+        refused, asker = timed.event.regime.shakes_hands, self.sides[1 - timed.side].step
+        side = self.sides[timed.side]
+        side.step = timed
+        side.refused = timed.arrival.ordinal if side.refused is None else side.refused
+        self._must_be_silent(1 - timed.side, "NULL-04", timed, "ERROR was received")
+        if timed.side == self.view.listener:
             user = None if asker is None else asker.event.fields.get("username")
-            if moment.event.fields.get("reason") not in NOT_JUDGED:
-                self.reports.report("refused", moment, (moment.event.regime.mechanism, user))
-        if refused and not self.refusal_told and not any(each.id in FROM_THE_CLIENT for each in moment.event.findings):
-            self._refusal(moment)
+            if timed.event.fields.get("reason") not in NOT_JUDGED:
+                self.reports.report("refused", timed, (timed.event.regime.mechanism, user))
+        if (
+            refused
+            and not self.is_refusal_noted
+            and not any(each.id in FROM_THE_CLIENT for each in timed.event.findings)
+        ):
+            self._refusal(timed)
 
-    def _refusal(self, moment: Moment) -> None:
+    def _refusal(self, timed: TimedEvent) -> None:
         """Say who was not let in, and why."""
-        event, refusing = moment.event, REFUSING.get(moment.event.regime.mechanism or "")
+        event, refusing = timed.event, REFUSING.get(timed.event.regime.mechanism or "")
         if refusing is None:
             return
-        self.refusal_told = True
-        detail, hint = explain(refusing, event.fields.get("reason"), self.sides[1 - moment.side].subject)
+        self.is_refusal_noted = True
+        detail, hint = explain(refusing, event.fields.get("reason"), self.sides[1 - timed.side].subject)
         if event.fields.get("mangled"):
             detail += "; the name ERROR is misspelt, as by libzmq 4.3"
-        self._note(refusing.id, moment, None, detail, (self.view.reference(moment),), hint)
+        self._note(refusing.id, timed, None, detail, (self.view.reference(timed),), hint)
 
     # -- sides that go on --------------------------------------------------------------------------------------------
 
-    def _must_be_silent(self, number: int, id_: str, moment: Moment, reason: str) -> None:
-        """From `moment` on this side has nothing more to say."""
+    def _must_be_silent(self, number: int, id_: str, timed: TimedEvent, reason: str) -> None:
+        """From `timed` on this side has nothing more to say."""
         side = self.sides[number]
         if side.must_be_silent is None:
-            self.listening = True
-            side.must_be_silent = MustBeSilent(id_, moment.arrival.ordinal, moment.arrival.time, reason)
+            self.is_silence_due = True
+            side.must_be_silent = MustBeSilent(id_, timed.arrival.ordinal, timed.arrival.time, reason)
 
-    def _listen(self, block: BlockView, rows: Rows) -> None:
+    def _look_for_octets_behind(self, block: BlockView, rows: Rows) -> None:
         """Whether a side goes on, more than a second later: what is sent sooner may have been under way."""
         for number, side in enumerate(self.sides):
             since = side.must_be_silent
@@ -246,10 +251,10 @@ class Relations:
 
     # -- heartbeats and the end --------------------------------------------------------------------------------------
 
-    def _heartbeat(self, moment: Moment) -> None:
+    def _heartbeat(self, timed: TimedEvent) -> None:
         if self.heartbeats is None:
             self.heartbeats = Heartbeats(self.view)
-        self.heartbeats.take(moment, self.view.is_whole_until(moment.arrival.ordinal))
+        self.heartbeats.feed(timed, self.view.is_whole_until(timed.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
         """The connection is over, or the capture; `whole`: every octet of it was captured."""
@@ -261,11 +266,11 @@ class Relations:
             if self.heartbeats is not None and self.view.is_read_whole():
                 self.heartbeats.end(at, first is not None)
             if first is not None:
-                self._notes += closing.judge(self.view, self.sides, self.faults, at, first[1])
+                self._notes += closing.evaluate(self.view, self.sides, self.faults, at, first[1])
         self.reports.end(arrival, (self.sides[0].greeting, self.sides[1].greeting))
 
 
-HANDLERS: dict[str, Callable[[Relations, Moment], None]] = {
+HANDLERS: dict[str, Callable[[Relations, TimedEvent], None]] = {
     "READY": Relations._ready,
     "HELLO": Relations._hello,
     "WELCOME": Relations._welcome,

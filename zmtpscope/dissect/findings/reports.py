@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.dissect.arrivals import Arrival, stamp
-from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.facts import Close, Located, Origin, Said
 from zmtpscope.zmtp.regime import Form
@@ -29,33 +29,35 @@ class Reports:
         facts, self._facts = self._facts, []
         return facts
 
-    def report(self, kind: str, moment: Moment, value: Any = None) -> None:
+    def report(self, kind: str, timed: TimedEvent, value: Any = None) -> None:
         """What was said may matter to other connections; `kind` and `value` are those of `Said`."""
-        if self.view.is_whole_until(moment.arrival.ordinal):
-            self._put(kind, moment.arrival, moment, value)
+        if self.view.is_whole_until(timed.arrival.ordinal):
+            self._put(kind, timed.arrival, timed, value)
 
-    def _put(self, kind: str, arrival: Arrival, moment: Moment, value: Any) -> None:
+    def _put(self, kind: str, arrival: Arrival, timed: TimedEvent, value: Any) -> None:
         if self.origin is None:
             tcp, stream = self.view.tcp, self.view.streams[0].stream
             self.origin = Origin(stream, stamp(tcp.start), tcp.listener, tcp.tcp[0].initial)
-        event = moment.event
-        unit = Located(moment.side, moment.source, event.start, event.stop, moment.record)
+        event = timed.event
+        unit = Located(timed.side, timed.source, event.start, event.stop, timed.record)
         self._facts.append(Said(arrival, self.origin, kind, unit, value))
 
-    def served(self, moment: Moment, other: Moment) -> None:
-        """Both sides have told their types, the later one in `moment`: what a socket that knows its peers by identity,
-        or has one only, got."""
+    def served(self, timed: TimedEvent, other: TimedEvent) -> None:
+        """Both sides have announced their types, the later one in `timed`: what a socket that knows its peers by
+        identity, or has one only, got."""
         listener = self.view.listener
         if listener is None:
             return
-        asked, told = (moment, other) if moment.side == listener else (other, moment)
+        asked, answered = (timed, other) if timed.side == listener else (other, timed)
         socket_type = asked.event.fields["socket_type"]
-        identity = told.event.fields.get("identity") or ""
+        identity = answered.event.fields.get("identity") or ""
         if socket_type == "PAIR" or (socket_type == "ROUTER" and 0 < len(identity) <= LARGEST_IDENTITY):
-            fact = told._replace(arrival=Arrival(moment.arrival.ordinal, told.arrival.packet, told.arrival.time))
+            fact = answered._replace(
+                arrival=Arrival(timed.arrival.ordinal, answered.arrival.packet, answered.arrival.time)
+            )
             self.report("served", fact, (socket_type, identity if socket_type == "ROUTER" else ""))
 
-    def end(self, arrival: Arrival, greetings: tuple[Moment | None, Moment | None]) -> None:
+    def end(self, arrival: Arrival, greetings: tuple[TimedEvent | None, TimedEvent | None]) -> None:
         """The connection is over, or the capture."""
         greeting = greetings[0] or greetings[1]
         if greeting is None:
@@ -73,12 +75,12 @@ class Reports:
         if self.origin is not None or failed or unsecured is not None:
             self._put("closed", arrival, greeting, Close(failed, unsecured, stamp(closed)))
 
-    def _unsecured(self, greeting: Moment | None) -> str | None:
+    def _unsecured(self, greeting: TimedEvent | None) -> str | None:
         """What was said with a client that is too old for security, though the listening side, which greeted so, is
         not."""
         if greeting is None:
             return None
         messages = sum(stream.messages.message_count for stream in self.view.streams)
-        told = str(greeting.event.fields.get("version_announced"))
-        newer = greeting.event.regime.form is Form.PSEUDO_SIGNATURE or told.startswith("3")
+        announced = str(greeting.event.fields.get("version_announced"))
+        newer = greeting.event.regime.form is Form.PSEUDO_SIGNATURE or announced.startswith("3")
         return f"{messages} messages in {self.view.version}" if newer and messages else None

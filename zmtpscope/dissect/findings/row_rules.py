@@ -67,7 +67,7 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
     """The finding id of every rule of the sender's socket type, and the indices of the messages that break it.
 
-    Behind a loss, where a first row may be the rest of a message, nothing is judged.
+    Behind a loss, where a first row may be the rest of a message, nothing is evaluated.
     """
     rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]

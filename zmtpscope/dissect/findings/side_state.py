@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.zmtp.reader import Finding
 
 
@@ -29,8 +29,8 @@ class Fault(NamedTuple):
 class SideState:
     """What is known of one side so far."""
 
-    greeting: Moment | None = None
-    step: Moment | None = None
+    greeting: TimedEvent | None = None
+    step: TimedEvent | None = None
     """Its last handshake command."""
     refused: int | None = None
     """The ordinal of its first ERROR."""
@@ -42,7 +42,7 @@ class SideState:
     """... and the first segment with octets behind it."""
     must_be_silent: MustBeSilent | None = None
     has_spoken_noted: bool = False
-    type_told: Moment | None = None
+    type_event: TimedEvent | None = None
 
     def early_traffic(self, version: str | None) -> Arrival | None:
         """What the side sent behind its READY, where it was traffic, on 3.1: ERROR is none."""

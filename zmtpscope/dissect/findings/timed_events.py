@@ -8,7 +8,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.zmtp.events import Command, Greeting
 
 
-class Moment(NamedTuple):
+class TimedEvent(NamedTuple):
     """Something one side said. `arrival` has packet and time of its first octet, and the ordinal of the segment that
     made it decidable."""
 
@@ -29,6 +29,6 @@ class Moment(NamedTuple):
         return type(self.event).__name__.lower()
 
 
-def order(moment: Moment) -> tuple[int, int, int]:
+def order(timed: TimedEvent) -> tuple[int, int, int]:
     """The order of capture."""
-    return moment.arrival.ordinal, moment.side, moment.event.start
+    return timed.arrival.ordinal, timed.side, timed.event.start

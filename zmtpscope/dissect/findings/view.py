@@ -1,11 +1,11 @@
-"""A connection as those see it who judge it: what is known of it so far, to be read and not changed."""
+"""What is known of a connection so far: findings are evaluated from it, and nothing in it is changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.findings.timed_events import Moment
+from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.records.facts import reference
 from zmtpscope.dissect.stream.agreement import Agreement
 from zmtpscope.dissect.stream.side_stream import SideStream
@@ -55,14 +55,14 @@ class ConnectionView:
 
     @property
     def zmtp_since(self) -> int | None:
-        """The ordinal of the segment that told so; None where none has."""
+        """The ordinal of the segment that made it known; None where none has."""
         if self.agreement.forced is not None:
             return self.tcp.start.ordinal
         one, other = self.streams
         if one.found_since is None and other.found_since is None:
             return self.agreement.greeted_since
-        told = (self.agreement.greeted_since, one.found_since, other.found_since)
-        return min(ordinal for ordinal in told if ordinal is not None)
+        known = (self.agreement.greeted_since, one.found_since, other.found_since)
+        return min(ordinal for ordinal in known if ordinal is not None)
 
     def is_agreed(self) -> bool:
         """Whether both sides have ended their handshake."""
@@ -111,6 +111,6 @@ class ConnectionView:
         ordinals = self.streams[side].arrivals.ordinals
         return bool(ordinals) and ordinals[-1] > arrival.ordinal
 
-    def reference(self, moment: Moment) -> str:
+    def reference(self, timed: TimedEvent) -> str:
         """The identity of the record of what was said."""
-        return reference(self.streams[0].stream, moment.side, moment.source, moment.event.start, moment.record)
+        return reference(self.streams[0].stream, timed.side, timed.source, timed.event.start, timed.record)

@@ -12,10 +12,10 @@ from zmtpscope.zmtp.reader import Finding
 
 MOST_REQUESTS = 4096
 """Requests without a reply that are remembered; the oldest is forgotten."""
-MOST_TOLD = 10
+MOST_WRITTEN = 10
 
 
-class Turn(NamedTuple):
+class ZapMessage(NamedTuple):
     """A request or reply of `side`, by its fields; its message stands at offset `unit` of `source`."""
 
     arrival: Arrival
@@ -26,41 +26,49 @@ class Turn(NamedTuple):
     fields: dict[str, Any]
 
 
-class ZapTalk:
+class ZapRequests:
     """What is asked and answered on one connection."""
 
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
+        self._messages: list[ZapMessage] = []
         """Those of the block under way."""
         self.open: OrderedDict[tuple[int, str], None] = OrderedDict()
         """Who asked, and the id."""
-        self.unasked: list[Turn] = []
+        self.unasked: list[ZapMessage] = []
         """Replies to nothing."""
+
+    def add(self, message: ZapMessage) -> None:
+        """A request or reply was read; `evaluate` when the block is."""
+        self._messages.append(message)
 
     def evaluate(self) -> None:
         """Find the replies to nothing, in the order of capture. A request that is missing may still be lost, so that is
-        told at the end."""
-        turns, self.turns = sorted(self.turns, key=_order), []
-        for turn in turns:
-            id_ = turn.fields.get("request_id")
+        written at the end."""
+        if not self._messages:
+            return
+        messages, self._messages = sorted(self._messages, key=_order), []
+        for message in messages:
+            id_ = message.fields.get("request_id")
             if id_ is None:
                 continue
-            if turn.fields["kind"] == "request":
-                self.open[turn.side, id_] = None
+            if message.fields["kind"] == "request":
+                self.open[message.side, id_] = None
                 if len(self.open) > MOST_REQUESTS:
                     self.open.popitem(last=False)
-            elif (1 - turn.side, id_) in self.open:
-                del self.open[1 - turn.side, id_]
-            elif len(self.unasked) < MOST_TOLD:
-                self.unasked.append(turn)
+            elif (1 - message.side, id_) in self.open:
+                del self.open[1 - message.side, id_]
+            elif len(self.unasked) < MOST_WRITTEN:
+                self.unasked.append(message)
 
     def end(self, arrival: Arrival) -> Iterator[Note]:
         """The connection is over, and nothing of it is missing: replies that nobody asked for."""
-        for turn in self.unasked:
-            detail = f'nobody asked with the id "{turn.fields["request_id"]}"'
-            finding = Finding("ZAP-02", turn.unit, turn.length, None, detail)
-            yield Note(turn.side, finding, turn.arrival, arrival.ordinal, unit=turn.unit, source=turn.source)
+        for message in self.unasked:
+            detail = f'nobody asked with the id "{message.fields["request_id"]}"'
+            finding = Finding("ZAP-02", message.unit, message.length, None, detail)
+            yield Note(
+                message.side, finding, message.arrival, arrival.ordinal, unit=message.unit, source=message.source
+            )
 
 
-def _order(turn: Turn) -> tuple[int, int, int]:
-    return turn.arrival.ordinal, turn.side, turn.unit
+def _order(message: ZapMessage) -> tuple[int, int, int]:
+    return message.arrival.ordinal, message.side, message.unit

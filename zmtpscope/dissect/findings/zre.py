@@ -16,7 +16,7 @@ from ipaddress import ip_address
 
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.records.facts import Endpoint, Spoke, ZreBeacon, ZreClose, ZreCommand, ZreSide, reference
-from zmtpscope.dissect.records.notes import ConnectionNote, ZrePair
+from zmtpscope.dissect.records.notes import Note, ZrePair
 from zmtpscope.payloads.zre.node_state import MOST_GROUPS
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.reader import Finding
@@ -121,10 +121,10 @@ class Network:
         self.now = self.waited = 0
         self.beacon_versions: dict[int, str] = {}
         self.versions_written = False
-        self.notes: list[ConnectionNote | ZrePair] = []
+        self.notes: list[Note | ZrePair] = []
         """What the fact that is being evaluated gives rise to."""
 
-    def evaluate(self, fact: Spoke | ZreCommand | ZreClose | ZreBeacon) -> list[ConnectionNote | ZrePair]:
+    def evaluate(self, fact: Spoke | ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
         """What is to be said now that this is known; facts come in the order of capture."""
         if isinstance(fact, Spoke):
             if len(self.spoken_with) < MOST_ENDPOINTS:
@@ -139,7 +139,7 @@ class Network:
             self._command(fact)
         return self._drain()
 
-    def finish(self, end: Arrival) -> list[ConnectionNote | ZrePair]:
+    def finish(self, end: Arrival) -> list[Note | ZrePair]:
         """The capture is over: what had its time by then is evaluated."""
         self._advance_clock(end, end.time)
         for node in self.nodes.values():
@@ -150,7 +150,7 @@ class Network:
                 self._note_beacon("ZRE-BEACON-07", last, end, f"node {node.who}, {_place(last)}")
         return self._drain()
 
-    def _drain(self) -> list[ConnectionNote | ZrePair]:
+    def _drain(self) -> list[Note | ZrePair]:
         notes, self.notes = self.notes, []
         return notes
 
@@ -214,7 +214,7 @@ class Network:
 
     def _note_beacon(self, id_: str, beacon: ZreBeacon, decided: Arrival, detail: str) -> None:
         finding = Finding(id_, None, 0, None, detail)
-        self.notes.append(ConnectionNote(beacon.stream, 0, finding, stamp(beacon.arrival), decided.ordinal))
+        self.notes.append(Note(0, finding, stamp(beacon.arrival), decided.ordinal, stream=beacon.stream))
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class Network:
                 detail = f'{change.command} "{change.group}" of node {node.who}, sent to {seen.dst_ip}:{seen.dst_port}'
                 finding, stream = Finding("ZRE-21", None, 0, None, detail), sender.side.stream
                 at, refs = stamp(said.arrival), (_reference(said),)
-                self.notes.append(ConnectionNote(stream, stream.side, finding, at, end.ordinal, refs))
+                self.notes.append(Note(stream.side, finding, at, end.ordinal, refs, stream=stream))
 
     def _shout(self, said: ZreCommand) -> None:
         group = said.fields.get("group")
@@ -415,7 +415,7 @@ class Network:
         return True
 
     def _advance_clock(self, arrival: Arrival, time: int) -> None:
-        """It is `time`, as the segment `arrival` tells: evaluate what had its time before."""
+        """It is `time`, as the segment `arrival` decides: evaluate what had its time before."""
         self.now = max(self.now, time)
         while self.deadlines and self.deadlines[0].time < self.now:
             heapq.heappop(self.deadlines).evaluate(arrival)
@@ -425,7 +425,7 @@ class Network:
         ordinal = (decided or said.arrival).ordinal
         refs = () if decided is None else (_reference(said),)
         self.notes.append(
-            ConnectionNote(stream, stream.side, finding, stamp(said.arrival), ordinal, refs, said.unit, said.source)
+            Note(stream.side, finding, stamp(said.arrival), ordinal, refs, said.unit, said.source, stream=stream)
         )
 
 

@@ -1,4 +1,4 @@
-"""The octets of a connection that are in no unit, until they can be told: lost by the capture, or left over.
+"""The octets of a connection that are in no unit, until they can be written: lost by the capture, or left over.
 
 Each is in one record, which is made when it is known how far the octets go, and not before it is known that this is
 ZMTP.
@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
 
-MOST_UNTOLD = 1024
+MOST_PENDING = 1024
 """So many gaps, and as many leftovers, of a side are remembered one by one while it is not known whether this is ZMTP;
 the last of them then stands for all that follow."""
 
@@ -35,13 +35,13 @@ NOT_READ_ON = "reading stopped"
 
 
 class Gap(NamedTuple):
-    """`octets` octets that were lost within the stream offsets `start..stop`, as the segment `told` made known."""
+    """`octets` octets that were lost within the stream offsets `start..stop`, as the segment `decided` made known."""
 
     start: int
     stop: int
     octets: int
     reason: str
-    told: Arrival
+    decided: Arrival
     resumed_at: int | None
     """Where reading goes on behind it; None: nowhere."""
 
@@ -53,7 +53,7 @@ class Gap(NamedTuple):
 class Leftover(NamedTuple):
     """`octets` octets within the stream offsets `start..stop` that were captured and are in no unit.
 
-    `told` is the segment with the first of them, with the ordinal of that which made known how far they go.
+    `decided` is the segment with the first of them, with the ordinal of that which made known how far they go.
     `between_units` is that of `zmtpscope.zmtp.events.Skipped`.
     """
 
@@ -62,7 +62,7 @@ class Leftover(NamedTuple):
     octets: int
     kind: str
     reason: str
-    told: Arrival
+    decided: Arrival
     between_units: bool = False
 
     def many(self, last: Leftover, octets: int) -> Leftover:
@@ -72,21 +72,21 @@ class Leftover(NamedTuple):
     def joined(self, following: Leftover) -> Leftover | None:
         """This and the next leftover of the side as one, if they belong in one record: the same segment has decided
         both, they are of the same kind for the same reason, and what is between them is nothing, or whole units."""
-        start, stop, octets, kind, reason, told, between_units = self
+        start, stop, octets, kind, reason, decided, between_units = self
         if (
-            told.ordinal == following.told.ordinal
+            decided.ordinal == following.decided.ordinal
             and (kind, reason) == (following.kind, following.reason)
             and (stop == following.start or (between_units and following.between_units))
         ):
-            return Leftover(start, following.stop, octets + following.octets, kind, reason, told, between_units)
+            return Leftover(start, following.stop, octets + following.octets, kind, reason, decided, between_units)
         return None
 
 
 T = TypeVar("T", Gap, Leftover)
 
 
-class Untold(Generic[T]):
-    """Gaps or leftovers that are not told yet, by side, in the order of the stream."""
+class Pending(Generic[T]):
+    """Gaps or leftovers that are not written yet, by side, in the order of the stream."""
 
     def __init__(self) -> None:
         self.waiting: tuple[list[T], list[T]] = ([], [])
@@ -95,26 +95,26 @@ class Untold(Generic[T]):
         """It is known how far the octets go, and what is behind them."""
         self.waiting[side].append(item)
 
-    def take(self, since: int | None) -> list[tuple[int, T]]:
-        """(side, item) of all that can be told, where the segment `since` has made known that this is ZMTP (None: none
-        has, so nothing is told)."""
+    def drain(self, since: int | None) -> list[tuple[int, T]]:
+        """(side, item) of all that can be written, where the segment `since` has made known that this is ZMTP (None:
+        none has, so nothing is written)."""
         if not (self.waiting[0] or self.waiting[1]):
             return []
         taken: list[tuple[int, T]] = []
         for side, items in enumerate(self.waiting):
-            if len(items) > MOST_UNTOLD:
+            if len(items) > MOST_PENDING:
                 early = len(items) if since is None else bisect_left(items, since, key=_ordinal)
                 items[:early] = _bounded(items[:early])
             if since is not None:
                 for item in items:
-                    known = item.told.ordinal >= since
-                    taken.append((side, item if known else item._replace(told=item.told._replace(ordinal=since))))
+                    known = item.decided.ordinal >= since
+                    taken.append((side, item if known else item._replace(decided=item.decided._replace(ordinal=since))))
                 items.clear()
         return taken
 
 
-class UntoldLeftovers(Untold[Leftover]):
-    """Leftovers that are not told yet. Segments full of lengths of 0, say, have one record each, not hundreds."""
+class PendingLeftovers(Pending[Leftover]):
+    """Leftovers that are not written yet. Segments full of lengths of 0, say, have one record each, not hundreds."""
 
     def add(self, side: int, item: Leftover) -> None:
         """It is known how far the octets go; they go on with the leftover in front of them, where both are one."""
@@ -128,12 +128,12 @@ class UntoldLeftovers(Untold[Leftover]):
 
 def _bounded(items: list[T]) -> list[T]:
     """The first of them, and one for all that are too many."""
-    if len(items) <= MOST_UNTOLD:
+    if len(items) <= MOST_PENDING:
         return items
-    kept, rest = items[: MOST_UNTOLD - 1], items[MOST_UNTOLD - 1 :]
+    kept, rest = items[: MOST_PENDING - 1], items[MOST_PENDING - 1 :]
     kept.append(rest[0].many(rest[-1], sum(item.octets for item in rest)))
     return kept
 
 
 def _ordinal(item: Gap | Leftover) -> int:
-    return item.told.ordinal
+    return item.decided.ordinal

@@ -12,37 +12,22 @@ from zmtpscope.zmtp.reader import Finding
 class Note(NamedTuple):
     """A finding on `side` (None: on neither).
 
-    `at` is the segment with what it is about, `decided` the ordinal of the one that made it decidable, `refs` are the
-    records that it is about. A finding without a place of its own is sorted to offset `unit` of `source`.
+    `at` is the packet with what it is about, `decided` the ordinal of the segment that made it decidable, `refs` are
+    the records that it is about. A finding without a place of its own is sorted to offset `unit` of `source`.
     """
 
     side: int | None
     finding: Finding
-    at: Arrival
-    decided: int
-    refs: tuple[str, ...] = ()
-    unit: int = 0
-    source: int = 0
-
-
-class ConnectionNote(NamedTuple):
-    """A finding on its way: about the connection or flow of `stream`, on `side` (None: on neither), about the unit at
-    offset `unit` of `source`.
-
-    `at` is the packet it is dated by, `decided` the ordinal of what decided it. `last` is there where one finding
-    stands for several `events` up to then.
-    """
-
-    stream: Stream
-    side: int | None
-    finding: Finding
-    at: Stamp
+    at: Arrival | Stamp
     decided: int
     refs: tuple[str, ...] = ()
     unit: int = 0
     source: int = 0
     events: int = 1
     last: Stamp | None = None
+    """There where one finding stands for several `events`, up to then."""
+    stream: Stream | None = None
+    """Any side of the connection or flow that it is about, where whoever writes it writes of many."""
 
 
 class ZrePair(NamedTuple):

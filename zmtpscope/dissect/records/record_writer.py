@@ -1,4 +1,4 @@
-"""What a connection tells: events, findings, holes and the connection itself as records of the schema."""
+"""The records of one connection: events, findings, holes and the connection itself, by the schema."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ NEITHER = 2
 AT_THE_END = 1 << 62
 """Where in its stream a record is sorted that is about the whole of it."""
 
-TOLD = 10
-"""The same finding on the same side makes this many records; then it is counted, and told once more at the end."""
+MOST_WRITTEN = 10
+"""The same finding on the same side makes this many records; then it is counted, and written once more at the end."""
 
 
-class Teller:
-    """Makes the records of one connection. `streams` are the two sides' constants, `whole` those of the connection."""
+class RecordWriter:
+    """Makes the records of one connection, or only counts what they would be of. `streams` are the two sides'
+    constants, `whole` those of the connection."""
 
-    def __init__(self, sink: Sink, streams: tuple[Stream, Stream], telling: bool) -> None:
+    def __init__(self, sink: Sink, streams: tuple[Stream, Stream]) -> None:
         self.sink = sink
-        self.telling = telling
-        """Whether records are made at all, or only counted."""
+        self.is_writing = sink.options.records
         self.streams = streams
         self.whole = streams[0]._replace(side=None)
-        self.told: Counter[tuple[int | None, str]] = Counter()
-        self.last: dict[tuple[int | None, str], tuple[Finding, Arrival | Stamp, int]] = {}
+        self._counts: Counter[tuple[int | None, str]] = Counter()
+        """Findings so far, by side and id."""
+        self._last: dict[tuple[int | None, str], Note] = {}
+        """The last of those of which no more records are made."""
 
     def _values(self, type_: str, stream: Stream, arrival: Arrival | Stamp) -> dict[str, Any]:
         values = empty(type_)
@@ -83,7 +85,7 @@ class Teller:
         type_ = "greeting" if isinstance(event, Greeting) else "command"
         if isinstance(event, Command):
             count_word(summary.commands, event.fields.get("name") or "")
-        if not self.telling:
+        if not self.is_writing:
             return
         stream = self.streams[side]
         values = self._values(type_, stream, first)
@@ -95,61 +97,41 @@ class Teller:
             values["form"] = event.regime.form.value
         self._put(values, stream, ordinal, event.start, unit)
 
-    def finding(
-        self,
-        side: int | None,
-        finding: Finding,
-        first: Arrival | Stamp,
-        ordinal: int,
-        refs: tuple[str, ...] = (),
-        unit: int = 0,
-        source: int = 0,
-    ) -> None:
-        """A finding on `side` (None: the connection), about a unit at offset `unit` of `source`.
-
-        From the eleventh of a kind on findings are only counted.
-        """
-        self._count(finding, 1)
-        key = (side, finding.id)
-        self.told[key] += 1
-        if self.told[key] > TOLD:
-            self.last[key] = (finding, first, source)
-        elif self.telling:
-            self._put_finding(side, finding, first, ordinal, refs, unit, 1, source)
-
     def note(self, note: Note) -> None:
-        """Likewise."""
-        self.finding(note.side, note.finding, note.at, note.decided, note.refs, note.unit, note.source)
+        """A finding; from the eleventh of a kind on they are only counted."""
+        self._count(note.finding, 1)
+        key = (note.side, note.finding.id)
+        self._counts[key] += 1
+        if self._counts[key] > MOST_WRITTEN:
+            self._last[key] = note
+        elif self.is_writing:
+            self._put_finding(note, note.unit, 1)
+
+    def note_repeats(self, note: Note, count: int) -> None:
+        """`count` more findings of a kind that was written before; `note` is the last of them."""
+        self._count(note.finding, count)
+        key = (note.side, note.finding.id)
+        self._counts[key] = max(self._counts[key], MOST_WRITTEN) + count
+        self._last[key] = note
+
+    def note_many(self, note: Note) -> None:
+        """One finding that stands for several events."""
+        self._count(note.finding, 1)
+        if self.is_writing:
+            self._put_finding(note, AT_THE_END, note.events)
 
     def left_to_write(self, side: int | None, id_: str) -> int:
         """How many findings of a kind still make a record each on a side."""
-        return max(0, TOLD - self.told[side, id_])
+        return max(0, MOST_WRITTEN - self._counts[side, id_])
 
-    def repeated(self, side: int | None, finding: Finding, last: Arrival | Stamp, count: int, source: int = 0) -> None:
-        """`count` more findings of a kind that was told before, the last of them at `last`."""
-        self._count(finding, count)
-        key = (side, finding.id)
-        self.told[key] = max(self.told[key], TOLD) + count
-        self.last[key] = (finding, last, source)
-
-    def _put_finding(
-        self,
-        side: int | None,
-        finding: Finding,
-        first: Arrival | Stamp,
-        ordinal: int,
-        refs: tuple[str, ...],
-        unit: int,
-        count: int,
-        source: int = 0,
-        last: Stamp | None = None,
-    ) -> None:
-        stream = self.whole if side is None else self.streams[side]
+    def _put_finding(self, note: Note, offset: int, count: int) -> None:
+        """A finding without a place of its own is sorted to `offset`."""
+        finding, stream = note.finding, self.whole if note.side is None else self.streams[note.side]
         kind = FINDINGS[finding.id]
-        values = self._values("finding", stream, first)
+        values = self._values("finding", stream, note.at)
         located = finding.start is not None
         values.update(
-            source=source if located else None,
+            source=note.source if located else None,
             offset=finding.start,
             length=finding.length if located else None,
             id=finding.id,
@@ -157,17 +139,11 @@ class Teller:
             text=f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
             section=kind.section,
             hint=_hint(finding),
-            refs=list(refs),
+            refs=list(note.refs),
             count=count,
-            last_packet=(last or first).packet & PACKET_MASK,
+            last_packet=(note.last or note.at).packet & PACKET_MASK,
         )
-        self._put(values, stream, ordinal, unit if finding.start is None else finding.start)
-
-    def summed(self, finding: Finding, first: Stamp, last: Stamp, count: int, ordinal: int) -> None:
-        """One finding on neither side for `count` events from `first` to `last`, decidable with segment `ordinal`."""
-        self._count(finding, 1)
-        if self.telling:
-            self._put_finding(None, finding, first, ordinal, (), AT_THE_END, count, last=last)
+        self._put(values, stream, note.decided, offset if finding.start is None else finding.start)
 
     def _count(self, finding: Finding, count: int) -> None:
         kind, hint = (_severity(finding), finding.id), _hint(finding)
@@ -177,29 +153,30 @@ class Teller:
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
-        for key, (finding, last, source) in self.last.items() if self.telling else ():
-            self._put_finding(key[0], finding, last, ordinal, (), AT_THE_END, self.told[key] - TOLD, source)
+        for key, note in self._last.items() if self.is_writing else ():
+            last = note._replace(decided=ordinal, refs=())
+            self._put_finding(last, AT_THE_END, self._counts[key] - MOST_WRITTEN)
 
     def gap(self, side: int, gap: Gap) -> None:
         """Octets that the capture lost."""
         self.sink.summary.gaps += 1
-        if not self.telling:
+        if not self.is_writing:
             return
         stream = self.streams[side]
-        values = self._values("gap", stream, gap.told)
+        values = self._values("gap", stream, gap.decided)
         values.update(source=0, offset=gap.start, length=gap.stop - gap.start)
         values.update(bytes=gap.octets, reason=gap.reason, resumed_at=gap.resumed_at)
-        self._put(values, stream, gap.told.ordinal, gap.start)
+        self._put(values, stream, gap.decided.ordinal, gap.start)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
         """Octets of `side` that are in no unit."""
-        if not self.telling:
+        if not self.is_writing:
             return
         stream = self.streams[side]
-        values = self._values("leftover", stream, leftover.told)
+        values = self._values("leftover", stream, leftover.decided)
         values.update(source=0, offset=leftover.start, length=leftover.stop - leftover.start)
         values.update(bytes=leftover.octets, kind=leftover.kind, reason=leftover.reason)
-        self._put(values, stream, leftover.told.ordinal, leftover.start)
+        self._put(values, stream, leftover.decided.ordinal, leftover.start)
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
         """A datagram of a flow, decidable with the segment `ordinal`; `own` has the fields of its own."""
@@ -210,7 +187,7 @@ class Teller:
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
         """Two ZRE nodes that this connection has made a pair, by what stands at offset `unit`."""
-        if self.telling:
+        if self.is_writing:
             values = self._values("zre_pair", self.whole, first)
             values.update(own)
             self._put(values, self.whole, ordinal, unit)

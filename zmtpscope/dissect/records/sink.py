@@ -1,4 +1,5 @@
-"""Where the connections of a run put their records: the batch under way, and what is counted over the whole run."""
+"""What all parts of a run share: its options and files, the batch under way, what is counted over the whole run, and
+what all connections hold together."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
+from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.facts import Endpoint, Fact, Spoke
 
@@ -97,16 +99,19 @@ MOST_ENDPOINTS = 65_536
 
 
 class Sink:
-    """Takes records while a block is read; `flush` hands them up as a batch."""
+    """Takes records while a block is read; `flush` hands them up as a batch. `files` are those that packet references
+    index."""
 
-    def __init__(self, files: list[str | None]) -> None:
+    def __init__(self, files: list[str | None], options: Options, summary: Summary | None = None) -> None:
         self.files = files
-        self.summary = Summary()
+        self.options = options
+        self.summary = summary or Summary()
         self.batch = Batch(files)
         self.endpoints: set[Endpoint] = set()
         """Where connections went that speak ZMTP, as far as that was reported."""
         self.decided_by: int | None = None
-        """The datagram that is being read or weighed, as a place among connections: it settles what is told now."""
+        """The datagram that is being read or evaluated, as a place among connections: it decides what is written
+        now."""
         self.budget = OctetBudget()
 
     def file(self, packet: int) -> str | None:

@@ -58,7 +58,7 @@ class Agreement:
         self.streams = streams
         self.forced = forced
         self.greeted_since: int | None = None
-        """The ordinal of the segment that told that a side speaks ZMTP, or began like it, if the version did."""
+        """The ordinal of the segment that made known that a side speaks ZMTP, or began like it, if the version did."""
         self.settled = False
         self.decision: Decision | None = None
         self.version: str | None = None
@@ -81,12 +81,12 @@ class Agreement:
         notes, self._notes = self._notes, []
         return notes
 
-    def advance(self, view: BlockView) -> None:
+    def advance(self, block: BlockView) -> None:
         """Take pieces of both sides until the version is settled; the rest of the block is left to the bulk way."""
-        if not self._at_once(view):
-            self._step_by_step(view)
+        if not self._at_once(block):
+            self._step_by_step(block)
 
-    def _at_once(self, view: BlockView) -> bool:
+    def _at_once(self, block: BlockView) -> bool:
         """The usual case in one step: both sides begin with the greeting of a 3.x peer, and the block has both.
 
         Neither fewer octets of theirs decide anything nor more (wire.md 9.3), so the version is settled by the later of
@@ -98,10 +98,10 @@ class Agreement:
                 return False
             prefix = b""
             for row in tcp.pieces:
-                start = view.starts[row]
-                prefix += view.data[start : min(view.stops[row], start + VERSIONED)]
+                start = block.starts[row]
+                prefix += block.data[start : min(block.stops[row], start + VERSIONED)]
                 if len(prefix) >= VERSIONED:
-                    settled_by.append(view.arrival(row))
+                    settled_by.append(block.arrival(row))
                     break
             else:
                 return False
@@ -110,56 +110,56 @@ class Agreement:
             prefixes.append(prefix)
         arrival = max(settled_by)
         decision = negotiate(prefixes[0], prefixes[1])
-        if decision is None or self._one_waits(view, arrival):
+        if decision is None or self._one_waits(block, arrival):
             return False
         self._apply(decision, arrival, (False, False))
         return True
 
-    def _one_waits(self, view: BlockView, last: Arrival) -> bool:
+    def _one_waits(self, block: BlockView, last: Arrival) -> bool:
         """Whether the time to wait was over at some segment up to `last`, if not at `last`: times may run backwards. Or
         whether one side had sent by then as much as waits for the other."""
         one, other = self.tcp[0].pieces, self.tcp[1].pieces
-        first = one[0] if view.ordinals[one[0]] <= view.ordinals[other[0]] else other[0]
-        latest = view.times[first] + WAIT_LIMIT
+        first = one[0] if block.ordinals[one[0]] <= block.ordinals[other[0]] else other[0]
+        latest = block.times[first] + WAIT_LIMIT
         for rows in (one, other):
             octets = 0
             for row in rows:
-                if view.ordinals[row] > last.ordinal:
+                if block.ordinals[row] > last.ordinal:
                     break
-                octets += view.stops[row] - view.starts[row]
-                if octets >= PREFIX_LIMIT or view.times[row] >= latest:
+                octets += block.stops[row] - block.starts[row]
+                if octets >= PREFIX_LIMIT or block.times[row] >= latest:
                     return True
         return False
 
-    def _step_by_step(self, view: BlockView) -> None:
+    def _step_by_step(self, block: BlockView) -> None:
         """The general case: one piece after the other, as they arrived."""
 
-        def take(side: int, entry: int | Hole) -> bool:
+        def feed(side: int, entry: int | Hole) -> bool:
             stream = self.streams[side]
             if isinstance(entry, Hole):
                 arrival, now = Arrival(entry.ordinal, entry.packet, entry.time), entry.decided
             else:
-                arrival = view.arrival(entry)
+                arrival = block.arrival(entry)
                 now = arrival.time
             if self.first_octets is None:
                 self.first_octets = arrival
             else:
-                self.pass_time(now, decided_by_time(arrival.ordinal))
+                self.advance_clock(now, decided_by_time(arrival.ordinal))
             if isinstance(entry, Hole):
                 stream.lose(entry)
             else:
-                stream.feed(view, [entry])
+                stream.feed(block, [entry])
             self.settle(arrival)
             return self.settled
 
-        deliver(self.tcp, view, take)
+        deliver(self.tcp, block, feed)
 
     @property
     def awaits_time(self) -> bool:
         """Whether something is decided when enough time has gone by."""
         return not (self.settled or self.waited or self.first_octets is None)
 
-    def pass_time(self, now: int, ordinal: int) -> bool:
+    def advance_clock(self, now: int, ordinal: int) -> bool:
         """Nothing has come until `now`: whether that is long enough for what is there to decide. `ordinal` is that of
         what time alone decides."""
         if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
@@ -241,8 +241,8 @@ class Agreement:
         other side acknowledged, octets may have been lost in front, and one that announces a version has had an answer
         that begins with a signature."""
         tcp = self.tcp[side]
-        told = announces_a_version(self.streams[1 - side].prefix())
-        return tcp.begun and (tcp.initial >= 0 or not told)
+        is_announced = announces_a_version(self.streams[1 - side].prefix())
+        return tcp.begun and (tcp.initial >= 0 or not is_announced)
 
     def _apply(self, decision: Decision, arrival: Arrival, ended: tuple[bool, bool]) -> None:
         self.settled = True
@@ -322,14 +322,14 @@ class Agreement:
                 stream.search_from_the_start(arrival.ordinal, (framing,), rule)
 
 
-def deliver(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView, take: Callable[[int, int | Hole], bool]) -> None:
-    """Hand the pieces and holes of both sides to `take` (side, piece or hole), one by one, as they were delivered.
+def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable[[int, int | Hole], bool]) -> None:
+    """Hand the pieces and holes of both sides to `feed` (side, piece or hole), one by one, as they were delivered.
 
     When it says that the order does not matter any more, what is left stays where it is.
     """
     pieces, holes = [0, 0], [0, 0]
-    for _, side, entry in in_order(tcp_sides, view):
-        over = take(side, entry)
+    for _, side, entry in in_order(tcp_sides, block):
+        over = feed(side, entry)
         counts = holes if isinstance(entry, Hole) else pieces
         counts[side] += 1
         if over:
@@ -340,7 +340,7 @@ def deliver(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView, take: Callable[
             hole.at -= pieces[side]
 
 
-def in_order(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
+def in_order(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
     """(ordinal, side, piece or hole) of both sides, one by one, as they were delivered."""
     both: list[tuple[int, int, int | Hole]] = []
     for side, tcp in enumerate(tcp_sides):
@@ -348,7 +348,7 @@ def in_order(tcp_sides: tuple[TcpSide, TcpSide], view: BlockView) -> Iterator[tu
             if isinstance(entry, Hole):
                 both.append((entry.ordinal, side, entry))
             else:
-                both += [(view.ordinals[row], side, row) for row in entry]
+                both += [(block.ordinals[row], side, row) for row in entry]
     both.sort(key=_place)
     return iter(both)
 

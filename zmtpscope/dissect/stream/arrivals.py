@@ -72,7 +72,7 @@ class Arrivals:
         self.end += octets
 
     def lose(self, octets: int, arrival: Arrival) -> None:
-        """So many octets were lost; whoever asks for one of them is answered with the segment that told so."""
+        """So many octets were lost; whoever asks for one of them is answered with the segment that made it known."""
         end = self.end = self.end + octets
         if self.ends and self.ends[-1] >= end:
             return  # they come again

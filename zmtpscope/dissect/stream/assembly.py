@@ -24,7 +24,7 @@ from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Regime
 
 MOST_FRAMES = 1 << 20
-"""A message of more frames is told in parts of so many, none of them complete, and without bodies."""
+"""A message of more frames is written in parts of so many, none of them complete, and without bodies."""
 
 FRAME_WEIGHT = 32
 """Octets that a frame of a message under way takes."""
@@ -131,7 +131,7 @@ class Assembly:
         """Octets of memory for the message under way, but for those that the stream keeps."""
         return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
 
-    def take(self, columns: FrameColumns, context: Context) -> None:
+    def feed(self, columns: FrameColumns, context: Context) -> None:
         """Add the frames of `columns`; the last of them may reach beyond `context.end`."""
         before = len(self.carried.offsets)
         if not columns.offsets and not before:
@@ -145,8 +145,8 @@ class Assembly:
         if columns.offsets:
             self.carried = joined(self.carried, columns) if before else columns
         while self.carried.offsets:
-            told, in_parts = self._take_whole(before, context)
-            if told:
+            taken, in_parts = self._take_whole(before, context)
+            if taken:
                 before = 0
             if not in_parts:
                 break
@@ -183,16 +183,16 @@ class Assembly:
             if len(too_long):
                 in_parts, last = True, last[: too_long[0]]
                 whole = int(begins[too_long[0]]) + MOST_FRAMES
-        told = bool(len(last))
-        if told:
+        has_whole = bool(len(last))
+        if has_whole:
             self._take_messages(carried, last, True, context)
             self._drop(int(last[-1]) + 1)
         if in_parts:
             self._lose_all(context.end)  # so none of its bodies is kept, nor is what follows complete
-            self._take_messages(0 if told else carried, np.array([MOST_FRAMES - 1]), False, context)
+            self._take_messages(0 if has_whole else carried, np.array([MOST_FRAMES - 1]), False, context)
             self._drop(MOST_FRAMES)
             self._lose_all(context.end)
-        return told or in_parts, in_parts
+        return has_whole or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
         """Whether the message under way is not over with these frames; they are carried with it then, in place."""
@@ -209,7 +209,7 @@ class Assembly:
         return True
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """The message under way will never be whole, as the segment `ordinal` told: an incomplete row of what there
+        """The message under way will never be whole, as the segment `ordinal` decides: an incomplete row of what there
         is."""
         count = len(self.carried.offsets)
         if count:
@@ -218,8 +218,8 @@ class Assembly:
             self._drop(count)
         self.forget_damage()
 
-    def take_part(self, context: Context) -> None:
-        """Tell the message under way as far as its frames are whole, and what follows as another part."""
+    def give_part(self, context: Context) -> None:
+        """Give the message under way as far as its frames are whole, and what follows as another part."""
         count = len(self.carried.offsets)
         whole = count - (self.carried.bodies[-1] + self.carried.sizes[-1] > context.end)
         if whole:
@@ -282,11 +282,11 @@ class Assembly:
         self.recent_sizes += frames.sizes[max(0, count - KNOWN_SIZES) : count]
         del self.recent_sizes[:-KNOWN_SIZES]
         if context.messages:
-            self._tell_messages(carried, last, complete, context)
+            self._make_rows(carried, last, complete, context)
         self.forget_damage()
         self.uncertain_start = False
 
-    def _tell_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
+    def _make_rows(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
         count = int(last[-1]) + 1
         offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(self.carried)]
         if len(last) == 1:
@@ -344,7 +344,7 @@ class Assembly:
             runs = [part for run in runs for part in _cut_large(run, context)]
         self.message_runs += runs
         if context.frames:
-            self._tell_frames(runs, context)
+            self._make_frame_rows(runs, context)
 
     def _times(self, carried: int, starts: Int64, bodies: Int64, sizes: Int64, context: Context) -> tuple[Int64, ...]:
         """When messages came that begin at `starts`, and the last bodies of which are these: ordinals of the segments
@@ -371,7 +371,7 @@ class Assembly:
             end = self.frame_end
         return tuple(np.array(((0,), (order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
 
-    def _tell_frames(self, runs: list[MessageRun], context: Context) -> None:
+    def _make_frame_rows(self, runs: list[MessageRun], context: Context) -> None:
         """Frame rows of the messages in `runs`, which begin with the first frame that is carried."""
         done = 0
         for run in runs:

@@ -39,8 +39,8 @@ class Inside(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A message that is under way inside of boxes does not go on, as the segment `ordinal` tells. Where there is none,
-    the next one is still uncertain, unless `is_between` only a frame in clear stood there."""
+    """A message that is under way inside of boxes does not go on, as the segment `ordinal` decides. Where there is
+    none, the next one is still uncertain, unless `is_between` only a frame in clear stood there."""
 
     ordinal: int
     is_between: bool = False
@@ -64,6 +64,6 @@ class Opened:
     columns: FrameColumns = field(default_factory=FrameColumns)
     """... and those that stay as they are, behind all of that."""
     closed: list[tuple[int, int]] = field(default_factory=list)
-    """Stream offsets of MESSAGEs that stay closed, and the ordinals of the segments that told so."""
+    """Stream offsets of MESSAGEs that stay closed, and the ordinals of the segments that made it known."""
     notes: list[Note] = field(default_factory=list)
     """What is to be said about boxes that stay closed, once the events of their frames were recorded."""

@@ -128,7 +128,7 @@ class Decryption:
             if self.session.server is not None and name == "HELLO":
                 event.fields["server_longterm_key"] = z85.encode(self.session.server)
         if name == "INITIATE":
-            event = self._judge_initiate(event, body, event.start + header, content)
+            event = self._evaluate_initiate(event, body, event.start + header, content)
         return event
 
     def _is_sealed(self, reader: SideReader, event: Command, body: bytes) -> bool:
@@ -142,7 +142,7 @@ class Decryption:
         self.session.assign(self.side, sender)
         return len(body) == WELCOME_SIZE if name == "WELCOME" else "nonce" in fields
 
-    def _judge_initiate(self, event: Command, body: bytes, start: int, content: bytes | None) -> Command:
+    def _evaluate_initiate(self, event: Command, body: bytes, start: int, content: bytes | None) -> Command:
         findings = list(event.findings)
         if self.session.cookie is not None and body[COOKIE_AT] != self.session.cookie:
             findings.append(Finding("CURVE-14", start + COOKIE_AT.start, COOKIE_AT.stop - COOKIE_AT.start))

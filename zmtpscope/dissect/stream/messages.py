@@ -30,13 +30,13 @@ class Messages:
         self,
         stream: Stream,
         options: Options,
-        judged_types: Container[str],
+        ruled_types: Container[str],
         arrivals: Arrivals,
         held_octets: HeldOctets,
         opened: OpenedMessages | None,
     ) -> None:
         self.options = options
-        self.judged_types = judged_types
+        self.ruled_types = ruled_types
         """The socket types of whose messages rows are made in any case: there are rules for them."""
         self.arrivals = arrivals
         self.held_octets = held_octets
@@ -97,7 +97,7 @@ class Messages:
 
     def are_wanted(self, socket_type: str | None) -> bool:
         """Whether message rows are to be made: to be written, or to be evaluated."""
-        if self.options.records or self._are_rows_required or socket_type in self.judged_types:
+        if self.options.records or self._are_rows_required or socket_type in self.ruled_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
 
@@ -165,23 +165,24 @@ class Messages:
     # -- messages that will never be whole ---------------------------------------------------------------------------
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """Give the message under way as far as it came: it will never be whole, as the segment `ordinal` tells."""
+        """Give the message under way as far as it came: it will never be whole, as the segment `ordinal` decides."""
         self.give_up_boxes(context, ordinal)
         if self.in_clear.open_frames:
             self.in_clear.give_up(context, ordinal)
 
     def give_up_boxes(self, context: Context, ordinal: int) -> None:
-        """What waited to be opened goes on as it is: the segment `ordinal` told that octets were lost, or the end."""
+        """What waited to be opened goes on as it is: octets were lost, or the stream has
+        ended, as the segment `ordinal` decides."""
         if self.opened is None:
             return
         frames = self.opened.lose(context, ordinal)
         if frames.offsets:
             self.in_clear.damage(self.kept(context.data), self.limit)
-            self.in_clear.take(frames, context)
+            self.in_clear.feed(frames, context)
 
     def give_way(self, context: Context) -> None:
         """All sides hold too much: give messages of several frames as far as they came."""
         if self.in_clear.open_frames > 1:
-            self.in_clear.take_part(context)
+            self.in_clear.give_part(context)
         if self.opened is not None:
             self.opened.give_way(context)

@@ -20,7 +20,7 @@ class OpenedMessages:
     """`decryption` opens the boxes, `assembly` makes messages of the frames that were in them."""
 
     closed_since: int | None = None
-    """Ordinal of the segment that told of the first MESSAGE that stays closed."""
+    """Ordinal of the segment that made known  the first MESSAGE that stays closed."""
 
     def __init__(self, stream: Stream, decryption: Decryption) -> None:
         self.decryption = decryption
@@ -29,7 +29,7 @@ class OpenedMessages:
         """How many of the findings that the reader only counts have been given."""
 
     def stay_closed(self, ordinal: int) -> None:
-        """A MESSAGE does, as the segment `ordinal` tells."""
+        """A MESSAGE does, as the segment `ordinal` decides."""
         if self.closed_since is None:
             self.closed_since = ordinal
 
@@ -41,12 +41,12 @@ class OpenedMessages:
             if isinstance(step, Inside):
                 columns = step.columns
                 if step.in_front.offsets or in_clear.open_frames:
-                    in_clear.take(step.in_front, context)
+                    in_clear.feed(step.in_front, context)
                     if in_clear.open_frames:
                         stop = columns.bodies[0] + columns.sizes[0]
                         in_clear.give_up(context, arrivals.ordinal_of(columns.offsets[0], stop))
                         in_clear.doubt_next()
-                inside.take(columns, self._inside(context))
+                inside.feed(columns, self._inside(context))
             elif isinstance(step, Broken):
                 is_open = bool(inside.open_frames)
                 if is_open:
@@ -57,7 +57,7 @@ class OpenedMessages:
                 inside.doubt_next()
 
     def lose(self, context: Context, ordinal: int) -> FrameColumns:
-        """Octets were lost, or no more will come, as the segment `ordinal` tells: gives the frame that waited to be
+        """Octets were lost, or no more will come, as the segment `ordinal` decides: gives the frame that waited to be
         opened, which goes on as it is."""
         frames = self.decryption.lose()
         if self.assembly.open_frames:

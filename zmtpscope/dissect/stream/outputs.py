@@ -108,28 +108,28 @@ class Outputs:
         return self._stretch is not None
 
     def leave_until(self, stop: int, ordinal: int) -> None:
-        """What is left over ends at `stop`, as the segment `ordinal` tells."""
+        """What is left over ends at `stop`, as the segment `ordinal` decides."""
         stretch, self._stretch = self._stretch, None
         if stretch is not None and stretch.start < stop:
             start, first, reason, inside = stretch
-            told = first._replace(ordinal=ordinal)
-            self.leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, reason, told))
+            decided = first._replace(ordinal=ordinal)
+            self.leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, reason, decided))
 
     def lose(self, octets: int) -> None:
         """So many octets were lost."""
         self.gaps += octets
 
-    def give_gap(self, start: int, hole: Hole, told: Arrival, resumed_at: int | None) -> None:
+    def give_gap(self, start: int, hole: Hole, decided: Arrival, resumed_at: int | None) -> None:
         """Give a hole at stream offset `start`; it is known where reading goes on behind it (None: nowhere)."""
-        self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, told, resumed_at))
+        self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, decided, resumed_at))
 
     def hold_gap(self, start: int, hole: Hole) -> None:
         """A frame boundary is looked for behind this hole."""
         self._gap = start, hole
 
     def end_gap(self, ordinal: int, resumed_at: int | None) -> None:
-        """As the segment `ordinal` tells, reading goes on at that boundary, or (None) nowhere."""
+        """Reading goes on at that boundary, or (None) nowhere, as the segment `ordinal` decides."""
         if self._gap is not None:
             (start, hole), self._gap = self._gap, None
-            told = Arrival(max(ordinal, hole.ordinal), hole.packet, hole.time)
-            self.give_gap(start, hole, told, resumed_at)
+            decided = Arrival(max(ordinal, hole.ordinal), hole.packet, hole.time)
+            self.give_gap(start, hole, decided, resumed_at)

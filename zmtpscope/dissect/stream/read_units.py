@@ -37,9 +37,9 @@ class ReadUnits:
     """Gives to `outputs` what was read of one side. `wants_octets`: those of units are asked for."""
 
     type_known: int | None = None
-    """Ordinal of the segment that told the side's socket type."""
+    """Ordinal of the segment that made known the side's socket type."""
     identity_from: int | None = None
-    """Stream offset of what told the side's identity."""
+    """Stream offset of what has the side's identity."""
     has_part_of_a_handshake = False
     """Octets of its greeting or of a handshake command are missing."""
 
@@ -55,7 +55,7 @@ class ReadUnits:
 
     # -- units -------------------------------------------------------------------------------------------------------
 
-    def take(self, events: Iterable[Event], doubtful: int | None) -> None:
+    def feed(self, events: Iterable[Event], doubtful: int | None) -> None:
         """Give these events, or hold them back. What begins at stream offset `doubtful` or behind is not certain."""
         end = self.arrivals.end
         for event in events:

@@ -117,7 +117,7 @@ class Reading:
         if self.held_octets.parts or self.units.incomplete or reader.opaque or self.messages.opened is not None:
             return self._read(b"")
         # nothing is there to be read, and the message is over, or was let go
-        self.messages.in_clear.take(NO_FRAMES, self._context(b"", end))
+        self.messages.in_clear.feed(NO_FRAMES, self._context(b"", end))
         self.arrivals.trim(end)
         self._hold([], end)
         return None
@@ -174,13 +174,13 @@ class Reading:
         if opened is not None and reader.mechanism == "CURVE":
             columns, events, notes = self._open_boxes(opened, columns, events)
         if events:
-            self.units.take(events, self.doubtful_from)
+            self.units.feed(events, self.doubtful_from)
         if reader.skipped:
             self.units.skip(reader.drain_skipped())
         for note in notes:
             self.outputs.add(note)
         if columns.offsets or in_clear.carried.offsets:
-            in_clear.take(columns, self._context(self.held_octets.data))
+            in_clear.feed(columns, self._context(self.held_octets.data))
         if reader.repeats:
             self.units.repeat(reader, self._repeats)
         if opened is not None and opened.decryption.reader is not None:
@@ -229,21 +229,21 @@ class Reading:
             limit=messages.limit,
         )
 
-    # -- what the side has told --------------------------------------------------------------------------------------
+    # -- what is known of the side -------------------------------------------------------------------------------------
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, once it has told it, in clear or in a box that was opened."""
+        """The socket type of the side, once it is known, in clear or in a box that was opened."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
-        told = self.reader.socket_type
-        return inside.socket_type if inside is not None and told is None else told
+        in_clear = self.reader.socket_type
+        return inside.socket_type if inside is not None and in_clear is None else in_clear
 
     @property
     def identity(self) -> str | None:
         """Its identity, likewise."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
-        told = self.reader.identity
-        return inside.identity if inside is not None and told is None else told
+        in_clear = self.reader.identity
+        return inside.identity if inside is not None and in_clear is None else in_clear
 
     # -- what is held ------------------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Reading:
         self.arrivals.trim(offset)
 
     def _memberships(self) -> list[Memberships]:
-        """The topics and groups that are open, told in clear or in boxes that were opened."""
+        """The topics and groups that are open, in clear or in boxes that were opened."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         return [self.reader.memberships] if inside is None else [self.reader.memberships, inside.memberships]
 
@@ -275,28 +275,29 @@ class Reading:
         position = self.reader.position
         return position > self.arrivals.end and position >= stop
 
-    def lose_body(self, hole: Hole, told: Arrival) -> Stopped | None:
+    def lose_body(self, hole: Hole, decided: Arrival) -> Stopped | None:
         """All that was lost belongs to the body under way, so reading goes on behind that."""
         held, messages, start = self.held_octets, self.messages, self.arrivals.end
-        self.arrivals.lose(hole.octets, told)
+        self.arrivals.lose(hole.octets, decided)
         if self.unmasking is not None:
             self.unmasking.skip(hole.octets)
         if messages.waits_from is not None:
-            messages.give_up_boxes(self._context(held.joined()), told.ordinal)
+            messages.give_up_boxes(self._context(held.joined()), decided.ordinal)
         messages.in_clear.damage(messages.kept(held.joined()), messages.limit)
         if not self.units.lose(start, hole.octets):
             messages.in_clear.count_lost(hole.octets)
         self._hold([])
-        self.outputs.give_gap(start, hole, told, self.reader.position)
+        self.outputs.give_gap(start, hole, decided, self.reader.position)
         return self._read_end_of_body()
 
-    def lose(self, told: Arrival) -> None:
-        """Octets were lost, and not of a body: the unit under way will never be whole, as the segment `told` tells."""
-        self.arrivals.settle(told.ordinal)
-        self._give_up_unit(BEFORE_A_GAP, told.ordinal)
+    def lose(self, decided: Arrival) -> None:
+        """Octets were lost, and not of a body: the unit under way will never be whole, as the segment `decided` makes
+        known."""
+        self.arrivals.settle(decided.ordinal)
+        self._give_up_unit(BEFORE_A_GAP, decided.ordinal)
 
     def finish(self, ordinal: int, ended: bool, *, is_whole: bool) -> None:
-        """No more octets will come, as the segment `ordinal` tells; `ended`: the side closed, not just the capture.
+        """No more octets will come, as the segment `ordinal` decides; `ended`: the side closed, not just the capture.
         `is_whole`: none of its octets was lost."""
         self.arrivals.settle(max(self.arrivals.settled, ordinal))
         if ended and is_whole:
@@ -308,17 +309,17 @@ class Reading:
         self._give_up_unit(AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, ordinal)
 
     def _give_up_unit(self, reason: str, ordinal: int) -> None:
-        """The unit under way will never be whole, as the segment `ordinal` tells: give the message as far as it came,
+        """The unit under way will never be whole, as the segment `ordinal` decides: give the message as far as it came,
         and what is left over."""
         start, end = self.reader.position, self.arrivals.end
         first = self.arrivals.at(start) if start < end else None
         self._give_up_message(ordinal)
         if first is not None:
-            told = first._replace(ordinal=self.arrivals.settled)
-            self.outputs.leave(Leftover(start, end, end - start - self.reader.inside, UNFINISHED, reason, told))
+            decided = first._replace(ordinal=self.arrivals.settled)
+            self.outputs.leave(Leftover(start, end, end - start - self.reader.inside, UNFINISHED, reason, decided))
 
     def _give_up_message(self, ordinal: int) -> None:
-        """The message under way will never be whole, as the segment `ordinal` tells."""
+        """The message under way will never be whole, as the segment `ordinal` decides."""
         messages = self.messages
         if self.units.incomplete:
             self.units.release(self.doubtful_from, over=True)

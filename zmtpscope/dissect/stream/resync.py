@@ -302,11 +302,11 @@ class FrameSearch:
             trial.start = frame - size
 
     def _succeeds(self, boundary: int) -> bool:
-        """Weigh the frame that ends at `boundary`, once, and tell whether its trial has succeeded."""
+        """Evaluate the frame that ends at `boundary`, once: whether its trial has succeeded."""
         trial = self.trials.get(boundary)
         if trial is None:
             return False
-        if not self._weigh(trial, boundary):
+        if not self._add_evidence(trial, boundary):
             del self.trials[boundary]
             return False
         if not trial.score and trial.frame < boundary:
@@ -337,7 +337,7 @@ class FrameSearch:
             self.starts.popleft()
         return min(following, self.starts[0] if self.starts else end + 1)
 
-    def _weigh(self, trial: Trial, boundary: int) -> bool:
+    def _add_evidence(self, trial: Trial, boundary: int) -> bool:
         """Add the evidence of the frame that ends at `boundary`; False where it cannot be a frame after all."""
         first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
         if trial.command:

@@ -14,7 +14,8 @@ from zmtpscope.zmtp.regime import Framing
 
 
 class Found(NamedTuple):
-    """Reading may go on at `boundary`, as the segment `arrival` told, with these octets; None: the search is over."""
+    """Reading may go on at `boundary`, as the segment `arrival` decides, with these octets; None: the search is
+    over."""
 
     boundary: Boundary | None
     arrival: Arrival
@@ -68,7 +69,7 @@ class Searching:
         return None
 
     def conclude(self, arrival: Arrival) -> Found:
-        """The octets that belong together end before a boundary was found, as the segment `arrival` tells: the last
+        """The octets that belong together end before a boundary was found, as the segment `arrival` decides: the last
         chance to find one."""
         for search in self.searches:
             found = search.conclude()

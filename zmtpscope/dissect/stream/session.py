@@ -65,7 +65,7 @@ class Session:
     `key` is k, once a box has opened with it; `server` the S that the HELLO was made for, once proven; `hopeless`: no
     more MESSAGEs will open, for want of a key.
 
-    Once `settled`, nothing here changes any more that matters to what is told of either side.
+    Once `settled`, nothing here changes any more that matters to what is written of either side.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -106,7 +106,7 @@ class Session:
 
     @property
     def settled(self) -> bool:
-        """Whether what one side sends from now on has no influence any more on what is told of the other."""
+        """Whether what one side sends from now on has no influence any more on what is written of the other."""
         return self.key is not None or (self.hopeless and not self._shaking)
 
     def role(self, side: int) -> str | None:
@@ -228,7 +228,7 @@ class Session:
     def vouch_is_wrong(self, content: bytes) -> bool:
         """Whether the vouch in the box of an INITIATE names another client or server than those that shake hands.
 
-        It takes s' to tell; False where that is not known.
+        It takes s' to know; False where that is not there.
         """
         client, nonce, vouch = content[:KEY_SIZE], content[KEY_SIZE : KEY_SIZE + 16], content[KEY_SIZE + 16 :]
         transient = self._client_transient

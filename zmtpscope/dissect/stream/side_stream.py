@@ -51,13 +51,13 @@ class SideStream:
     version: str | None = None
     """The version in force, as it was negotiated."""
     found_since: int | None = None
-    """Ordinal of the segment that told that the side speaks ZMTP, where frames were found in the midst of it."""
+    """Ordinal of the segment that made known that the side speaks ZMTP, where frames were found in the midst of it."""
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
-    """What frames are searched for while nothing tells which."""
+    """What frames are searched for while it is not known which."""
     forced: DecodeAs | None = None
     """What the user said of a side whose start was not captured, until a frame is found."""
     lost_since: int | None = None
-    """Ordinal of the segment that told of the first hole."""
+    """Ordinal of the segment that made known  the first hole."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SideStream:
         stream: Stream,
         options: Options,
         budget: OctetBudget,
-        judged_types: Container[str] = (),
+        ruled_types: Container[str] = (),
         decryption: Decryption | None = None,
     ) -> None:
         self.side = side
@@ -75,7 +75,7 @@ class SideStream:
         self.held_octets = HeldOctets(budget)
         self.outputs = Outputs()
         self.units = ReadUnits(side, self.arrivals, self.held_octets, self.outputs, options.details)
-        self.messages = Messages(stream, options, judged_types, self.arrivals, self.held_octets, opened)
+        self.messages = Messages(stream, options, ruled_types, self.arrivals, self.held_octets, opened)
         self.negotiating = Negotiating()
 
     # -- what is known of the side -----------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class SideStream:
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, once it has told it, in clear or in a box that was opened."""
+        """The socket type of the side, once it is known, in clear or in a box that was opened."""
         return None if self.reading is None else self.reading.socket_type
 
     @property
@@ -101,9 +101,9 @@ class SideStream:
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:
-        """Its identity as far as that was told in front of a stream offset."""
-        told_from = self.units.identity_from
-        return self.identity if told_from is not None and told_from < offset else None
+        """Its identity as far as that was known in front of a stream offset."""
+        known_from = self.units.identity_from
+        return self.identity if known_from is not None and known_from < offset else None
 
     @property
     def handshake_done(self) -> bool:
@@ -119,7 +119,7 @@ class SideStream:
 
     @property
     def closed_since(self) -> int | None:
-        """Ordinal of the segment that told of the first MESSAGE that stays closed although keys were given."""
+        """Ordinal of the segment that made known  the first MESSAGE that stays closed although keys were given."""
         return None if self.messages.opened is None else self.messages.opened.closed_since
 
     @property
@@ -231,36 +231,36 @@ class SideStream:
 
     def lose(self, hole: Hole) -> None:
         """The `hole.octets` octets behind `end` were lost."""
-        told = Arrival(hole.ordinal, hole.packet, hole.time)
+        decided = Arrival(hole.ordinal, hole.packet, hole.time)
         if self.lost_since is None:
             self.lost_since = hole.ordinal
         if self.mode is Mode.NEGOTIATING:
             self.negotiating.lose(hole)
-            self.arrivals.lose(hole.octets, told)
+            self.arrivals.lose(hole.octets, decided)
             return
         start = self.end
         self.messages.lose(start)
-        told = told._replace(ordinal=max(hole.ordinal, self.arrivals.settled))
+        decided = decided._replace(ordinal=max(hole.ordinal, self.arrivals.settled))
         while self.search is not None:
-            self._take(self._end_search(self.search.conclude(told)))
+            self._take(self._end_search(self.search.conclude(decided)))
         self.outputs.lose(hole.octets)
         reading = self.reading if self.mode is Mode.READING else None
         if reading is not None and reading.is_in_body(start + hole.octets):
-            stopped = reading.lose_body(hole, told)
+            stopped = reading.lose_body(hole, decided)
             if stopped is not None:
                 self._take(self._stop(stopped))
             return
         if reading is not None:
-            reading.lose(told)
-        self.outputs.leave_until(start, told.ordinal)
+            reading.lose(decided)
+        self.outputs.leave_until(start, decided.ordinal)
         if self.mode is Mode.OPAQUE:
             self.arrivals.pass_by(hole.octets)
-            self.outputs.give_gap(start, hole, told, None)
+            self.outputs.give_gap(start, hole, decided, None)
             return
-        self.arrivals.lose(hole.octets, told)
+        self.arrivals.lose(hole.octets, decided)
         if reading is not None and reading.unmasking is not None:  # the headers of WebSocket are not looked for
             self.mode, self.reason = Mode.OPAQUE, NOT_READ_ON
-            self.outputs.give_gap(start, hole, told, None)
+            self.outputs.give_gap(start, hole, decided, None)
             return
         self.outputs.hold_gap(start, hole)
         greeting_end = None if self.reading is None else self.reading.reader.greeting_end

@@ -160,8 +160,8 @@ class Connection:
         return self.end.time + (self.idle or 0)
 
     def close(self, how: str, arrival: Arrival, last: Arrival, reset_by: TcpSide | None) -> None:
-        """Nothing more will come, as the segment `arrival` tells: "fin", "rst", "open" (the capture ends), "reused" (a
-        SYN began another connection on the same ports) or "evicted". `last` is the last packet of this one.
+        """Nothing more will come, as the segment `arrival` decides: "fin", "rst", "open" (the capture ends), "reused"
+        (a SYN began another connection on the same ports) or "evicted". `last` is the last packet of this one.
 
         Once both FINs are there it is "fin", whatever comes behind. `end` is what ended it, else the last packet; its
         ordinal is that of `arrival`.

@@ -51,7 +51,7 @@ class Flows:
         self.directions: Directions | None = None
         """Those of the block under way."""
 
-    def take(self, block: SegmentBlock) -> list[Connection]:
+    def feed(self, block: SegmentBlock) -> list[Connection]:
         """Hand every segment of `block` to its side; the connections that were touched, in order of first touch."""
         reassembler = self.reassembler
         reassembler.begin(block)
@@ -192,7 +192,7 @@ class Flows:
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
             opens = flags & SYN or (side.begun and sequence == side.next and not side.delivered and not length)
-            if peer.next < 0 and opens:  # the first ACK tells the other side's first number; a later one may be beyond
+            if peer.next < 0 and opens:  # the first ACK has the other side's first number; a later one may be beyond
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
             if side.initial == sequence and side.number == 0:
@@ -303,12 +303,12 @@ class Flows:
         return next(iter(self.sides.values())).connection
 
     def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
-        """No more will come for `connection`, as row `index` tells: `how` is that of `Connection.close`."""
+        """No more will come for `connection`, as row `index` decides: `how` is that of `Connection.close`."""
         connection.last = self._last_packet(connection, index)
         self._close_at(connection, self._arrival(index), how, reset_by)
 
     def _close_at(self, connection: Connection, at: Arrival, how: str, reset_by: TcpSide | None = None) -> None:
-        """The same, as the segment `at` tells."""
+        """The same, as the segment `at` decides."""
         connection.close(how, at, connection.last, reset_by)
         for side in connection.tcp:
             self._leave_plain(side)

@@ -1,4 +1,4 @@
-"""What came out of order: segments that wait behind a hole, and what tells how long to wait for it."""
+"""What came out of order: segments that wait behind a hole, and how long to wait for it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Hole:
 
 
 class OutOfOrder:
-    """What a side needs from its first hole on: the segments behind it, and what tells how long to wait for it."""
+    """What a side needs from its first hole on: the segments behind it, and how long to wait for it."""
 
     __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "segments", "waiting")
 

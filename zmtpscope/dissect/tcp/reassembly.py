@@ -24,7 +24,7 @@ SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
 ALL_OCTETS = 64 << 20
 """What may wait behind all holes of a run; the hole that has waited longest gives way."""
 REMEMBERED_HOLES = 64
-"""How many declared holes a side remembers to tell late octets from repeated ones."""
+"""How many declared holes a side remembers to know late octets from repeated ones."""
 
 SNAP_LENGTH = "snap length"
 ACKNOWLEDGED = "acknowledged by the receiver"
@@ -213,7 +213,7 @@ class Reassembler:
             out_of_order.waiting[first:last] = fresh
 
     def _drain(self, side: TcpSide, decided: int, ordinal: int) -> None:
-        """Deliver what waited and is next now, as the segment `ordinal` tells, at the time `decided`."""
+        """Deliver what waited and is next now, as the segment `ordinal` decides, at the time `decided`."""
         out_of_order = side.out_of_order
         if out_of_order is None:
             return
@@ -252,7 +252,7 @@ class Reassembler:
 
     def declare(self, side: TcpSide, reason: str, decided: int, ordinal: int) -> None:
         """Give up the octets in front of the first waiting segment of `side`, at the time `decided`, as the segment
-        `ordinal` tells. The packet that shows the hole is the first one behind it, whatever told that it stays."""
+        `ordinal` tells. The packet that shows the hole is the first one behind it, whatever decided that it stays."""
         assert side.out_of_order is not None
         first = side.out_of_order.waiting[0]
         self._hole(side, first.position - side.delivered, reason, first.pieces[0], decided, ordinal)
