@@ -197,7 +197,7 @@ def test_one_connection_has_a_bounded_number_of_candidates(keys_of: Callable[...
     lines = [line("SHARED", OTHER, bytes([number]) * 32) for number in range(MOST_LINES_OF_A_CONNECTION + 1)]
     keys = keys_of("".join(lines))
     assert len(found(keys, OTHER).shared) == MOST_LINES_OF_A_CONNECTION
-    assert told(keys) == ["keys.txt:17: 16 other lines tell of the same connection; this one was skipped"]
+    assert told(keys) == ["keys.txt:17: 16 other lines are about the same connection; this one was skipped"]
 
 
 def test_shared_keys_come_newest_first_and_from_all_files_in_turn(keys_of: Callable[..., Keys]) -> None:

@@ -188,7 +188,7 @@ _COMMAND = (
     Field("nonce", "int", "Short nonce of a CURVE command"),
     Field("long_nonce", "octets", "Long nonce of a CURVE WELCOME"),
     Field("token_size", "int", "Announced size of the token of a GSSAPI command", "octets"),
-    Field("token_kind", "text", "What the first octets of a GSSAPI token tell, for example Kerberos 5 AP-REQ"),
+    Field("token_kind", "text", "What the first octets of a GSSAPI token say, for example Kerberos 5 AP-REQ"),
     Field("data", "octets", "Data of a command that is not known, its first 256 octets", None, ("zmtp.command-data",)),
     Field("mangled", "bool", "The name on the wire is a known misspelling of libzmq"),
     Field("decrypted", "bool", "The command was sealed and is shown as what its box holds"),
@@ -287,7 +287,7 @@ RECORDS: dict[str, RecordType] = {
         RecordType("frame", "One frame of a message, with --frames", COMMON + STREAM + _FRAME),
         RecordType("datagram", "A UDP datagram: a ZRE beacon, or a RADIO message", COMMON + STREAM + _DATAGRAM),
         RecordType(
-            "zre_pair", "Two ZRE nodes and their connections, told when both have said HELLO", COMMON + _ZRE_PAIR
+            "zre_pair", "Two ZRE nodes and their connections, written when both have said HELLO", COMMON + _ZRE_PAIR
         ),
         RecordType("gap", "Octets that the capture lost", COMMON + STREAM + _GAP),
         RecordType(

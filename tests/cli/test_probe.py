@@ -78,8 +78,8 @@ def test_what_people_read(probe: Run, libzmq: Libzmq) -> None:
     assert (code, errors) == (0, "")
     lines = re.sub(r"[0-9.]+ ms", "N ms", output).splitlines()
     assert lines.pop(-3) in (
-        "  greeting            10 octets unasked, 1 more behind 10 of ours, 53 more behind 11 of ours",
-        "  greeting            11 more behind 10 of ours, 53 more behind 11 of ours",  # it was slow
+        "  greeting            10 octets unasked, 1 more after 10 of ours, 53 more after 11 of ours",
+        "  greeting            11 more after 10 of ours, 53 more after 11 of ours",  # it was slow
     )
     assert lines == [
         endpoint,
@@ -152,7 +152,9 @@ def test_a_mechanism_that_needs_credentials_is_found(probe: Run, libzmq: Libzmq,
     endpoint = libzmq.endpoint("PUB", mechanism)
     code, output, errors = probe(endpoint, "--expect", f"mechanism={mechanism}")
     assert (code, errors) == (0, "")
-    assert f"mechanism       {mechanism}\n  socket type     not told\n  handshake       needs credentials" in output
+    assert (
+        f"mechanism       {mechanism}\n  socket type     not announced\n  handshake       needs credentials" in output
+    )
     assert ("-> --server-key" if mechanism == "CURVE" else "-> --user") in output
     code, output, errors = probe(endpoint, "--expect", "socket-type=PUB", "--json")
     assert (code, told(output)["exit_code"]) == (4, 4)
@@ -171,7 +173,7 @@ def test_plain(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     push = libzmq.endpoint("PUSH", "PLAIN")
     code, output, _ = probe(push, "--plain-file", login)
     assert code == 0
-    assert "not told; it may be PAIR, REQ, DEALER, PUSH, CLIENT" in output
+    assert "not announced; it may be PAIR, REQ, DEALER, PUSH, CLIENT" in output
     assert "-> --join tries the others" in output
     code, output, _ = probe(push, "--plain-file", login, "--join", "--expect", "socket-type=PUSH")
     assert code == 0
@@ -293,7 +295,7 @@ WRONG: dict[str, tuple[Script, int, str]] = {
     "Telnet": (says(bytes.fromhex("fffd18fffd20fffd23fffd27")), 12, "does not speak ZMTP: it began with ff fd 18"),
     "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which no version of ZMTP has"),
     "unknown socket type": (says(GREETING, ready("\x1b[31mPUB")), 16, "The socket type is not one that ZMTP knows"),
-    "flood": (flood, 16, "more than 4 MiB came, more than a probe takes"),
+    "flood": (flood, 16, "more than 4 MiB came, more than a probe accepts"),
     "2^63": (says(GREETING, ready("PUB"), b"\x02\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "announced size is above 2^63-1"),
     "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "comes before the sender finished its handshake"),
@@ -302,9 +304,9 @@ WRONG: dict[str, tuple[Script, int, str]] = {
     "closes in the greeting": (
         says(GREETING[:40], closes=True),
         17,
-        "behind 40 octets and before it was told our mech",
+        "after 40 octets and before it knew our mech",
     ),
-    "closes behind it": (says(GREETING, closes=True), 17, "the other side closed behind the greetings"),
+    "closes behind it": (says(GREETING, closes=True), 17, "the other side closed after the greetings"),
     "ERROR": (says(GREETING, REFUSAL), 14, "ERROR '400': authentication refused"),
 }
 
@@ -376,7 +378,7 @@ def closes_unless(mechanism: str) -> Script:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
-def test_searches_for_a_mechanism_that_is_not_told(probe: Run, mechanism: str) -> None:
+def test_searches_for_a_mechanism_that_is_not_announced(probe: Run, mechanism: str) -> None:
     with served(closes_unless(mechanism)) as endpoint:
         code, output, _ = probe(endpoint, "--json")
     found = told(output)
@@ -390,7 +392,7 @@ def test_a_mechanism_that_cannot_be_found(probe: Run, tmp_path: pathlib.Path) ->
         for credentials in ([], ["--plain-file", login]):
             code, _, errors = probe(endpoint, *credentials)
             assert code == 13
-            assert "behind 11 octets, with each of the mechanisms NULL, PLAIN and CURVE" in errors
+            assert "after 11 octets, with each of the mechanisms NULL, PLAIN and CURVE" in errors
     with served(closes_unless("CURVE")) as endpoint:
         code, _, errors = probe(endpoint, "--plain-file", login)
         assert code == 13

@@ -292,7 +292,7 @@ def test_an_endpoint_is_told_as_it_is_written(text: str) -> None:
 
 
 def test_an_address_in_brackets_without_a_port() -> None:
-    with pytest.raises(ValueError, match="no port behind the address"):
+    with pytest.raises(ValueError, match="no port after the address"):
         parse_endpoint("tcp://[::1")
 
 

@@ -332,7 +332,7 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         1,
         [
             *PLAIN,
-            (64, "ClosedHalfWay: the other side closed behind the greetings, without its HELLO"),
+            (64, "ClosedHalfWay: the other side closed after the greetings, without its HELLO"),
             (65, CUT.format("HELLO")),
             (85, f"ClosedHalfWay: {WITHOUT.format('WELCOME', 'INITIATE')}"),
             (86, CUT.format("INITIATE")),
@@ -364,7 +364,7 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         1,
         [
             *CURVE,
-            (64, "ClosedHalfWay: the other side closed behind the greetings, without its HELLO"),
+            (64, "ClosedHalfWay: the other side closed after the greetings, without its HELLO"),
             (65, CUT.format("HELLO")),
             (266, f"ClosedHalfWay: {WITHOUT.format('WELCOME', 'INITIATE')}"),
             (267, CUT.format("INITIATE")),
@@ -446,7 +446,7 @@ BOTH_CLIENTS = "Mismatch: both sides want to be the client of the {} handshake"
 UNFIT = "UnfitSocketType: the other side is {}, which {} may not be connected to; {} may"
 INVALID = "UnfitSocketType: the other side answered INITIATE with ERROR 'Invalid socket type'"
 NO_HELLO = "TooSlow: the other side did not send its HELLO within 30 s: it may be a server, as we are"
-NO_HELLO_CAME = "ClosedHalfWay: the other side closed behind the greetings, without its HELLO"
+NO_HELLO_CAME = "ClosedHalfWay: the other side closed after the greetings, without its HELLO"
 NOTHING_NEWER = "Mismatch: the other side speaks nothing older than ZMTP {}, and nothing newer than {} is spoken here"
 NOTHING_OLDER = "Mismatch: the other side speaks ZMTP {}, and nothing older than {} is accepted here"
 
@@ -658,7 +658,7 @@ def test_heartbeats_that_are_not_answered() -> None:
     assert peer.deadline == 4.0
     peer.tick(4.0)
     assert peer.outgoing() == ping
-    with pytest.raises(TooSlow, match=r"no sign of life for 0\.5 s behind our PING"):
+    with pytest.raises(TooSlow, match=r"no sign of life for 0\.5 s after our PING"):
         peer.tick(4.5)
 
 

@@ -29,7 +29,7 @@ class Segmenter:
         """Which of the packets that were taken last are fragments of IP datagrams, if those are not put together."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """The segments and datagrams of the next packets; there may be none, and then only `latest` tells of them."""
+        """The segments and datagrams of the next packets; of packets that are neither only `latest` is left."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)

@@ -119,7 +119,7 @@ class Pace:
 class FollowedSource(Source):
     """A source whose end may be the end for now: `read` gives no octets then, and `is_growing` is true.
 
-    `is_complete` tells whether nothing more will be written to it, `consumed` is told how far it was read.
+    `is_complete` says whether nothing more will be written to it, `consumed` gets how far it was read.
     """
 
     def __init__(
@@ -294,5 +294,5 @@ def _is_there(follow: Follow, number: int) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        return True  # opening it tells what is wrong
+        return True  # opening it says what is wrong
     return not is_empty

@@ -107,17 +107,17 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
     decoder.begin(packets.data)
     segments: list[Columns] = []
     datagrams: list[UdpColumns] = []
-    odd = np.ones(len(packets), np.bool_)
+    left = np.ones(len(packets), np.bool_)
     for layout, rows in by_layout(packets.links):
         for family, chosen, at in ip_headers(packets, layout, rows):
             of_tcp, of_udp = plain_packets(packets, family, chosen, at)
             for segment_part in of_tcp:
-                odd[segment_part.rows] = False
+                left[segment_part.rows] = False
             for datagram_part in of_udp:
-                odd[datagram_part.rows] = False
+                left[datagram_part.rows] = False
             segments += of_tcp
             datagrams += of_udp
-    rows = np.flatnonzero(odd)
+    rows = np.flatnonzero(left)
     if len(rows):
         columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.references, packets.times)
         for packet in zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True):

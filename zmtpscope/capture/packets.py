@@ -23,7 +23,7 @@ NOWHERE = -1
 class PacketBlock:
     """Consecutive packets over one block of octets: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 
-    `links` are link types (`link.py`), `missing` tells how many octets of a packet were on the wire but not captured,
+    `links` are link types (`link.py`), `missing` says how many octets of a packet were on the wire but not captured,
     `references` are packet references (`segments.FILE_SHIFT`); container readers give the number within the file,
     counted from 1. `offsets` say where in the file the first octet of each packet stands, so that somebody may read it
     there again, and are `NOWHERE` for what was compressed or came through a pipe.

@@ -125,14 +125,14 @@ class Section:
         if number >= len(self.interfaces):
             return
         name = self.interfaces[number].name
-        told = InterfaceStatistics(name, file.file)
+        found = InterfaceStatistics(name, file.file)
         for code, value in self.options(body, STATISTICS_HEADER):
             if code == START_TIME and len(value) == 8:
                 high, low = Struct(self.order + "II").unpack(value)
-                told.start = high << 32 | low
+                found.start = high << 32 | low
             elif code in COUNTS and len(value) == 8:
-                setattr(told, COUNTS[code], Struct(self.order + "Q").unpack(value)[0])
-        file.interface(self.number, number, name).update(told)
+                setattr(found, COUNTS[code], Struct(self.order + "Q").unpack(value)[0])
+        file.interface(self.number, number, name).update(found)
 
 
 def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> Iterator[PacketBlock]:
@@ -210,7 +210,7 @@ class Reader:
         return Damage(self.count, self.origin + self.position, text)
 
     def packets(self) -> PacketBlock | None:
-        """The packets of all whole blocks in `data`; `broken` tells if the file cannot be read on behind them."""
+        """The packets of all whole blocks in `data`; `broken` says if the file cannot be read on behind them."""
         first = self.count + 1
         self.parts = []
         try:

@@ -64,7 +64,7 @@ class Source:
 
     Container readers keep an incomplete record until the next read brings the rest.
 
-    Nothing raises while reading: an input error or a broken compressed stream ends the octets and is told in `damage`.
+    Nothing raises while reading: an input error or a broken compressed stream ends the octets and is named in `damage`.
     """
 
     was_left = False

@@ -126,7 +126,7 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """What reading files told beside their packets; it grows while they are read."""
+    """What was found out about files beside their packets; it grows while they are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)

@@ -49,7 +49,7 @@ class Expectation(NamedTuple):
             return value is not None and self.expected.lower() in value.lower()
         return value == self.expected
 
-    def told(self, value: str | None) -> str:
+    def describe(self, value: str | None) -> str:
         """Say that it is not met."""
         known = "is not known" if value is None else f'is "{value}"'
         return f'{self.name} {known}, and "{self.expected}" was expected'

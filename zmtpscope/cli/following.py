@@ -142,7 +142,7 @@ class Followed(Protocol):
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
         """Up to which time all packets have been read, in nanoseconds since the epoch: `latest` is that of the newest,
-        `is_idle` tells that the last look brought nothing."""
+        `is_idle` says that the last look brought nothing."""
 
     @property
     def unread(self) -> int:

@@ -36,26 +36,26 @@ def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
     connection in hex.
 
     "secret of this public key" was checked: the secret that is masked belongs to the key in front of it. Lines that
-    cannot be used, and secrets that belong to another key, are told on standard error."""
+    cannot be used, and secrets that belong to another key, are named on standard error."""
     keys = open_keys(key_files)
     counts: Counter[str] = Counter()
     for path, line in keys.lines():
         counts[line.label] += 1
-        told = _told(line)
+        fields = _fields(line)
         if as_json:
             sys.stdout.write(
-                json.dumps({"file": None if path is None else str(path), "line": line.number, **told}) + "\n"
+                json.dumps({"file": None if path is None else str(path), "line": line.number, **fields}) + "\n"
             )
         else:
             sys.stdout.write(
-                f"{'standard input' if path is None else safe_text(str(path))}:{line.number}: {_text(told)}\n"
+                f"{'standard input' if path is None else safe_text(str(path))}:{line.number}: {_text(fields)}\n"
             )
     if not as_json:
         sys.stdout.write(_total(counts, len(key_files)))
     say_problems(keys)
 
 
-def _told(line: KeyLine) -> dict[str, Any]:
+def _fields(line: KeyLine) -> dict[str, Any]:
     """What may be shown of a line; null is nothing, or nothing that could be checked."""
     from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT
     from zmtpscope.records import MASK
@@ -72,14 +72,14 @@ def _told(line: KeyLine) -> dict[str, Any]:
     }
 
 
-def _text(told: dict[str, Any]) -> str:
-    words = [f"{told['label']:<29}", told["key"]]
-    if told["value"] is not None:
-        words.append(told["value"])
-    if told["belongs"]:
+def _text(fields: dict[str, Any]) -> str:
+    words = [f"{fields['label']:<29}", fields["key"]]
+    if fields["value"] is not None:
+        words.append(fields["value"])
+    if fields["belongs"]:
         words.append("secret of this public key")
-    if told["server"] is not None:
-        words.append(f"server {told['server']}")
+    if fields["server"] is not None:
+        words.append(f"server {fields['server']}")
     return " ".join(words)
 
 

@@ -96,7 +96,7 @@ def probe(**given: Any) -> int:
     sys.stdout.flush()
     for expectation, value in unmet:
         if value is not None or failed is None:
-            say(f"zmtpscope: {name}: {expectation.told(value)}")
+            say(f"zmtpscope: {name}: {expectation.describe(value)}")
     if failed is not None:
         raise failed
     return code
@@ -124,11 +124,11 @@ def _write_json(endpoint: str, found: Found, results: Results, code: int) -> Non
 
     from zmtpscope.cli.probe_report import to_json
 
-    told = to_json(endpoint, found)
-    told["expectations"] = [
+    report = to_json(endpoint, found)
+    report["expectations"] = [
         {"name": each.name, "expected": each.expected, "found": value, "met": each.is_met(value)}
         for each, value in results
     ]
-    told["error"] = None if found.error is None else str(found.error)
-    told["exit_code"] = code
-    sys.stdout.write(json.dumps(told) + "\n")
+    report["error"] = None if found.error is None else str(found.error)
+    report["exit_code"] = code
+    sys.stdout.write(json.dumps(report) + "\n")

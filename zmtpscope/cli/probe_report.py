@@ -35,9 +35,9 @@ def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
     if found.socket_type is not None:
         yield "socket type", safe_text(found.socket_type)
     elif found.possible_socket_types:
-        yield "socket type", f"not told; it may be {_either(found.possible_socket_types)}"
+        yield "socket type", f"not announced; it may be {_either(found.possible_socket_types)}"
     elif found.version is not None:
-        yield "socket type", "not told"
+        yield "socket type", "not announced"
     if found.identity is not None:
         yield "identity", quoted(found.identity) if found.identity else "none"
     properties = [each for each in found.metadata or () if each["name"].lower() not in SHOWN_APART]
@@ -75,7 +75,7 @@ def _style(found: Found) -> str:
         for sent, arrivals in groupby(found.arrivals, lambda arrival: arrival.sent)
     ]
     return ", ".join(
-        f"{octets} more behind {sent} of ours" if sent else f"{octets} octets unasked" for sent, octets in pieces
+        f"{octets} more after {sent} of ours" if sent else f"{octets} octets unasked" for sent, octets in pieces
     )
 
 
@@ -98,9 +98,9 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")
         given = CREDENTIALS.get(found.mechanism or "", f"zmtpscope speaks {_either(['NULL', *CREDENTIALS])} only")
-        yield f"it wants {wanted}, and tells only those that it lets in what it is -> {given}"
+        yield f"it wants {wanted}, and announces what it is only to those that it lets in -> {given}"
     elif found.version == "1.0":
-        yield "ZMTP 1.0 does not tell the socket type; nothing was sent, since messages may follow the greeting"
+        yield "ZMTP 1.0 does not announce the socket type; nothing was sent, since messages may follow the greeting"
     elif found.handshake == WITHHELD and found.possible_socket_types:
         yield (
             "the types to which nobody hands messages were tried, and it takes none of them (or not our key) "

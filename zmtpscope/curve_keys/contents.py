@@ -44,7 +44,7 @@ UNKNOWN_LABEL = (
 WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
 
 TAIL = 64
-"""Octets in front of the place where reading goes on that are compared, to tell a file that grew from a new one."""
+"""Octets in front of the place where reading goes on that are compared, to know a file that grew from a new one."""
 
 
 @dataclass(slots=True, repr=False)
@@ -169,7 +169,7 @@ class Contents:
         if line in lines:
             return
         if len(lines) == MOST_LINES_OF_A_CONNECTION:
-            self.complain(f"{len(lines)} other lines tell of the same connection; this one was skipped", line.number)
+            self.complain(f"{len(lines)} other lines are about the same connection; this one was skipped", line.number)
             return
         self.connections[line.public] = (*lines, line)
         if line.label == SHARED:

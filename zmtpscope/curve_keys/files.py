@@ -57,7 +57,7 @@ class KeyFile:
             raise KeyFileError(f"{self.name}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
-        """The lines about the connection of this C'. One whose c' is that of another key is dropped and told."""
+        """The lines about the connection of this C'. One whose c' is that of another key is dropped and reported."""
         lines = self.contents.connections.get(client_transient, ())
         kept = tuple(line for line in lines if not _is_of_another_key(line))
         if len(kept) < len(lines):

@@ -48,7 +48,7 @@ class Payload:
         raise NotImplementedError
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        """Summary and fields of a message whose only content frame is `octets`, where these alone tell that it is one
+        """Summary and fields of a message whose only content frame is `octets`, where these alone show that it is one
         of its own, and all that `claim` and `dissect` would find out. None, as for most: these are asked.
 
         It is a quicker way and no other: they would claim the same message and say the same of it, without a finding.

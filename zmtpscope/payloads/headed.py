@@ -34,12 +34,12 @@ MOST_STEPS = 2_000
 """Heads that a claim looks at; what fits so far is taken to fit."""
 
 LEAST_WEIGHT = 3
-"""What a map or array must weigh to be claimed. In both formats most small numbers are one octet, so a few octets of
-anything are an array of them now and then: they weigh nothing. A text that is text weighs its octets, head included;
+"""What a map or array must score to be claimed. In both formats most small numbers are one octet, so a few octets of
+anything are an array of them now and then: they score nothing. A text that is text scores its octets, head included;
 {"id": 7} is the least that is claimed. Of random octets one frame in 40,000 is."""
 
 WIDE_WEIGHT = 2
-"""What a number weighs that stands behind its head, and an extension: few first octets say that there is one."""
+"""What a number scores that stands behind its head, and an extension: few first octets say that there is one."""
 
 UNTIL_BREAK = -2
 """Stands for the number of values where that is not known, and is counted down from: even where pairs are whole."""

@@ -15,7 +15,7 @@ _BRACKETS = b"{[", b"}]"
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space that has a line end in it: never part of a string."""
 MOST_CLAIMED, FEW_CLAIMED = 1000, 100
-"""Values that are read to see whether it is JSON, where orjson does not tell; and of what has more than is read."""
+"""Values that are read to see whether it is JSON, where orjson does not say; and of what has more than is read."""
 _HEAD = 4096
 """Octets of a frame that are looked at for its summary."""
 

@@ -19,7 +19,7 @@ _MOST_LISTED = 100
 _MOST_NAMED = 5
 """Imports and calls in a finding or summary."""
 _MOST_TOLD = 1024
-"""Sets of imports that a side remembers it has told."""
+"""Sets of imports that a side remembers it has reported."""
 
 _KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
 

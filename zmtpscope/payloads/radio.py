@@ -9,7 +9,7 @@ LARGEST = 8192
 
 
 class Radio(Payload):
-    """One datagram is one message. Nothing marks it, so it is claimed only where something else tells."""
+    """One datagram is one message. Nothing marks it, so it is claimed only where something else says so."""
 
     name = "radio"
     prefix = "radio"

@@ -26,7 +26,7 @@ EVENTS = {
     (HASH + 9, b"R"): "transaction removed",
     (HASH + 9, b"A"): "transaction added",
 }
-"""What bitcoind's topic `sequence` tells, by the size of the body and the octet behind the hash. Those about
+"""What bitcoind's topic `sequence` says, by the size of the body and the octet behind the hash. Those about
 transactions end with the number of the memory pool."""
 SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
 """Octets."""

@@ -28,7 +28,7 @@ class Candidates:
         """How messages begin that some of them claim, ..."""
         others = [kind for kind in kinds if not _prefixes(kind)]
         self.alone: type[Payload] | None = None
-        """... and who is the only candidate for all others, if octets alone tell it what it is to say of them."""
+        """... and who is the only candidate for all others, if octets alone show what it is to say of them."""
         if len(others) == 1 and others[0].at_once is not Payload.at_once:
             self.alone = others[0]
 
@@ -110,7 +110,7 @@ def may_begin(kind: type[Payload], head: int) -> bool:
 
 
 def _prefixes(kind: type[Payload]) -> tuple[bytes, ...]:
-    """How messages begin that a dissector claims; empty where the first octet tells no more than the shape."""
+    """How messages begin that a dissector claims; empty where the first octet says no more than the shape."""
     return kind.begins if isinstance(kind.begins, tuple) else ()
 
 

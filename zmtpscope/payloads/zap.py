@@ -1,4 +1,4 @@
-"""ZAP (27/ZAP, wire.md 13): a server asks whoever decides about its clients, and is told.
+"""ZAP (27/ZAP, wire.md 13): a server asks whoever decides about its clients, and gets an answer.
 
 Usually that is inside of one process; on the network only where the application passes it on.
 """
@@ -55,13 +55,13 @@ class Zap(Payload):
         if not frames or _ANY_VERSION.fullmatch(frames[0]) is None:
             return Claim.NO
         if about.socket_type in ASKING and _is_request(frames):
-            odd = 0
+            wrong = 0
         elif about.socket_type in ANSWERING and _is_reply(frames):
-            odd = int(frames[2] not in STATUSES)
+            wrong = int(frames[2] not in STATUSES)
         else:
             return Claim.NO
-        odd += frames[0] != VERSION
-        return (Claim.YES, Claim.MAYBE, Claim.NO)[odd]
+        wrong += frames[0] != VERSION
+        return (Claim.YES, Claim.MAYBE, Claim.NO)[wrong]
 
     def dissect(self, message: Message, reader: Reader) -> str:
         start = _start(message)

@@ -65,7 +65,7 @@ class CachedUnit(NamedTuple):
 
 
 def may_be_cached(event: Event) -> bool:
-    """Whether what was read can hold no secret, tells all that changed, and is not its sender's alone."""
+    """Whether what was read can hold no secret, says all that changed, and is not its sender's alone."""
     if not isinstance(event, Command):
         return isinstance(event, Greeting)
     fields = event.fields

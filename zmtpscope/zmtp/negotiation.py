@@ -429,7 +429,7 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 
 def _one_side(octets: bytes) -> Decision | None:
-    """Only one side was captured: octet 12 tells (wire.md 9.3, "One direction only")."""
+    """Only one side was captured: octet 12 decides (wire.md 9.3, "One direction only")."""
     if classify(octets) not in _NEW:
         return None
     if _is_greeting_3(octets):

@@ -83,8 +83,8 @@ class OpenedReader(UnitReader):
             return
         body, size = reader.body, reader.left
         inside, self.message_open = self.message_open, bool(flags & curve.MORE)
-        told = self._read_content(reader, flags, size, kind, inside)
-        self.frames.append(offset, body, size, flags | told)
+        mark = self._read_content(reader, flags, size, kind, inside)
+        self.frames.append(offset, body, size, flags | mark)
         if reader.findings:
             self._remark(offset, offset + len(octets), reader.findings, frame=True)
 

@@ -62,7 +62,7 @@ CACHED_ATTRIBUTES = (
     "_padding",
     "_scanning",
 )
-"""Attributes that say what greeting and handshake tell of a side, and that hold no object that changes."""
+"""Attributes that say what greeting and handshake say of a side, and that hold no object that changes."""
 
 _FRAMINGS = {
     **dict.fromkeys((Form.FRAMES_1, Form.PSEUDO_SIGNATURE, Form.VERSIONED_1), Framing.V1),
@@ -399,12 +399,12 @@ class SideReader(UnitReader):
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
         inside, self.message_open = self.message_open, bool(flags & MORE)
         if kind == "encrypted":
-            told = ENCRYPTED
+            mark = ENCRYPTED
             self._judge_encrypted(reader, flags)
         else:
             self._handshake.message(reader)
-            told = self._read_content(reader, flags, size, kind, inside)
-        self.frames.append(reader.unit, reader.body, size, flags | told)
+            mark = self._read_content(reader, flags, size, kind, inside)
+        self.frames.append(reader.unit, reader.body, size, flags | mark)
         self.position = reader.body + size
         if reader.findings:
             self._remark(reader.unit, self.position, reader.findings, frame=True)
@@ -478,7 +478,7 @@ class SideReader(UnitReader):
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
-        """The first message frame of a side without a greeting tells whether its traffic is encrypted (wire.md 9.5)."""
+        """The first message frame of a side without a greeting shows whether its traffic is encrypted (wire.md 9.5)."""
         self._undecided = False
         if head.startswith(MESSAGE_NAME) and len(head) > 11:
             token = int.from_bytes(head[8:12], "big") == size - 12

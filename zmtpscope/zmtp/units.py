@@ -45,18 +45,18 @@ class UnitReader:
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
         """Read what has a form in the body of a message frame; the flag that says so in `FrameColumns.flags`, or 0."""
-        told = 0
+        mark = 0
         fields: Fields = {}
         if kind == "subscription":
             content.read_subscription(reader, self.regime, fields)
-            told = SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
+            mark = SUBSCRIBE if fields["kind"] == "subscribe" else CANCEL
             if size <= content.LARGEST_AWAITED_TOPIC:
                 self.memberships.judge(reader, fields["kind"].upper(), fields["topic"], reader.body, 1)
         elif kind == "group":
             content.read_group_frame(reader, self.regime, fields)
         if self.regime.socket_type in RULED:
             content.judge_ruled(reader, self.regime, flags, size, inside)
-        return told
+        return mark
 
     def _judge_traffic(self, reader: Reader, name: str, fields: Fields) -> None:
         """What a command of traffic means to the state of the side."""

@@ -21,7 +21,7 @@ ZWS_MORE, ZWS_COMMAND = 0x01, 0x02
 FLAG_BITS = (("zws.flags.more", ZWS_MORE), ("zws.flags.command", ZWS_COMMAND), ("zws.flags.reserved", 0xFC))
 
 CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
-"""The names of the commands that control frames are told as."""
+"""The names of the commands that control frames are reported as."""
 
 
 def read_header_zws(reader: Reader) -> tuple[int, int]:

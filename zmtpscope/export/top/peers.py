@@ -33,7 +33,7 @@ class Peer(NamedTuple):
 
 
 class ConnectionEnds:
-    """Both sides of one connection, as far as records have told of them."""
+    """Both sides of one connection, as far as records have described them."""
 
     def __init__(self, stream: Stream) -> None:
         """`stream` is that of either side."""
@@ -48,7 +48,7 @@ class ConnectionEnds:
         self._peers: tuple[Peer, Peer] | None = None
 
     def learn(self, side: int, socket_type: str | None, identity: str | None) -> None:
-        """Take in what a greeting or command tells of its sender, or a message."""
+        """Learn what a greeting or command says of its sender, or a message."""
         self.socket_types[side] = socket_type or self.socket_types[side]
         self.identities[side] = identity or self.identities[side]
 

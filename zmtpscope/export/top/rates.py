@@ -43,7 +43,7 @@ MOST_HELD, FRAME_COST = 32 << 20, 100
 """Octets of runs that are kept until the last messages in them are read, and what the columns of a frame take."""
 
 RELEVANT = ("greeting", "command", "connection")
-"""Records that tell of who is there, and who subscribes."""
+"""Records that say who is there, and who subscribes."""
 
 
 class Interval(NamedTuple):
@@ -192,7 +192,7 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """Take in what a record at a place of the batch tells. Behind the first message of its connection it tells
+        """Count what a record at a place of the batch says. Behind the first message of its connection it says
         nothing of who its sender is: peers have their names by then."""
         values = record.values
         conn = values["conn"]

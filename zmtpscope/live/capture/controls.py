@@ -13,7 +13,7 @@ CHUNK = 1 << 16
 
 
 class Controls:
-    """Commands of the parent, and what it is told. Only `settings` and `send_last` wait for it."""
+    """Commands of the parent, and what it is answered. Only `settings` and `send_last` wait for it."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming

@@ -219,10 +219,10 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
         """Whether the filter is wrong up to this token."""
         beginning = HOST_NAME.sub(r"\1 192.0.2.1", text[: tokens[number].end()])
         close = ")" * (beginning.count("(") - beginning.count(")"))
-        told = (_words(compile_text, beginning + each + close) for each in CONTINUATIONS)
+        errors = (_words(compile_text, beginning + each + close) for each in CONTINUATIONS)
         if SYNTAX_ERROR in words:
-            return all(each is not None and SYNTAX_ERROR in each for each in told)
-        return any(each == words for each in told)
+            return all(each is not None and SYNTAX_ERROR in each for each in errors)
+        return any(each == words for each in errors)
 
     wrong = bisect_left(range(len(tokens)), True, key=is_wrong)
     if wrong < len(tokens):

@@ -79,7 +79,7 @@ def missing_rights(
         )
     program, *arguments = command
     path, name = os.path.abspath(shutil.which(program) or program), os.path.basename(program)
-    # sudo has a PATH of its own, so it is told where the program is
+    # sudo has a PATH of its own, so it gets the full path of the program
     ways = [(shlex.join(["sudo", path, *arguments]), "root opens the sockets, then it goes on as you")]
     if namespace is None:
         setcap = f"sudo setcap cap_net_raw+eip {shlex.quote(os.path.realpath(sys.executable))}"

@@ -1,5 +1,5 @@
 """Capture by libpcap, which scapy calls: `python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH
-PROMISCUOUS BUFFER_OCTETS FILTER USER` writes pcap to standard output until it is told to end (SIGTERM).
+PROMISCUOUS BUFFER_OCTETS FILTER USER` writes pcap to standard output until it is asked to end (SIGTERM).
 
 For systems without a better way: it looks for packets every 10 ms, and each costs about 10 us. At the end it says on
 standard error how many the kernel dropped, as tcpdump does.

@@ -121,7 +121,7 @@ class CaptureSession:
         self._release()
 
     def stop(self) -> None:
-        """Take no more packets, write those that came, and end; `wait` tells when that is done."""
+        """Take no more packets, write those that came, and end; `wait` says when that is done."""
         self._send("stop")
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class CaptureSession:
         for line in lines:
             values = json.loads(line)
             for number, file in values.pop("files", {}).items():
-                del self.status.files[int(number) :]  # it tells all from the first one on that has changed
+                del self.status.files[int(number) :]  # it repeats all from the first one on that has changed
                 self.status.files.append(CaptureFile(*file))
             for name, value in values.items():
                 setattr(self.status, name, value)

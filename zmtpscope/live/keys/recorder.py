@@ -255,7 +255,7 @@ def _compile(command: list[str], source: bytes) -> None:
         raise KeyRecordingError(f"the C compiler {command[0]} took over {COMPILER_SECONDS} seconds") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        told = next((line for line in said if "error" in line), said[0])
+        line = next((line for line in said if "error" in line), said[0])
         raise KeyRecordingError(
-            f"the C compiler {command[0]} failed: {told} (are the headers of the C library installed?)"
+            f"the C compiler {command[0]} failed: {line} (are the headers of the C library installed?)"
         )

@@ -62,7 +62,7 @@ def connect(
 ) -> Socket:
     """A socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
 
-    `subscribe` are topics (SUB, XSUB), `join` groups (DISH), told to the other side as soon as it is there; the options
+    `subscribe` are topics (SUB, XSUB), `join` groups (DISH), announced as soon as the other side is there; the options
     from `identity` to `limits` are those of `Settings`. Raises `TypeError` and `ValueError`, whose text says what does
     not fit.
     """

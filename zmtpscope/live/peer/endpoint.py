@@ -48,7 +48,7 @@ def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
             raise ValueError(f"{text!r} has no port from 1 to {LAST_PORT}, as in tcp://127.0.0.1:5555")
     if host.startswith("["):
         if not host.endswith("]"):
-            raise ValueError(f"{text!r} has no port behind the address, as in tcp://[::1]:5555")
+            raise ValueError(f"{text!r} has no port after the address, as in tcp://[::1]:5555")
         host = host[1:-1]
     if host == ANYWHERE and bind:
         return Endpoint(None, int(port))

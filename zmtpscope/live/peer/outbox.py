@@ -20,8 +20,8 @@ LEAST_FRAME = 2
 class Outbox:
     """The connections of a socket that have completed their handshake, as messages go to them by `route`.
 
-    `dropped` is told of a message that one of them does not get, `stuck` of one that was waited for in vain; `changed`
-    is set when one has its turn again.
+    `dropped` is called for a message that one of them does not get, `stuck` for one that was waited for in vain;
+    `changed` is set when one has its turn again.
     """
 
     def __init__(

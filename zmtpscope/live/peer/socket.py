@@ -77,7 +77,7 @@ class Socket:
 
     A socket that connects comes back when the connection is lost, and gives up (`receive` and `send` raise `PeerError`)
     where that would not help: refused keys, unfit socket types, something else than ZMTP. One that listens goes on
-    whatever single connections do. `report` is told of both.
+    whatever single connections do. `report` hears of both.
     """
 
     def __init__(
@@ -444,7 +444,7 @@ class Socket:
         self._report(connection.remote, event)
 
     def _is_asked_for(self, topic: bytes) -> bool:
-        """Whether we have subscribed to it: 1.0 has no way to tell a publisher, so that each subscriber looks."""
+        """Whether we have subscribed to it: 1.0 has no way to ask a publisher, so that each subscriber looks."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     def _welcome(self, connection: Connection, event: Ready) -> None:

@@ -29,7 +29,7 @@ LAST_WORDS = 0.1
 VERSION_STOP = SIGNATURE_SIZE + 1
 """Octets of our greeting up to the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
-"""What a greeting is that has told its version."""
+"""What a greeting is that has announced its version."""
 
 
 class Budget:
@@ -56,7 +56,7 @@ class Budget:
         """So many came. Raises `Violation` where it is too much."""
         self.octets += count
         if self.octets > MOST_OCTETS:
-            raise Violation(f"more than {MOST_OCTETS >> 20} MiB came, more than a probe takes")
+            raise Violation(f"more than {MOST_OCTETS >> 20} MiB came, more than a probe accepts")
 
 
 class Arrival(NamedTuple):
@@ -121,7 +121,7 @@ class Attempt:
 
     @property
     def socket_type(self) -> str | None:
-        """That of the other side, as soon as it has told."""
+        """That of the other side, as soon as it has announced it."""
         socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
         return socket_type
 
@@ -139,7 +139,7 @@ class Attempt:
         """Exchange greetings: ours in pieces of 10, 1 and 53 octets, and nothing at all with 1.0.
 
         In front of each piece the other side has a pause to go on by itself. So it shows what it says unasked and what
-        it waits for, and tells its mechanism before it hears ours: many close without a word where it is another one.
+        it waits for, and announces its mechanism before it hears ours: many close without a word where ours is another.
         """
         start = self._now()
         try:
@@ -183,7 +183,7 @@ class Attempt:
             self.answering = self._now() - start
 
     async def introduce(self, socket_type: str) -> None:
-        """Complete the handshake as a socket of this type, where the peer was told to wait."""
+        """Complete the handshake as a socket of this type, where the peer was made to wait."""
         self.peer.introduce(socket_type)
         self._flush()
         await self.complete()

@@ -32,7 +32,7 @@ class Observed(NamedTuple):
 
     version: str | None = None
     """As the record `greeting` has it: "1.0" where it has no signature, "2.0", "3.0", "3.1", and "3" where octet 10 of
-    a greeting of form 2.0 is 03 (a newer peer that was told it met 2.0)."""
+    a greeting of form 2.0 is 03 (a newer peer that knows it met 2.0)."""
     flags: int | None = None
     """Flags octet of the identity frame of 1.0."""
     padding: int | None = None
@@ -308,7 +308,7 @@ TABLE = (
 def fitting(observed: Observed) -> list[Fingerprint]:
     """The rows of `TABLE` that nothing in `observed` speaks against: those first that the pieces speak for.
 
-    Empty where the version is unknown: then nothing has been seen that could tell.
+    Empty where the version is unknown: then nothing has been seen that could say.
     """
     rows = [row for row in TABLE if _fits(observed, row)]
     return sorted(rows, key=lambda row: not _pieces_speak_for(observed, row))

@@ -1,4 +1,4 @@
-"""Who is there: what a peer tells of itself, asked so that it does no harm to what the peer is there for.
+"""Who is there: what a peer announces of itself, asked so that it does no harm to what the peer is there for.
 
 A probe must not become the partner to whom a socket hands its messages. So it hears the socket type first where it can
 (NULL, 2.0), and goes on only as a type to which the other side hands none; where the other side wants to know ours
@@ -97,7 +97,7 @@ class Found:
     as_server: int | None = None
     socket_type: str | None = None
     possible_socket_types: list[str] = field(default_factory=list)
-    """What is left, where it did not tell and some were ruled out."""
+    """What is left, where it was not announced and some were ruled out."""
     identity: str | None = None
     metadata: list[dict[str, str]] | None = None
     handshake: str | None = None
@@ -232,9 +232,9 @@ class _Probe:
         """The other side closed inside its greeting: see which mechanism keeps it from that. No login is sent."""
         from zmtpscope import curve_crypto  # loads libsodium, which is hardly ever needed here
 
-        where = f"the other side closed inside its greeting, behind {len(last.begin)} octets"
+        where = f"the other side closed inside its greeting, after {len(last.begin)} octets"
         if not last.has_our_mechanism:
-            raise ClosedHalfWay(f"{where} and before it was told our mechanism")
+            raise ClosedHalfWay(f"{where} and before it knew our mechanism")
         keys = curve_crypto.random_octets(32), curve_crypto.random_octets(32)
         for security in (Null(), PlainClient("", ""), CurveClient(*keys, curve_crypto)):
             if security.mechanism != self._security.mechanism and self.found.mechanism is None:
@@ -257,7 +257,7 @@ class _Probe:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _learn(self, attempt: Attempt) -> None:
-        """Keep what a connection has told so far, beside what others did."""
+        """Keep what a connection has shown so far, beside what others did."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
         self._begin = self._begin or begin

@@ -59,7 +59,7 @@ class Recording:
         return self.opened(*ends, connected_by_us, time)
 
     def key(self, line: KeyLine) -> None:
-        """A secret of a connection. To be told before the octets that it opens: who looks on sees them only once."""
+        """A secret of a connection. To be given before the octets that it opens: who looks on sees them only once."""
         for sink in self._key_sinks:
             sink(line)
 
@@ -69,7 +69,7 @@ class Recording:
 
 
 class RecordedConnection:
-    """One connection of a recording, told of by its own end; times are nanoseconds since the epoch."""
+    """One connection of a recording, as its own end reports it; times are nanoseconds since the epoch."""
 
     def __init__(self, emit: PacketSink, directions: tuple[Direction, Direction]) -> None:
         self._emit = emit

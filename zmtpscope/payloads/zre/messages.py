@@ -32,7 +32,7 @@ class Zre(Payload):
         self.version: int | None = None
         """That of HELLO, once it was seen."""
         self.node: str | None = None
-        """The name of the sender, once it has told it."""
+        """The name of the sender, once it has announced it."""
         self.identity_told = False
 
     def claim(self, message: Message, about: About) -> Claim:

@@ -13,7 +13,7 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 
 HEAD = 24
-"""Octets of a token that tell its kind."""
+"""Octets of a token that say its kind."""
 
 # RFC 2743 3.1: tag 60, length, object identifier of the mechanism; RFC 4121 4.1: what kind of Kerberos message follows.
 _KERBEROS = re.compile(rb"\x60(?:[\0-\x7f]|\x81.|\x82..|\x83...)\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02(..)", re.S)
@@ -21,7 +21,7 @@ _MESSAGES = {b"\1\0": "Kerberos 5 AP-REQ", b"\2\0": "Kerberos 5 AP-REP", b"\3\0"
 
 
 def kind_of_token(head: bytes) -> str | None:
-    """What the first `HEAD` octets of a token tell about it; None where they tell nothing."""
+    """What the first `HEAD` octets of a token say about it; None where they say nothing."""
     kerberos = _KERBEROS.match(head)
     if kerberos is not None and kerberos[1] in _MESSAGES:
         return _MESSAGES[kerberos[1]]

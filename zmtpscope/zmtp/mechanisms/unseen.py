@@ -1,4 +1,4 @@
-"""The commands of a side whose greeting was not captured: those that tell by themselves what they are."""
+"""The commands of a side whose greeting was not captured: those that show by themselves what they are."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
     """The error for a side that closed after so many octets of its greeting; `version` is the one that was settled."""
     if not received:
         return ClosedHalfWay("the other side closed without having sent an octet")
-    told = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
+    what = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
     if received < SIGNATURE_SIZE or (version is not None and version < "3.0"):
-        return ClosedHalfWay(told)
+        return ClosedHalfWay(what)
     mechanism = f", or another mechanism than {settings.security.mechanism}" if settings.version >= "3.0" else ""
-    return Mismatch(f"{told}: it probably wants another version of ZMTP than {settings.version}{mechanism}")
+    return Mismatch(f"{what}: it probably wants another version of ZMTP than {settings.version}{mechanism}")
 
 
 def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
@@ -38,7 +38,7 @@ def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, c
     if cut:
         return ClosedHalfWay(f"the other side closed in the middle of a command, where its {awaited} was due")
     if said is None:
-        return ClosedHalfWay(f"the other side closed behind the greetings, without its {awaited}")
+        return ClosedHalfWay(f"the other side closed after the greetings, without its {awaited}")
     kind, meaning = _SILENTLY.get((settings.security.mechanism, said), (ClosedHalfWay, ""))
-    told = f"the other side closed when it got our {said}, without its {awaited}"
-    return kind(f"{told}: {meaning.format(socket_type=settings.socket_type)}" if meaning else told)
+    what = f"the other side closed when it got our {said}, without its {awaited}"
+    return kind(f"{what}: {meaning.format(socket_type=settings.socket_type)}" if meaning else what)

@@ -9,7 +9,7 @@ class Ready(NamedTuple):
     """The handshake is complete: messages may be sent.
 
     `version` is the one in force; `mechanism` is None below 3.0. `socket_type` and `identity` (a `text`) are those of
-    the other side, None where its version or its READY does not tell; `metadata` all that it said of itself.
+    the other side, None where its version or its READY does not say; `metadata` all that it said of itself.
     """
 
     version: str

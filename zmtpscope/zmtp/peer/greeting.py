@@ -54,7 +54,7 @@ class GreetingSender:
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
     def introduce(self, settings: Settings) -> None:
-        """Wait no longer with what tells our socket type, which is that of these settings."""
+        """Wait no longer with what announces our socket type, which is that of these settings."""
         self._settings = settings
         self._waits = False
 
@@ -132,6 +132,6 @@ def shown(octets: bytes) -> str:
     """The first line where it is one, else the first octets; and what begins like that."""
     line = octets[:_SHOWN].partition(b"\r\n")[0]
     readable = line.isascii() and line.decode("ascii").isprintable()
-    told = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")
+    shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")
     known = next((name for start, name in _OTHERS.items() if octets.startswith(start)), None)
-    return f"{told}, which is {known}" if known else told
+    return f"{shown}, which is {known}" if known else shown

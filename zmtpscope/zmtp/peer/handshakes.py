@@ -140,7 +140,7 @@ class Part:
         self._learn(event.fields)
 
     def _learn(self, facts: Fields) -> None:
-        """Keep what the metadata of the other side tells, and see whether it may be connected."""
+        """Keep what the metadata of the other side says, and see whether it may be connected."""
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):

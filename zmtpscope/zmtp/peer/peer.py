@@ -193,7 +193,7 @@ class Peer:
             return
         if self._awaits_pong:
             if now >= self._pinged + heartbeat.timeout:
-                raise TooSlow(f"no sign of life for {heartbeat.timeout:g} s behind our PING")
+                raise TooSlow(f"no sign of life for {heartbeat.timeout:g} s after our PING")
         elif now >= self._pinged + heartbeat.interval:
             self.ping(now)
 
@@ -351,7 +351,7 @@ class Peer:
         elif not isinstance(event, Command):
             check(event.findings)
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
-            raise Violation(f"a command of {event.fields['size']} octets is larger than any that is taken")
+            raise Violation(f"a command of {event.fields['size']} octets is larger than any that is accepted")
         elif self.ready or (self._part is not None and self._part.heard_all):
             if event.fields.get("name") != "ERROR" or self._is_sealed:  # in clear anybody could say so
                 check(event.findings)

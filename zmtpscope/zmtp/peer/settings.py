@@ -1,4 +1,4 @@
-"""What a peer is told about itself before it connects."""
+"""What a peer is made with: who it is, its security and its limits."""
 
 from __future__ import annotations
 
