@@ -1,0 +1,26 @@
+"""Each package has a page that says what it is for; the files that it names are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import zmtpscope
+
+ROOT = Path(zmtpscope.__file__).parent
+PACKAGES = sorted(path.parent for path in ROOT.rglob("__init__.py"))
+SCREEN = 60
+"""Lines."""
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT.parent)))
+def test_a_package_has_a_page_of_a_screen_that_names_its_files(package: Path) -> None:
+    lines = (package / "README.md").read_text().splitlines()
+    assert lines[0] == f"# {package.relative_to(ROOT.parent)}"
+    assert len(lines) <= SCREEN
+    named = [found[1] for line in lines if (found := re.match(r"\| `([^`]+)` \|", line))]
+    assert named
+    assert [name for name in named if not (package / name).exists()] == []
+    assert len(named) == len(set(named))
