@@ -228,6 +228,7 @@ CASES = [
 def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zmtpscope.dissect.stream.messages.HEAD_KEPT", 20)
     monkeypatch.setattr("zmtpscope.dissect.stream.assembly.HEAD_KEPT", 20)
+    monkeypatch.setattr("zmtpscope.dissect.stream.runs.HEAD_KEPT", 20)
     case = make()
     options = replace(case.options, keys=keys_of(case.text))
     whole, _ = records(Capture(case.packets), options)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed, snapped
 from tests.traffic import Capture, Conversation, Packet, record_of, records
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.stream.agreement import WAIT_LIMIT
+from zmtpscope.dissect.stream.negotiation import WAIT_LIMIT
 from zmtpscope.dissect.tcp.reassembly import HOLE_TIME
 
 SECOND = 1_000_000_000

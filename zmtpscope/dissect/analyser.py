@@ -86,7 +86,7 @@ class Analyser:
             yield from self._flush()
         if self.undecided:
             ordinal = self.flows.reassembler.begin_tick()
-            due = [each.tcp for each in self.undecided if each.agreement.advance_clock(now, ordinal)]
+            due = [each.tcp for each in self.undecided if each.negotiation.advance_clock(now, ordinal)]
             if due:
                 self._advance(due)
                 yield from self._flush()
@@ -154,7 +154,7 @@ class Analyser:
             connection.finish()
             del self.connections[tcp]
             tcp.release()
-        if connection.agreement.awaits_time and not tcp.closed:
+        if connection.negotiation.awaits_time and not tcp.closed:
             undecided[connection] = None
         elif undecided:
             undecided.pop(connection, None)

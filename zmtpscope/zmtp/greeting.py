@@ -10,12 +10,12 @@ from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LARGEST_SIZE, LONG, build_f
 from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Form, Framing
+from zmtpscope.zmtp.signature import LARGEST_PADDING
 from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, LARGEST_IDENTITY, name_of_code
 from zmtpscope.zmtp.upgrade import read_request, read_response
 from zmtpscope.zmtp.zws import read_identity
 
 MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
-SIGNATURE_SIZE = 10
 GREETING_3_SIZE = 64
 
 LARGEST_AWAITED_IDENTITY = 1 << 16
@@ -124,7 +124,7 @@ def _read_signature(reader: Reader) -> int:
     reader.u8("zmtp.signature.first")
     octets = reader.octets("zmtp.signature.padding", 8)
     padding = int.from_bytes(octets, "big")
-    if padding > 256:
+    if padding > LARGEST_PADDING:
         reader.finding("ZMTP-GREETING-02", reader.offset - 8, 8)
     reader.u8("zmtp.signature.last")
     return padding

@@ -15,6 +15,7 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
+from zmtpscope.zmtp.signature import LARGEST_PADDING, padding_of
 from zmtpscope.zmtp.upgrade import VERSION, Upgrade, find_upgrade
 
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
@@ -91,7 +92,7 @@ def classify(octets: bytes) -> Class:
         return Class.WAIT
     if not octets[9] & 1:
         return _guard(octets)
-    if octets[9] != 0x7F and _padding(octets) > 256:
+    if octets[9] != 0x7F and padding_of(octets) > LARGEST_PADDING:
         return Class.ALIEN
     if len(octets) == 10:
         return Class.SIGNATURE
@@ -155,10 +156,6 @@ def _header_1(octets: bytes, at: int) -> _Header | None:
     if flags_at >= len(octets):
         return None
     return _Header(length, octets[flags_at], flags_at + length)
-
-
-def _padding(octets: bytes) -> int:
-    return int.from_bytes(octets[1:9], "big")
 
 
 def _form_3(octets: bytes) -> bool | None:
@@ -319,13 +316,13 @@ def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Deci
     if one in _NEW:
         return (
             _agreed_1(Form.PSEUDO_SIGNATURE, Form.FRAMES_1)
-            if _padding(first)
+            if padding_of(first)
             else _refused_1(first, second, classes, 0)
         )
     if other in _NEW:
         return (
             _agreed_1(Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
-            if _padding(second)
+            if padding_of(second)
             else _refused_1(first, second, classes, 1)
         )
     return None
@@ -436,7 +433,7 @@ def _one_side(octets: bytes) -> Decision | None:
         version, form = f"3.{_minor(octets[10], octets[11])}", Form.GREETING_3
     elif len(octets) > 13 and 1 <= octets[10] <= 3 and octets[11] <= 0x0B and octets[12] == 0:
         version, form = "2.0", Form.GREETING_2
-    elif 1 <= _padding(octets) <= 256 and _holds_frames_1(octets, 9 + _padding(octets)):
+    elif 1 <= padding_of(octets) <= 256 and _holds_frames_1(octets, 9 + padding_of(octets)):
         version, form = "1.0", Form.PSEUDO_SIGNATURE
     else:
         return None

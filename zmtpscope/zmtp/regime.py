@@ -58,6 +58,18 @@ class Form(_Kind):
     """ZWS without a mechanism: the identity, which follows the head."""
 
 
+SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
+"""Of these octets nothing is read."""
+
+UPGRADE_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
+"""HTTP, by which ZWS begins (wire.md 12)."""
+
+
+def usual_form(version: str | None) -> Form:
+    """How a side greets when the version is known before it has sent anything."""
+    return {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}.get(version or "", Form.GREETING_3)
+
+
 @dataclass(frozen=True, slots=True)
 class Regime:
     """How to read the units of one side from some offset on. Make it with `regime`, which interns.
@@ -93,7 +105,7 @@ class Regime:
         derive("greets", self.phase is Phase.GREETING)
         derive("shakes_hands", self.phase is Phase.HANDSHAKE)
         derive("is_inside_message", self.opened and self.phase is Phase.TRAFFIC)
-        unmasked = self.framing is Framing.ZWS and self.form not in (Form.ZWS_REQUEST, Form.ZWS_RESPONSE)
+        unmasked = self.framing is Framing.ZWS and self.form not in UPGRADE_FORMS
         derive("source", int(self.opened or unmasked))
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:

@@ -34,7 +34,7 @@ from zmtpscope.zmtp.handshake_cache import CachedUnit, HandshakeCache, may_be_ca
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
-from zmtpscope.zmtp.regime import Form, Framing, Phase, Regime, regime
+from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import end_of_zeros, scan_1, scan_2, scan_curve
 from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
@@ -66,9 +66,8 @@ CACHED_ATTRIBUTES = (
 
 _FRAMINGS = {
     **dict.fromkeys((Form.FRAMES_1, Form.PSEUDO_SIGNATURE, Form.VERSIONED_1), Framing.V1),
-    **dict.fromkeys((Form.ZWS_REQUEST, Form.ZWS_RESPONSE), Framing.ZWS),
+    **dict.fromkeys(UPGRADE_FORMS, Framing.ZWS),
 }
-_SILENT = (Form.NOTHING, Form.WAIT, Form.ALIEN)
 
 
 @functools.lru_cache(maxsize=64)
@@ -121,7 +120,7 @@ class SideReader(UnitReader):
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(_first_regime(form, version), offset)
         self._handshake = HandshakeState(None)
-        self.opaque = form in _SILENT
+        self.opaque = form in SILENT_FORMS
         if form is Form.GREETING_3 and offset == 0:
             self._cache = CACHES.get(version) or CACHES.setdefault(version, HandshakeCache())
 

@@ -40,6 +40,12 @@ ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
 """Types whose messages go one way (wire.md 10.1, 10.5); subscriptions and groups are no messages."""
 
+SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
+"""Types that send messages of one part only (wire.md 10.5); RADIO sends two frames, the group and the body."""
+
+REQUEST_ID_SIZE = 4
+"""Octets of the request id that libzmq puts in front of the delimiter on demand (wire.md 10.1)."""
+
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 """Types whose Identity means something to a ROUTER (wire.md 7.2)."""
 

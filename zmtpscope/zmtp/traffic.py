@@ -10,6 +10,7 @@ from zmtpscope.zmtp.regime import Phase, Regime
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 LARGEST_CONTEXT = 16
+"""Octets of a PING that are repeated in its PONG; of a longer context libzmq repeats so many (wire.md 10.3)."""
 LARGEST_GROUP = 255
 WRAPPING_TTL = 656
 """Tenths of a second from which libzmq wraps a TTL (D10)."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.sink import Summary, count_word
-from zmtpscope.dissect.stream.agreement import SILENT_FORMS
 from zmtpscope.dissect.stream.reading import version_of_records
+from zmtpscope.zmtp.regime import SILENT_FORMS
 from zmtpscope.zmtp.side import SideReader
 
 
@@ -66,9 +66,9 @@ def mechanism(readers: list[SideReader | None]) -> str | None:
 
 def handshake(view: ConnectionView) -> str:
     """complete, failed, incomplete or unseen."""
-    decision = view.agreement.decision
+    decision = view.negotiation.decision
     from_start = any(tcp.begun for tcp in view.tcp.tcp)
-    if decision is None and not (from_start and view.agreement.forced):
+    if decision is None and not (from_start and view.negotiation.forced):
         return "unseen"
     if decision is not None and SILENT_FORMS.issuperset(decision.forms) and not from_start:
         return "unseen"

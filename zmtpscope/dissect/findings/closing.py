@@ -14,9 +14,8 @@ from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp import z85
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 from zmtpscope.zmtp.reader import Finding
-
-WHOLE_GREETING = 64
 
 OWED: dict[tuple[str | None, str | None, str | None], str] = {
     ("CURVE", "HELLO", None): "CURVE-21",
@@ -69,7 +68,7 @@ def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> 
 def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
     """A whole greeting was answered by a close: the usual picture of a mechanism that is not wanted."""
     whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
-    if whole is None or part is None or part.event.stop >= WHOLE_GREETING or whole.event.stop < WHOLE_GREETING:
+    if whole is None or part is None or part.event.stop >= GREETING_3_SIZE or whole.event.stop < GREETING_3_SIZE:
         return
     mechanism = whole.event.fields.get("mechanism")
     detail = f"the greeting it received asks for {mechanism}, its own ends after {part.event.stop} octets"

@@ -21,15 +21,13 @@ from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND
 from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 OPEN_PINGS = 3
 """More than so many PINGs should not wait."""
 
 MOST_REMEMBERED = 64
 """So many open PINGs, and as many PONGs whose PING may still come, are remembered."""
-
-LARGEST_CONTEXT = 16
-"""Octets; of a longer context libzmq repeats so many."""
 
 LONGEST_KEPT = 32
 """Octets; of a longer context a hash is kept."""

@@ -9,9 +9,7 @@ from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.facts import Close, Located, Origin, Said
 from zmtpscope.zmtp.regime import Form
-
-LARGEST_IDENTITY = 255
-"""Octets; one that is larger is no identity."""
+from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
 
 class Reports:

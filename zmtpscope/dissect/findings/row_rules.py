@@ -10,8 +10,7 @@ import numpy as np
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
-
-REQUEST_ID = 4
+from zmtpscope.zmtp.socket_types import REQUEST_ID_SIZE, SINGLE_PART
 
 
 class RowRule(NamedTuple):
@@ -47,12 +46,10 @@ def _request_without_delimiter(run: MessageRun) -> Int64:
     first, last = run.first[plain], run.last[plain]
     second = np.minimum(first + 1, last)
     delimited = run.sizes[first] == 0
-    numbered = (run.sizes[first] == REQUEST_ID) & (last > second) & (run.sizes[second] == 0)
+    numbered = (run.sizes[first] == REQUEST_ID_SIZE) & (last > second) & (run.sizes[second] == 0)
     neither: Int64 = plain[~(delimited | numbered)]
     return neither
 
-
-THREAD_SAFE = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
 
 ROW_RULES: dict[str, tuple[RowRule, ...]] = {
     "PULL": (RowRule("PIPELINE-01", _plain),),
@@ -60,7 +57,7 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
     "REQ": (RowRule("REQREP-01", _request_without_delimiter),),
     "REP": (RowRule("REQREP-03", _without_delimiter),),
     "DEALER": (RowRule("REQREP-05", _without_delimiter, peer="REP"),),
-    **{name: (RowRule("TS-01", _multipart),) for name in THREAD_SAFE},
+    **{name: (RowRule("TS-01", _multipart),) for name in SINGLE_PART},
 }
 
 

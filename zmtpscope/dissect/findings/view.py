@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.records.facts import reference
-from zmtpscope.dissect.stream.agreement import Agreement
+from zmtpscope.dissect.stream.negotiation import Negotiation
 from zmtpscope.dissect.stream.side_stream import SideStream
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.sequence import distance
@@ -25,18 +25,18 @@ class ConnectionView:
         self,
         tcp: Connection,
         streams: tuple[SideStream, SideStream],
-        agreement: Agreement,
+        negotiation: Negotiation,
         session: Session | None,
     ) -> None:
         self.tcp = tcp
         self.streams = streams
-        self.agreement = agreement
+        self.negotiation = negotiation
         self.session = session
 
     @property
     def version(self) -> str | None:
         """The version in force, None while or where there is none."""
-        return self.agreement.version
+        return self.negotiation.version
 
     @property
     def is_websocket(self) -> bool:
@@ -51,17 +51,17 @@ class ConnectionView:
     @property
     def is_zmtp(self) -> bool:
         """Whether a side speaks ZMTP, began like it, or is forced to: the connection has records."""
-        return self.agreement.is_zmtp
+        return self.negotiation.is_zmtp
 
     @property
     def zmtp_since(self) -> int | None:
         """The ordinal of the segment that made it known; None where none has."""
-        if self.agreement.forced is not None:
+        if self.negotiation.forced is not None:
             return self.tcp.start.ordinal
         one, other = self.streams
         if one.found_since is None and other.found_since is None:
-            return self.agreement.greeted_since
-        known = (self.agreement.greeted_since, one.found_since, other.found_since)
+            return self.negotiation.greeted_since
+        known = (self.negotiation.greeted_since, one.found_since, other.found_since)
         return min(ordinal for ordinal in known if ordinal is not None)
 
     def is_agreed(self) -> bool:

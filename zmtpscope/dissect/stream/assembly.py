@@ -7,21 +7,19 @@ frames of the message that is under way are carried from one read to the next.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces
+from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun
 from zmtpscope.dissect.records.payload_rows import PayloadRows
-from zmtpscope.dissect.stream.arrivals import Arrivals, segments_at
+from zmtpscope.dissect.stream.arrivals import segments_at
+from zmtpscope.dissect.stream.runs import Context, Edges, Kept, as_array, columns_of, frame_runs, message_runs
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
-from zmtpscope.zmtp.regime import Regime
 
 MOST_FRAMES = 1 << 20
 """A message of more frames is written in parts of so many, none of them complete, and without bodies."""
@@ -36,39 +34,6 @@ NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
 
 KNOWN_SIZES = 64
 """How many of a side's last frame sizes count as known to it."""
-
-
-@dataclass(slots=True)
-class Context:
-    """What a side's rows share at the time they are made: octets from `base` on, arrivals up to `end`, and the rest."""
-
-    data: bytes
-    base: int
-    end: int
-    arrivals: Arrivals
-    regimes: list[tuple[int, Regime]]
-    version: str | None
-    confidence: str
-    doubtful: int | None
-    """Rows behind this stream offset are no more than likely."""
-    settled: int
-    """No row was decidable before the segment with this ordinal."""
-    pieces: Pieces | None
-    seals: bool
-    """MESSAGEs may be among the frames."""
-    messages: bool
-    """Whether message rows are wanted at all (else they are only counted)."""
-    frames: bool
-    limit: int
-    """Octets of bodies up to which a message is kept whole; of a larger one `HEAD_KEPT` octets are."""
-
-
-class Kept(NamedTuple):
-    """Octets of a stream from `base` on, and how they came, where details were asked for."""
-
-    data: bytes
-    base: int
-    pieces: Pieces | None
 
 
 class Assembly:
@@ -228,6 +193,17 @@ class Assembly:
             self.message_start = self.frame_start
         self.damage(Kept(b"", context.end, None), 0)
 
+    def drain(self) -> tuple[list[MessageRun], list[FrameRun]]:
+        """Messages and frames of which rows were made since this was asked last."""
+        runs, self.message_runs = self.message_runs, []
+        frame_runs, self.frame_runs = self.frame_runs, []
+        return runs, frame_runs
+
+    def look_inside(self, payloads: PayloadRows) -> PayloadRows:
+        """From now on somebody does, with `payloads`."""
+        self.payloads = payloads
+        return payloads
+
     def doubt_next(self) -> None:
         """What stands in front of the next message is not known."""
         self.uncertain_start = True
@@ -282,144 +258,14 @@ class Assembly:
         self.recent_sizes += frames.sizes[max(0, count - KNOWN_SIZES) : count]
         del self.recent_sizes[:-KNOWN_SIZES]
         if context.messages:
-            self._make_rows(carried, last, complete, context)
+            start = self.message_start if carried else None
+            edges = Edges(start, self.frame_end, self.damaged, self.uncertain_start, self.head)
+            runs = message_runs(self.stream, frames, last, complete, edges, context)
+            self.message_runs += runs
+            if context.frames:
+                self.frame_runs += frame_runs(runs, self.frame_packets, self.frame_times, context)
         self.forget_damage()
         self.uncertain_start = False
-
-    def _make_rows(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
-        count = int(last[-1]) + 1
-        offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(self.carried)]
-        if len(last) == 1:
-            completeness = np.array([complete and not self.damaged])
-            first, orders, packets, times, packet_ends, time_ends = self._row_of_one(carried, count - 1, context)
-            starts = offsets[:1]
-        else:
-            completeness, first = np.empty(len(last), np.bool_), np.empty_like(last)
-            completeness[:], first[0], first[1:] = complete, 0, last[:-1] + 1
-            completeness[0] &= not self.damaged
-            starts = offsets[first]
-            times_of_rows = self._times(carried, starts, bodies[last], sizes[last], context)
-            orders, packets, times, packet_ends, time_ends = times_of_rows
-        common = list(slices(context, starts))
-        regime, confidence, _, _ = common[0]
-        run = MessageRun(
-            stream=self.stream,
-            regime=regime,
-            confidence=confidence,
-            data=context.data,
-            base=context.base,
-            offsets=offsets,
-            bodies=bodies,
-            sizes=sizes,
-            flags=flags,
-            end=context.end,
-            pieces=context.pieces,
-            version=context.version,
-            socket_type=regime.socket_type,
-            peer_socket_type=None,
-            first=first,
-            last=last,
-            complete=completeness,
-            orders=orders,
-            packets=packets,
-            times=times,
-            packet_ends=packet_ends,
-            time_ends=time_ends,
-        )
-        runs = [run]
-        if len(common) > 1:
-            runs = [run.part(low, high) for _, _, low, high in common]
-            for each, (regime, confidence, _, _) in zip(runs, common, strict=True):
-                each.regime, each.confidence, each.socket_type = regime, confidence, regime.socket_type
-        if self.head is not None or self.uncertain_start:
-            whole = runs[0]
-            count = len(whole.first)
-            head = whole.part(0, 1) if count > 1 else whole
-            if self.head is not None:
-                head.data, head.base, head.pieces = self.head
-            if self.uncertain_start:
-                head.confidence = "likely"
-            runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
-        if max([len(run.data) for run in runs]) > context.limit:
-            runs = [part for run in runs for part in _cut_large(run, context)]
-        self.message_runs += runs
-        if context.frames:
-            self._make_frame_rows(runs, context)
-
-    def _times(self, carried: int, starts: Int64, bodies: Int64, sizes: Int64, context: Context) -> tuple[Int64, ...]:
-        """When messages came that begin at `starts`, and the last bodies of which are these: ordinals of the segments
-        that made them decidable, packets and times of their first octets, packets and times of their last."""
-        stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be announced and not there
-        table = context.arrivals.table()
-        _, packets, times = segments_at(table, starts)
-        if carried:
-            packets[0], times[0] = self.message_start.packet, self.message_start.time
-        orders, packet_ends, time_ends = segments_at(table, stops - 1)
-        if stops[-1] <= context.arrivals.begin:
-            packet_ends[-1], time_ends[-1] = self.frame_end.packet, self.frame_end.time
-        return np.maximum(orders, context.settled), packets, times, packet_ends, time_ends
-
-    def _row_of_one(self, carried: int, last: int, context: Context) -> tuple[Int64, ...]:
-        """Its first frame, and the same, of one message up to the carried frame `last`: often a segment has no more,
-        and this is quick."""
-        frames = self.carried
-        stop = min(frames.bodies[last] + frames.sizes[last], context.end)
-        start = self.message_start if carried else context.arrivals.at(frames.offsets[0])
-        end = context.arrivals.at(stop - 1)
-        order = max(end.ordinal, context.settled)
-        if stop <= context.arrivals.begin:
-            end = self.frame_end
-        return tuple(np.array(((0,), (order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
-
-    def _make_frame_rows(self, runs: list[MessageRun], context: Context) -> None:
-        """Frame rows of the messages in `runs`, which begin with the first frame that is carried."""
-        done = 0
-        for run in runs:
-            count = len(run.offsets)
-            whole = count - (int(run.bodies[-1]) + int(run.sizes[-1]) > context.end)
-            frames, counts = slice(done, done + whole), run.last - run.first + 1
-            done += count
-            if whole:
-                self.frame_runs.append(
-                    FrameRun(
-                        stream=self.stream,
-                        regime=run.regime,
-                        confidence=run.confidence,
-                        data=run.data,
-                        base=run.base,
-                        offsets=run.offsets[:whole],
-                        bodies=run.bodies[:whole],
-                        sizes=run.sizes[:whole],
-                        flags=run.flags[:whole],
-                        end=run.end,
-                        pieces=run.pieces,
-                        messages=run.offsets[run.first].repeat(counts)[:whole],
-                        orders=run.orders.repeat(counts)[:whole],
-                        packets=as_array(self.frame_packets[frames]),
-                        times=as_array(self.frame_times[frames]),
-                    )
-                )
-
-
-def _cut_large(run: MessageRun, context: Context) -> Iterator[MessageRun]:
-    """The run, each message that is not kept whole as a run of its own, with its first octets."""
-    if len(run.data) <= context.limit:
-        yield run
-        return
-    lasts = np.minimum(run.sizes[run.last], context.end - run.bodies[run.last])
-    done = 0
-    for row in np.flatnonzero(run.bodies[run.last] + lasts - run.offsets[run.first] > context.limit).tolist():
-        first, last = int(run.first[row]), int(run.last[row])
-        if int(run.sizes[first:last].sum()) + int(lasts[row]) <= context.limit:
-            continue
-        if done < row:
-            yield run.part(done, row)
-        large, done = run.part(row, row + 1), row + 1
-        large.base = max(run.base, int(large.offsets[0]))
-        large.data = run.data[large.base - run.base :][:HEAD_KEPT]
-        yield large
-    if done < len(run.first):
-        yield run.part(done, len(run.first)) if done else run
 
 
 def total(column: array[int], count: int) -> int:
@@ -440,16 +286,6 @@ def ends_message(flags: Int64) -> NDArray[np.bool_]:
     return ends
 
 
-def as_array(column: array[int]) -> Int64:
-    """A column of the core as numpy sees it (no copy: the column must not grow afterwards)."""
-    return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
-
-
-def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
-    """Offsets, bodies, sizes and flags."""
-    return frames.offsets, frames.bodies, frames.sizes, frames.flags
-
-
 def joined(first: FrameColumns, second: FrameColumns) -> FrameColumns:
     """The frames of both, in new columns."""
     frames = FrameColumns()
@@ -464,28 +300,3 @@ def behind(frames: FrameColumns, count: int) -> FrameColumns:
     for column, whole in zip(columns_of(rest), columns_of(frames), strict=True):
         column += whole[count:]
     return rest
-
-
-def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:
-    """(regime, confidence, low, high): what the units at `offsets[low:high]` have in common."""
-    doubtful = len(offsets)
-    if context.doubtful is not None and context.confidence == "proven":
-        doubtful = int(np.searchsorted(offsets, context.doubtful, "right"))
-    for regime, low, high in regime_slices(context.regimes, offsets):
-        if low < doubtful:
-            yield regime, context.confidence, low, min(high, doubtful)
-        if doubtful < high:
-            yield regime, "likely", max(low, doubtful), high
-
-
-def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:
-    """(regime, low, high): the units at `offsets[low:high]` stand under that regime."""
-    if len(regimes) == 1 or offsets[0] >= regimes[-1][0]:
-        yield regimes[-1][1], 0, len(offsets)
-        return
-    places = np.searchsorted(offsets, [offset for offset, _ in regimes[1:]], "left").tolist()
-    low = 0
-    for (_, regime), high in zip(regimes, [*places, len(offsets)], strict=True):
-        if high > low:
-            yield regime, low, high
-            low = high

@@ -9,9 +9,10 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import HEAD_KEPT
 from zmtpscope.dissect.stream.arrivals import Arrivals
-from zmtpscope.dissect.stream.assembly import Assembly, Context, Kept
+from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.opened_messages import OpenedMessages
+from zmtpscope.dissect.stream.runs import Context, Kept
 
 HEADERS = 64
 """Octets allowed per frame for its header, where the size of a message under way is compared with the body limit."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.stream.arrivals import Arrivals
-from zmtpscope.dissect.stream.assembly import Assembly, Context, Kept
+from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.boxes import Broken, Inside, Step
+from zmtpscope.dissect.stream.runs import Context, Kept
 from zmtpscope.zmtp.events import FrameColumns
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from zmtpscope.dissect.records.leftovers import (
 )
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import Arrivals, BlockView
-from zmtpscope.dissect.stream.assembly import Context
 from zmtpscope.dissect.stream.boxes import Sealed
 from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.messages import Messages
 from zmtpscope.dissect.stream.opened_messages import OpenedMessages
 from zmtpscope.dissect.stream.outputs import Outputs
 from zmtpscope.dissect.stream.read_units import ReadUnits
+from zmtpscope.dissect.stream.runs import Context
 from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import NO_FRAMES, Event, FrameColumns

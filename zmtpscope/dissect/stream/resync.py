@@ -7,18 +7,24 @@ All trials run side by side: frames that meet at one boundary are one trial, so 
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from zmtpscope.findings import FINDINGS
-from zmtpscope.zmtp.commands import read_command
+from zmtpscope.zmtp.boundaries import (
+    GREETING_REST,
+    KNOWN_NAME,
+    LONG_RUN,
+    OTHER_THAN,
+    RUNS,
+    SEALED_HEADERS,
+    STARTS,
+    frame_header,
+    is_known_command,
+)
 from zmtpscope.zmtp.content import MESSAGE_NAME
-from zmtpscope.zmtp.mechanisms import UNSEEN
-from zmtpscope.zmtp.reader import Reader
-from zmtpscope.zmtp.regime import Framing, Phase, regime
+from zmtpscope.zmtp.regime import Framing
 
 WINDOW = 64 << 10
 """Every octet in the first 64 KiB may begin a frame; behind them only the first octet of a segment, and the header of a
@@ -34,7 +40,6 @@ TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 LEAST_FRAMES = 3
-LARGEST = 1 << 31
 LARGEST_COMMAND = 8 << 10
 """A trial believes in no command that is larger: real ones are small."""
 COMMANDS_PER_OCTET = 2
@@ -43,64 +48,13 @@ BIG_ENDIAN_LENGTH = b"\0\0\0"
 """An empty message and the flags of another: lengths of 32 bits in front of other protocols' messages look like it, so
 the frame behind it is no evidence."""
 
-GREETING_REST = re.compile(
-    rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
-)
-"""What may be left of a 3.x greeting whose first octets were lost: at least a letter of the mechanism, all behind it,
-and the command that follows. Without looking it would pass for frames: `01 4E` begins one of 78 octets."""
-
-SEALED_HEADERS = (9, 2)
-"""Octets of a frame header in front of a MESSAGE."""
-
 FOR_COMMAND = 8
 FOR_BODY = 1
 FOR_SEGMENT_END = 4
 FOR_KNOWN_SIZE = 2
 
-
-TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
-
-KNOWN_NAME = re.compile(
-    b"|".join(
-        re.escape(octets)
-        for octets in (
-            *(bytes([len(name)]) + name.encode("ascii") for name in UNSEEN.commands),
-            *(misspelling.octets for misspelling in UNSEEN.misspellings),
-        )
-    )
-)
-"""How a command begins that can be read in `TRAFFIC`."""
-
-LONGEST_KNOWN_NAME = 16
-STARTS = {
-    Framing.V2: re.compile(
-        rb"(?s)[\x00\x01]|\x04(?=.(?:%b)|.{0,%d}\Z)|[\x02\x03\x06](?=\x00{4}|\x00{0,3}\Z)"
-        % (KNOWN_NAME.pattern, LONGEST_KNOWN_NAME)
-    ),
-    Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
-}
-"""Octets at which a frame header may begin, so that nothing else is looked at."""
-
-LEAST_RUN = 16
-"""So many times in a row comes one octet where it is worth to pass all of them at once."""
-RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
-"""Of which octets frames may consist that are one octet repeated, and the octets of such a frame."""
-LONG_RUN = {
-    framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, LEAST_RUN) for octet in sizes))
-    for framing, sizes in RUNS.items()
-}
-OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values() for octet in sizes}
-
 LONGEST_REPETITION = 8
 """No frame of more octets is one octet repeated: its header alone has several."""
-
-
-def is_known_command(body: bytes) -> bool:
-    """Whether `body` is a command that is known, with its exact grammar."""
-    reader = Reader(body, 0, len(body), 0)
-    layout = read_command(reader, TRAFFIC, {})
-    severities = (finding.severity or FINDINGS[finding.id].severity for finding in reader.findings)
-    return layout is not None and "error" not in severities
 
 
 class Boundary(NamedTuple):
@@ -220,7 +174,9 @@ class FrameSearch:
 
     def first_octets(self) -> Boundary | None:
         """The very start, once the window was looked at in vain, if a frame may begin there."""
-        header = self._header(0) if self.base == self.origin and self.end >= self.limit else None
+        header = (
+            frame_header(self.data, 0, self.framing) if self.base == self.origin and self.end >= self.limit else None
+        )
         return Boundary(self.framing, self.origin) if header is not None and header[0] else None
 
     def exhausted(self) -> bool:
@@ -373,7 +329,7 @@ class FrameSearch:
 
     def _step(self, trial: Trial | None) -> bool:
         """Read the header at the current offset and move the trial to the frame's end; False to wait for octets."""
-        header = self._header(self.at - self.base)
+        header = frame_header(self.data, self.at - self.base, self.framing)
         if header is None:
             return False
         start, length, command = header
@@ -390,33 +346,6 @@ class FrameSearch:
             self.trials[boundary] = trial
             heappush(self.boundaries, boundary)
         return True
-
-    def _header(self, at: int) -> tuple[int, int, bool] | None:
-        """(header length, body length, COMMAND) of a frame at index `at`, zeros where none can be, None to wait."""
-        data = self.data
-        none = (0, 0, False)
-        if at >= len(data):
-            return None
-        first = data[at]
-        if self.framing is Framing.V2:
-            if first not in (0, 1, 2, 3, 4, 6):
-                return none
-            if not first & 2:
-                return None if at + 2 > len(data) else (2, data[at + 1], first == 4)
-            if at + 9 > len(data):
-                return None if not any(data[at + 1 : at + 5]) else none
-            size = int.from_bytes(data[at + 1 : at + 9])
-            return (9, size, first == 6) if 256 <= size <= LARGEST else none
-        if first == 0:
-            return none
-        if first != 255:
-            if at + 2 > len(data):
-                return None
-            return (2, first - 1, False) if data[at + 1] in (0, 1) else none
-        if at + 10 > len(data):
-            return None if not any(data[at + 1 : at + 5]) else none
-        size = int.from_bytes(data[at + 1 : at + 9])
-        return (10, size - 1, False) if 255 <= size <= LARGEST and data[at + 9] in (0, 1) else none
 
     def _trim(self) -> None:
         """Give up what lies too many octets or segments behind, when it is worth it."""

@@ -20,10 +20,12 @@ from zmtpscope.zmtp.mechanisms.curve import (
     COOKIE_PREFIX,
     CURVE,
     KEY_SIZE,
+    LONG_NONCE_SIZE,
     MESSAGE_PREFIX,
     NONCE_OF_MESSAGE,
+    VOUCH_BOX,
+    VOUCH_NONCE,
     VOUCH_PREFIX,
-    VOUCH_SIZE,
 )
 from zmtpscope.zmtp.reader import Finding
 
@@ -230,13 +232,13 @@ class Session:
 
         It takes s' to know; False where that is not there.
         """
-        client, nonce, vouch = content[:KEY_SIZE], content[KEY_SIZE : KEY_SIZE + 16], content[KEY_SIZE + 16 :]
+        client, nonce, vouch = content[:KEY_SIZE], content[VOUCH_NONCE], content[VOUCH_BOX]
         transient = self._client_transient
         for secret in self._server_secrets():
             if transient is None or shared_key(transient, secret) != self.key:
                 continue  # not the one of this connection
             key = shared_key(client, secret)
-            named = None if key is None else open_box(vouch[:VOUCH_SIZE], VOUCH_PREFIX + nonce, key)
+            named = None if key is None else open_box(vouch, VOUCH_PREFIX + nonce, key)
             if named is None or named[:KEY_SIZE] != transient:
                 return True
             return self.server is not None and named[KEY_SIZE:] != self.server
@@ -305,6 +307,6 @@ class Session:
         cookies = [cookie for cookie in (self.cookie, self._returned_cookie) if cookie is not None]
         for cookie in cookies:
             for cookie_key in self._secrets.cookie_keys:
-                content = open_box(cookie[16:], COOKIE_PREFIX + cookie[:16], cookie_key)
+                content = open_box(cookie[LONG_NONCE_SIZE:], COOKIE_PREFIX + cookie[:LONG_NONCE_SIZE], cookie_key)
                 if content is not None and content[:KEY_SIZE] == self._client_transient:
                     yield content[KEY_SIZE:]

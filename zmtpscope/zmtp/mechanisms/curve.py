@@ -71,7 +71,13 @@ COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
 COOKIE_AT = slice(9, 105)
 """Where the cookie stands in the body of INITIATE: its nonce and its box."""
 
+LONG_NONCE_SIZE = 16
+"""Octets of the nonces that stand in full in front of cookie and vouch."""
+
 VOUCH_SIZE = 80
+VOUCH_NONCE = slice(KEY_SIZE, KEY_SIZE + LONG_NONCE_SIZE)
+VOUCH_BOX = slice(VOUCH_NONCE.stop, VOUCH_NONCE.stop + VOUCH_SIZE)
+"""Where in what the box of INITIATE holds, behind the client's key, nonce and box of the vouch stand."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from zmtpscope.zmtp.greeting import SIGNATURE_SIZE
 from zmtpscope.zmtp.peer.errors import ClosedHalfWay, Mismatch, PeerError, Refused, UnfitSocketType
 from zmtpscope.zmtp.peer.settings import Settings
+from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
     ("NULL", "READY"): (UnfitSocketType, "it probably takes no {socket_type} socket"),

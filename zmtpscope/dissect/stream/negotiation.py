@@ -19,8 +19,15 @@ from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
 from zmtpscope.zmtp.reader import Finding
-from zmtpscope.zmtp.regime import Form, Framing
+from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, usual_form
 from zmtpscope.zmtp.side import SideReader
+from zmtpscope.zmtp.signature import (
+    SIGNATURE_SIZE,
+    VERSIONED_SIZE,
+    announces_a_version,
+    announces_version_3,
+    begins_like_a_signature,
+)
 from zmtpscope.zmtp.upgrade import begins_like_an_upgrade
 from zmtpscope.zmtp.zws_side import ZwsReader
 
@@ -29,21 +36,11 @@ WAIT_LIMIT = 3_000_000_000
 
 NOTHING_SENT_HINT = "that side connects or accepts and does not speak: it hangs, is too busy, or is no ZeroMQ peer"
 
-SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
-ZWS_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
 EAGER = 1024
 """Up to this many octets of a side every segment may settle the version; then each time that they have doubled."""
 
-SIGNATURE = 10
-MAJOR_AT, MINOR_AT = 10, 11
-VERSIONED = MINOR_AT + 1
-"""So many octets of a 3.x greeting say all that the other side goes by."""
 
-FORMS_BY_VERSION = {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}
-"""How a side greets that spoke only after the version was settled, or whose version was forced; else GREETING_3."""
-
-
-class Agreement:
+class Negotiation:
     """The version that the two sides speak, once it is `settled`: `streams` as the dissector sees them, `tcp` as
     reassembly does. `forced` is what the user said of the connection, if anything.
 
@@ -99,8 +96,8 @@ class Agreement:
             prefix = b""
             for row in tcp.pieces:
                 start = block.starts[row]
-                prefix += block.data[start : min(block.stops[row], start + VERSIONED)]
-                if len(prefix) >= VERSIONED:
+                prefix += block.data[start : min(block.stops[row], start + VERSIONED_SIZE)]
+                if len(prefix) >= VERSIONED_SIZE:
                     settled_by.append(block.arrival(row))
                     break
             else:
@@ -191,7 +188,7 @@ class Agreement:
         is_full = max(waiting) >= PREFIX_LIMIT
         over = over or is_full
         if self.forced is not None and self.forced.version is not None:
-            if over or self.waited or min(map(len, prefixes)) >= SIGNATURE:
+            if over or self.waited or min(map(len, prefixes)) >= SIGNATURE_SIZE:
                 self._force(self.forced, prefixes, arrival)
             return
         decision = negotiate(prefixes[0], prefixes[1], over=over or self.waited)
@@ -214,7 +211,9 @@ class Agreement:
         """What the greeting of one side says by itself, where octets of the other side were lost, or have not all come
         when no more of this one can wait for them (`is_full`)."""
         for side, stream in enumerate(self.streams):
-            is_under_way = is_full and 0 < len(prefixes[side]) < VERSIONED and begins_like_a_signature(prefixes[side])
+            is_under_way = (
+                is_full and 0 < len(prefixes[side]) < VERSIONED_SIZE and begins_like_a_signature(prefixes[side])
+            )
             if is_under_way or stream.negotiating.has_lost:
                 alone = [b"", prefixes[1]] if side == 0 else [prefixes[0], b""]
                 decision = negotiate(alone[0], alone[1], over=True)
@@ -302,8 +301,8 @@ class Agreement:
         if not self.is_zmtp or form is Form.ALIEN:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.negotiating.has_lost):
-            form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
-        if form in ZWS_FORMS:
+            form = usual_form(self.version)
+        if form in UPGRADE_FORMS:
             return ZwsReader(form, self.version, None if self.decision is None else self.decision.mechanism)
         return None if form is Form.WAIT else SideReader(form, self.version)
 
@@ -311,7 +310,7 @@ class Agreement:
         """Read in the version that the user gave: from the greeting where the start was captured, else as traffic."""
         self.settled = True
         self._agree(rule.version)
-        form = FORMS_BY_VERSION.get(self.version or "", Form.GREETING_3)
+        form = usual_form(self.version)
         framing = Framing.V1 if self.version == "1.0" else Framing.V2
         for side, stream in self._sides_to_begin():
             if stream.mode is not Mode.NEGOTIATING:
@@ -355,19 +354,3 @@ def in_order(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView) -> Iterator[t
 
 def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
     return entry[0], entry[1]
-
-
-def begins_like_a_signature(prefix: bytes) -> bool:
-    """Whether these first octets can be those of a peer newer than 1.0 (wire.md 9.2): FF, padding, 7F."""
-    padding = int.from_bytes(prefix[1:9].ljust(8, b"\0"))
-    return prefix[:1] in (b"", b"\xff") and padding <= 256 and prefix[9:10] in (b"", b"\x7f")
-
-
-def announces_a_version(prefix: bytes) -> bool:
-    """Whether these octets are a signature and a version."""
-    return len(prefix) > SIGNATURE and begins_like_a_signature(prefix) and 1 <= prefix[MAJOR_AT] <= 3
-
-
-def announces_version_3(prefix: bytes) -> bool:
-    """Whether these octets, at least 12, are those of a 3.x peer that nobody would take for anything else."""
-    return prefix[0] == 0xFF and prefix[SIGNATURE - 1] == 0x7F and prefix[MAJOR_AT] >= 3

@@ -1,0 +1,170 @@
+"""The message rows of one connection: what rides inside of them, their topics, and the findings about them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.findings.row_rules import broken_rows
+from zmtpscope.dissect.findings.view import ConnectionView
+from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
+from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.facts import ZreClose, ZreCommand, ZreSide
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads, starred
+from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.records.topics import COMMANDS, Topics
+from zmtpscope.dissect.stream.assembly import Assembly
+from zmtpscope.dissect.stream.side_stream import SideStream
+from zmtpscope.payloads.zap import Zap
+from zmtpscope.payloads.zre.messages import Zre, uuid_of
+from zmtpscope.records import from_text
+from zmtpscope.zmtp.events import Command
+from zmtpscope.zmtp.reader import Finding
+
+FOLLOWED = frozenset({Zap.name, Zre.name})
+"""Payloads of which more is known than their dissectors know: that takes both sides, or several connections."""
+
+
+class MessageRows:
+    """Writes the runs that the two sides have made, after each block."""
+
+    def __init__(self, view: ConnectionView, sink: Sink, writer: RecordWriter) -> None:
+        self.view = view
+        self.sink = sink
+        self.options = sink.options
+        self.writer = writer
+        self.zap = ZapRequests()
+        self.topics = Topics(sink.budget)
+        self.zre_sides: list[ZreSide | None] = [None, None]
+        """The sides that are ZRE nodes ..."""
+        self.zre_since = [0, 0]
+        """... and the ordinals of the segments that made it known."""
+
+    def feed(self, side: int, command: Command, ordinal: int) -> None:
+        """A command was read, decidable with the segment `ordinal`: it may subscribe."""
+        if command.fields.get("name") in COMMANDS and self.options.records:
+            self.topics.feed(side, command, ordinal)
+
+    def write(self) -> None:
+        """Write the messages that were made since this was asked last."""
+        batch = self.sink.batch
+        written: tuple[list[MessageRun], list[MessageRun]] = ([], [])
+        for side, stream in enumerate(self.view.streams):
+            for assembly in stream.messages.assemblies():
+                runs, frame_runs = assembly.drain()
+                secrets: list[range] = []
+                for run in runs:
+                    for part in self._with_peer_type(side, run):
+                        for finding_id, rows in broken_rows(part):
+                            self._note_rows(side, finding_id, part, rows)
+                        if self.options.payloads is not None:
+                            secrets += self._look_inside(stream, assembly, part)
+                        written[side].append(part)
+                for frames in frame_runs:
+                    frames.data = starred(frames.data, frames.base, secrets)
+                batch.frame_runs += frame_runs
+            stream.messages.forget_holes()
+        if self.options.records:
+            self.topics.assign(written)
+            batch.runs += written[0] + written[1]
+        self.zap.evaluate()
+        for side, sender in enumerate(self.zre_sides):
+            for run in written[1 - side] if sender is not None else ():
+                behind = np.flatnonzero(run.complete & (run.orders >= self.zre_since[side]))
+                self._note_rows(1 - side, "ZRE-09", run, behind)
+
+    def release(self) -> None:
+        """No more messages will come."""
+        self.topics.release()
+
+    def end(self, arrival: Arrival, is_whole: bool) -> None:
+        """The connection is over, as `arrival` says; `is_whole`: every octet of it was captured."""
+        if is_whole:
+            for note in self.zap.end(arrival):
+                self.writer.note(note)
+        for sender in self.zre_sides:
+            if sender is not None:
+                self.sink.report(ZreClose(arrival, sender, self.view.tcp.has_ended))
+
+    # -- what rides inside -------------------------------------------------------------------------------------------
+
+    def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
+        """Find out what rides inside the messages of a run, and write what there is to say about it. The places in the
+        stream of frames that hold passwords."""
+        tcp = self.view.tcp
+        payloads = assembly.payloads
+        if payloads is None:
+            side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
+            assert side is not None
+            payloads = assembly.look_inside(PayloadRows(self.options, side))
+        identity, begun = stream.identity_at(int(run.offsets[0])), tcp.tcp[stream.side].begun
+        secrets = payloads.take(run, SideFacts(identity, stream.messages.holes, begun))
+        for row, made in enumerate(run.payloads or ()):
+            if made is None or not (made.findings or made.protocol in FOLLOWED):
+                continue
+            arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
+            unit = int(run.offsets[run.first[row]])
+            for finding in made.findings:
+                self.writer.note(Note(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source))
+            last = run.last[row]
+            length = int(run.bodies[last] + run.sizes[last]) - unit
+            if made.protocol == Zap.name and made.fields:
+                self.zap.add(ZapMessage(arrival, stream.side, unit, length, run.source, made.fields))
+            elif made.protocol == Zre.name and made.fields:
+                sender = self._zre_side(stream, arrival.ordinal, unit)
+                lossy = stream.lost_since is not None and stream.lost_since <= arrival.ordinal
+                self.sink.report(ZreCommand(arrival, sender, made.fields, run.source, unit, length, lossy))
+        return secrets
+
+    def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
+        """The side as a ZRE node that speaks to another; the segment `ordinal` has brought what it says at `offset`."""
+        side, tcp = stream.side, self.view.tcp
+        sender = self.zre_sides[side]
+        if sender is None:
+            listener = tcp.listener
+            identity = stream.identity_at(offset)
+            uuid = uuid_of(None if identity is None else from_text(identity))
+            self.view.streams[1 - side].messages.require_rows()
+            sender = self.zre_sides[side] = ZreSide(
+                stream=stream.stream,
+                uuid=None if uuid is None else uuid.hex().upper(),
+                server=(stream.stream.dst_ip, stream.stream.dst_port) if listener != side else None,
+                whole=listener is not None and tcp.tcp[side].begun,
+                start=stamp(tcp.start),
+            )
+            self.zre_since[side] = ordinal
+        return sender
+
+    # -- findings ----------------------------------------------------------------------------------------------------
+
+    def _note_rows(self, side: int, finding_id: str, run: MessageRun, rows: Int64) -> None:
+        """The same finding on these messages of a run; those that would only be counted are counted at once."""
+        if not len(rows):
+            return
+        counted = len(rows) - self.writer.left_to_write(side, finding_id)
+        for index in rows[:-counted].tolist() if counted > 0 else rows.tolist():
+            self.writer.note(_note_on(run, index, side, finding_id))
+        if counted > 0:
+            self.writer.note_repeats(_note_on(run, int(rows[-1]), side, finding_id), counted)
+
+    def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
+        """The run with the other side's socket type, from the message on at which that was known."""
+        peer = self.view.streams[1 - side]
+        known = peer.units.type_known
+        if known is None or run.orders[-1] < known:
+            return [run]
+        cut = int(run.orders.searchsorted(known))
+        after = run.part(cut, len(run.first)) if cut else run
+        after.peer_socket_type = peer.socket_type
+        return [run.part(0, cut), after] if cut else [run]
+
+
+def _note_on(run: MessageRun, index: int, side: int, finding_id: str) -> Note:
+    """A finding on a message of a run."""
+    first, last = int(run.first[index]), int(run.last[index])
+    start = int(run.offsets[first])
+    length = int(run.bodies[last] + run.sizes[last]) - start
+    arrival = Arrival(int(run.orders[index]), int(run.packets[index]), int(run.times[index]))
+    return Note(side, Finding(finding_id, start, length), arrival, arrival.ordinal, source=run.source)

@@ -1,0 +1,93 @@
+"""What the beginning of a frame looks like among octets that may be anything (wire.md 9.5)."""
+
+from __future__ import annotations
+
+import re
+
+from zmtpscope.findings import FINDINGS
+from zmtpscope.zmtp.commands import read_command
+from zmtpscope.zmtp.framing import COMMAND, LONG, MORE
+from zmtpscope.zmtp.mechanisms import UNSEEN
+from zmtpscope.zmtp.reader import Reader
+from zmtpscope.zmtp.regime import Framing, Phase, regime
+
+LARGEST_BELIEVED = 1 << 31
+"""Octets of the largest frame that is believed in without other evidence."""
+
+GREETING_REST = re.compile(
+    rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
+)
+"""What may be left of a 3.x greeting whose first octets were lost: at least a letter of the mechanism, all behind it,
+and the command that follows. Without looking it would pass for frames: `01 4E` begins one of 78 octets."""
+
+SEALED_HEADERS = (9, 2)
+"""Octets of a frame header in front of a MESSAGE."""
+
+TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
+
+KNOWN_NAME = re.compile(
+    b"|".join(
+        re.escape(octets)
+        for octets in (
+            *(bytes([len(name)]) + name.encode("ascii") for name in UNSEEN.commands),
+            *(misspelling.octets for misspelling in UNSEEN.misspellings),
+        )
+    )
+)
+"""How a command begins that can be read in `TRAFFIC`."""
+
+LONGEST_KNOWN_NAME = 16
+STARTS = {
+    Framing.V2: re.compile(
+        rb"(?s)[\x00\x01]|\x04(?=.(?:%b)|.{0,%d}\Z)|[\x02\x03\x06](?=\x00{4}|\x00{0,3}\Z)"
+        % (KNOWN_NAME.pattern, LONGEST_KNOWN_NAME)
+    ),
+    Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
+}
+"""Octets at which a frame header may begin, so that nothing else is looked at."""
+
+LEAST_RUN = 16
+"""So many times in a row comes one octet where it is worth to pass all of them at once."""
+RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
+"""Of which octets frames may consist that are one octet repeated, and the octets of such a frame."""
+LONG_RUN = {
+    framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, LEAST_RUN) for octet in sizes))
+    for framing, sizes in RUNS.items()
+}
+OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values() for octet in sizes}
+
+
+def is_known_command(body: bytes) -> bool:
+    """Whether `body` is a command that is known, with its exact grammar."""
+    reader = Reader(body, 0, len(body), 0)
+    layout = read_command(reader, TRAFFIC, {})
+    severities = (finding.severity or FINDINGS[finding.id].severity for finding in reader.findings)
+    return layout is not None and "error" not in severities
+
+
+def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
+    """(header length, body length, COMMAND) of a frame at index `at`, zeros where none can be that a peer would send,
+    None where more octets are needed (wire.md 3.1, 4.2, 6)."""
+    none = (0, 0, False)
+    if at >= len(data):
+        return None
+    first = data[at]
+    if framing is Framing.V2:
+        if first not in (0, MORE, LONG, LONG | MORE, COMMAND, COMMAND | LONG):
+            return none
+        if not first & LONG:
+            return None if at + 2 > len(data) else (2, data[at + 1], first == COMMAND)
+        if at + 9 > len(data):
+            return None if not any(data[at + 1 : at + 5]) else none
+        size = int.from_bytes(data[at + 1 : at + 9])
+        return (9, size, first == COMMAND | LONG) if 256 <= size <= LARGEST_BELIEVED else none
+    if first == 0:
+        return none
+    if first != 255:
+        if at + 2 > len(data):
+            return None
+        return (2, first - 1, False) if data[at + 1] in (0, MORE) else none
+    if at + 10 > len(data):
+        return None if not any(data[at + 1 : at + 5]) else none
+    size = int.from_bytes(data[at + 1 : at + 9])
+    return (10, size - 1, False) if 255 <= size <= LARGEST_BELIEVED and data[at + 9] in (0, MORE) else none
