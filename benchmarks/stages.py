@@ -53,7 +53,7 @@ STAGES = {
     ),
     "findings of rows": ("message", ["dissect.findings.row_rules"]),
     "order": ("message", ["dissect.records.batch"]),
-    "rows": ("message", ["dissect.records.rows", "export"]),
+    "rows": ("message", ["dissect.records.message_columns", "dissect.records.row_columns", "export"]),
     "counting by topic, connection, peer": ("message", ["export.top"]),
     "writing": ("message", ["cli"]),
     COLLECTOR: ("connection", [COLLECTOR]),

@@ -22,9 +22,7 @@ LONGEST_SUMMARY = 200
 def values_of(batch: Batch, options: Options) -> list[dict[str, Any]]:
     """Every record of a batch, in order, with all fields."""
     return [
-        record_values(item, index, batch.files, options)
-        if isinstance(item, Record)
-        else row_values(item, index, batch.files, options)
+        record_values(item, options) if isinstance(item, Record) else row_values(item, index, batch.files, options)
         for item, index in batch.in_order()
     ]
 

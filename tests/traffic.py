@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.rows_by_hand import frame_values, message_values
 from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, segments
 from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Record
-from zmtpscope.dissect.records.rows import frame_values, message_values
 
 CLIENT = bytes([10, 0, 0, 2])
 SERVER = bytes([10, 0, 0, 1])

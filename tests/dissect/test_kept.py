@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, FrameRun, Options
-from zmtpscope.dissect.records import batch, message_columns, rows
+from zmtpscope.dissect.records import batch, message_columns
 from zmtpscope.dissect.records.details import details
 from zmtpscope.dissect.stream import assembly, messages, runs
-from zmtpscope.export import json_rows
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.text import Look, TextLines
@@ -74,7 +73,7 @@ def everything(packets: list[Packet], size: int, options: Options) -> list[Any]:
 @pytest.fixture(autouse=True, scope="module")
 def small_heads() -> Any:
     with pytest.MonkeyPatch.context() as patched:
-        for module in (assembly, batch, message_columns, rows, messages, runs, json_rows):
+        for module in (assembly, batch, message_columns, messages, runs):
             patched.setattr(module, "HEAD_KEPT", HEAD)
         yield
 

@@ -17,6 +17,7 @@ from tests.dissect.sealed_talks import LABELS, LOW_ORDER, Steps, Talk, keys_of, 
 from tests.dissect.talks import disturbed, snapped
 from tests.export.test_arrow import table
 from tests.export.test_json_lines import OPTIONS
+from tests.rows_by_hand import values_of
 from tests.strategies import BODIES, SOCKET_TYPES
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zmtp.sides import MANY
@@ -27,9 +28,8 @@ from zmtpscope.dissect.stream import arrivals
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.dissect.stream.session import ALWAYS_TRIED, TRIED_OCTETS, TRIES
 from zmtpscope.dissect.tcp.connection import TcpSide
-from zmtpscope.export.json_lines import lines, record_line
+from zmtpscope.export.json_lines import line_of, lines
 from zmtpscope.export.tables import by_type
-from zmtpscope.export.values import record_values
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import Command
@@ -621,7 +621,7 @@ def test_p10_a_box_with_a_hole_is_told_sealed_and_incomplete(stop: int) -> None:
 
 
 def careful(batch: Batch, options: Options) -> list[bytes]:
-    return [record_line(item, index, batch.files, options) for item, index in batch.in_order()]
+    return [line_of(values) for values in values_of(batch, options)]
 
 
 @given(
@@ -638,7 +638,7 @@ def test_p12_lines_and_tables_of_what_opened_are_those_of_the_careful_way(
     for batch in Analyser(options).run(Capture(packets, size)):
         assert list(lines(batch, options)) == careful(batch, options)
         for record, part in by_type(batch):
-            values = [record_values(item, index, part.files, options) for item, index in part.in_order()]
+            values = values_of(part, options)
             assert table(part, record, options) == values
 
 

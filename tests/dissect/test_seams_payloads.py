@@ -22,11 +22,12 @@ from tests.curve import CLIENT, MORE, CurvePeers
 from tests.dissect.boxes import read
 from tests.dissect.talks import disturbed, message, packets_of, snapped
 from tests.payloads import zre
+from tests.rows_by_hand import values_of
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.dissect.records import payload_rows
 from zmtpscope.dissect.records.details import details
-from zmtpscope.export.json_lines import lines, record_line
+from zmtpscope.export.json_lines import line_of, lines
 from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Shapes
@@ -425,7 +426,7 @@ def test_p9_p13_nothing_that_rides_inside_raises_or_is_lost(
     analyser = Analyser(asked)
     for batch in analyser.run(Capture(packets, 7)):
         made = list(lines(batch, asked))
-        assert made == [record_line(item, index, batch.files, asked) for item, index in batch.in_order()]
+        assert made == [line_of(values) for values in values_of(batch, asked)]
     assert analyser.summary.sums.hold(), analyser.summary.sums
     assert not [id_ for _, id_ in analyser.summary.findings if id_ == "PAYLOAD-01"]
 

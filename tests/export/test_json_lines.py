@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.rows_by_hand import values_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
@@ -20,7 +21,8 @@ from zmtpscope.dissect.records import topics
 from zmtpscope.dissect.records.batch import RANKS, Run
 from zmtpscope.dissect.records.payload_rows import contents, plain_texts
 from zmtpscope.export import json_rows
-from zmtpscope.export.json_lines import escaped, lines, record_line
+from zmtpscope.export.json_lines import escaped, line_of, lines
+from zmtpscope.export.values import record_values
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS, empty
@@ -42,7 +44,7 @@ def records(path: pathlib.Path, options: Options = DEFAULT) -> list[dict[str, An
 
 def careful(batch: Batch, options: Options) -> list[bytes]:
     """The lines of a batch, each made for itself."""
-    return [record_line(item, index, batch.files, options) for item, index in batch.in_order()]
+    return [line_of(values) for values in values_of(batch, options)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -223,7 +225,7 @@ def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
         for record in batch.records:
             if record.type == "command" and record.values["nonce"] is not None:
                 changed = replace(record, values={**record.values, "nonce": 2**63})
-                assert json.loads(record_line(changed, -1, batch.files, DEFAULT))["nonce"] is None
+                assert json.loads(line_of(record_values(changed, DEFAULT)))["nonce"] is None
                 return
     raise AssertionError("no command with a nonce")
 

@@ -12,12 +12,13 @@ import orjson
 import pytest
 
 from tests.readings import CAPTURES
+from tests.rows_by_hand import values_of
 from tests.spark.rotation import packets_of, rotate, write
 from tests.test_captures_in_blocks import options_for
 from zmtpscope.capture import ALWAYS, open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.state import StateError
-from zmtpscope.export.values import as_base64, record_values
+from zmtpscope.export.values import as_base64
 from zmtpscope.spark.capture_folder import CaptureFolder, MicroBatch, next_micro_batch
 from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.partition_state import PartitionState
@@ -29,7 +30,7 @@ def lines(batches: list[Batch], options: Options) -> Lines:
     """The records as lines, without the numbers of connections, and how often each is there."""
     found: list[dict[str, Any]] = []
     for batch in batches:
-        found += [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
+        found += values_of(batch, options)
     for record in found:
         for name in ("conn", "conn_0", "conn_1"):
             record.pop(name, None)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
 from zmtpscope.export.arrow_arrays import value_array
@@ -48,7 +48,7 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
         arrays = [arrow_array(columns[name]) for name in schema.names]
     else:
         types = {field.name: field.type for field in RECORDS[record].fields}
-        rows = [record_values(item, index, batch.files, options) for item, index in batch.in_order()]
+        rows = [record_values(record, options) for record, _ in batch.in_order() if isinstance(record, Record)]
         arrays = [arrow_column([row[name] for row in rows], types[name]) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -1,19 +1,22 @@
 """JSON lines: one object a record, every field of its type, and `time` (RFC 3339, UTC) beside `ts_ns`.
 
 Octets are base64, `text` is as it is in the record. Message rows are most of what there is, and have a way of their own
-(`json_rows.py`); everything else, and any row that is not plain, goes through `record_line`.
+(`json_rows.py`); everything else, and any row that is not plain, goes through `line_of`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, FrameRun, Options, Record
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.json_rows import PIECES, MessageRows
+from zmtpscope.export.json_rows import PIECES, JsonRows
 from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import SECOND
 
@@ -40,32 +43,32 @@ def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
     """Whole lines in order, as pieces: those of message rows, and what stands between these."""
     order = batch.arranged()
     between, at = order.between, 0
+    of_frames = {id(run): FrameRowColumns.of([run], batch.files) for run in batch.frame_runs}
 
-    def careful(item: Record | MessageRun | FrameRun, index: int) -> bytes:
-        return record_line(item, index, batch.files, options)
+    def line(item: Record | FrameRun, index: int) -> bytes:
+        values = record_values(item, options) if isinstance(item, Record) else of_frames[id(item)].values(index)
+        return line_of(values)
 
     if len(order.run_of):
-        rows = MessageRows(order, batch.files, options, careful)
+        columns = MessageColumns.of_arrangement(order, batch.files, options)
+        rows = JsonRows(columns, lambda row: line_of(columns.values(row)))
         for low, high in rows.chunks():
             pieces, begin = rows.pieces(low, high), 0
             while begin < len(pieces):
                 end = (between[at][0] - low) * PIECES if at < len(between) else len(pieces)
                 if begin == end:
-                    yield [careful(*between[at][1:])]
+                    yield [line(*between[at][1:])]
                     at += 1
                 else:
                     end = min(end, begin + HANDFUL)
                     yield pieces[begin:end]
                     begin = end
     for begin in range(at, len(between), HANDFUL):
-        yield [careful(*each[1:]) for each in between[begin : begin + HANDFUL]]
+        yield [line(*each[1:]) for each in between[begin : begin + HANDFUL]]
 
 
-def record_line(
-    item: Record | MessageRun | FrameRun, index: int, files: Sequence[str | None], options: Options
-) -> bytes:
-    """The line of any record or row."""
-    values = record_values(item, index, files, options)
+def line_of(values: dict[str, Any]) -> bytes:
+    """The line of any record, from all its fields."""
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # in front of which stand numbers and names only

@@ -7,9 +7,10 @@ which, and a chunk of lines is one join. Bodies are slices of base64 that was ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import orjson
@@ -17,23 +18,24 @@ from numpy.typing import NDArray
 from pybase64 import b64encode
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect import MessageRun, Options
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, Arrangement, Int64
-from zmtpscope.dissect.records.rows import (
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.message_columns import (
+    HEAD_KEPT_ONLY,
+    KEPT,
     NO_TOPIC,
+    NOT_KEPT,
     OTHER_INSIDE,
     TEXT_INSIDE,
-    is_enveloped,
-    payload_kinds,
-    payload_values,
-    topic_sizes,
+    MessageColumns,
+    numbers,
 )
+from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.values import as_base64, file_name
+from zmtpscope.export.values import as_base64
 from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import SCHEMA, SECOND, to_text
-from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
+from zmtpscope.zmtp.events import ENCRYPTED
 
 CHUNK = 1 << 20
 LINE = 600
@@ -54,13 +56,12 @@ LONG = 1000
 """Bodies of more octets on average are encoded one by one."""
 
 LARGEST_SIZE = 1 << 48
-"""Octets of a body; the rows of larger ones are written the careful way."""
+"""Octets of a sealed body; the rows of larger ones are written the careful way."""
 
-FULL, HEAD, NONE = range(3)
-KEPT = {
-    FULL: b'"],"bodies_kept":"full"',
-    HEAD: b'"],"bodies_kept":"head"',
-    NONE: b',"bodies_kept":"none"',
+ENDS_OF_BODIES = {
+    NOT_KEPT: b',"bodies_kept":"none"',
+    HEAD_KEPT_ONLY: b'"],"bodies_kept":"head"',
+    KEPT: b'"],"bodies_kept":"full"',
 }
 """How bodies end, and what is said of how much of them was kept."""
 
@@ -108,84 +109,52 @@ FRONT, OFFSET, SHAPE, BODIES, BACK, OWN, END = range(7)
 """The pieces of a line; `OWN` is what the row says in words of its own, and its text."""
 PIECES = 7
 
-Careful = Callable[[MessageRun, int], bytes]
-"""Makes the line of any row of a run."""
+Careful = Callable[[int], bytes]
+"""Makes the line of any row."""
 
 
-class MessageRows:
-    """The message rows of a batch, as columns in the order of the records; there is at least one."""
+class JsonRows:
+    """The message rows of a batch as pieces of lines."""
 
-    def __init__(self, order: Arrangement, files: Sequence[str | None], options: Options, careful: Careful) -> None:
-        runs, run_of = order.runs, order.run_of
-        self.options, self.careful = options, careful
-        self.runs, self.run_of, self.row_of = runs, run_of, order.row_of
-        self.files = [orjson.dumps(file_name(name)) for name in files]
+    def __init__(self, columns: MessageColumns, careful: Careful) -> None:
+        runs = columns.runs
+        self.columns, self.options, self.careful = columns, columns.options, careful
+        self.files = [orjson.dumps(file_name(name)) for name in columns.files]
         # of each run
+        self.data = [run.data for run in runs]
         self.shared = [_shared(run.stream, run.source) for run in runs]
         self.types = [_types(run.version, run.socket_type, run.peer_socket_type) for run in runs]
-        self.data = [run.data for run in runs]
-        self.base = np.array([run.base for run in runs])
-        self.stop = np.array([run.base + len(run.data) for run in runs])
         worth = [(run.regime.opened, run.confidence) for run in runs]
         self.incomplete = np.array([CLOSING_NUMBER[*each, False] for each in worth])
         self.whole = np.array([CLOSING_NUMBER[*each, True] for each in worth])
-        self.enveloped = np.array(list(map(is_enveloped, runs)))
-        # of each frame
-        self.offsets = np.concatenate([run.offsets for run in runs])
-        self.bodies = np.concatenate([run.bodies for run in runs])
-        self.sizes = np.concatenate([run.sizes for run in runs])
-        self.flags = np.concatenate([run.flags for run in runs])
-        # of each row
-        frames = np.array([len(run.offsets) for run in runs])
-        counts = np.array([len(run.first) for run in runs])
-        rows = (np.cumsum(counts) - counts)[run_of] + order.row_of
-        frame = (np.cumsum(frames) - frames)[run_of]
-        self.first = frame + np.concatenate([run.first for run in runs])[rows]
-        self.last = frame + np.concatenate([run.last for run in runs])[rows]
-        self.complete = np.concatenate([run.complete for run in runs])[rows]
-        inside = np.concatenate(list(map(payload_kinds, runs)))[rows]
-        self.topics = np.concatenate(list(map(topic_sizes, runs)))[rows]
-        self.texts, self.claimed = inside == TEXT_INSIDE, inside == OTHER_INSIDE
-        self.packets = np.concatenate([run.packets for run in runs])[rows]
-        self.times = np.concatenate([run.times for run in runs])[rows]
-        self.packet_ends = np.concatenate([run.packet_ends for run in runs])[rows]
-        self.time_ends = np.concatenate([run.time_ends for run in runs])[rows]
-        # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
-        bodies = self.bodies[self.last]
-        there = np.minimum(self.sizes[self.last], np.array([run.end for run in runs])[run_of] - bodies)
-        self.lengths = bodies + there - self.offsets[self.first]
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """(low, high): rows to make into lines at once."""
-        weight = np.cumsum(np.clip(self.lengths, 0, CHUNK) + LINE) // CHUNK
+        weight = np.cumsum(np.clip(self.columns.lengths, 0, CHUNK) + LINE) // CHUNK
         yield from pairwise([0, *(np.flatnonzero(np.diff(weight)) + 1).tolist(), len(weight)])
 
     def pieces(self, low: int, high: int) -> list[bytes]:
         """The rows `low..high` (high excluded), `PIECES` for each, the last of which ends the line."""
-        rows = slice(low, high)
+        rows, columns = slice(low, high), self.columns
         usual, sealed = self._usual(rows)
-        parts = np.where(usual, self.last[rows] - self.first[rows] + 1, 0)
+        first = columns.first[rows]
+        parts = np.where(usual, columns.counts[rows], 0)
         behind = np.cumsum(parts)
-        frames = np.arange(behind[-1]) + np.repeat(self.first[rows] + parts - behind, parts)
-        sizes = self.sizes[frames]
-        kept = np.full(high - low, FULL if self.options.bodies == "full" else NONE)
-        if self.options.bodies == "head":
-            cut = np.append(0, np.cumsum(sizes > self.options.head))
-            kept = np.where(cut[behind] > cut[behind - parts], HEAD, FULL)
-        kept[sealed] = NONE
-        run = self.run_of[rows]
-        closing_of = np.where(self.complete[rows], self.whole[run], self.incomplete[run])
+        frames = numbers(first, parts)
+        sizes, kept = columns.sizes[frames], columns.kept[rows]
+        run = columns.run_of[rows]
+        closing_of = np.where(columns.complete[rows], self.whole[run], self.incomplete[run])
         meaning = self._meanings(rows, usual)
         bounds = None if (parts == 1).all() else [0, *behind.tolist()]
         pieces = [b""] * (PIECES * (high - low))
         pieces[FRONT::PIECES] = self._fronts(rows)
-        pieces[OFFSET::PIECES] = _digits(self.offsets[self.first[rows]])
-        pieces[SHAPE::PIECES] = self._shapes(self.lengths[rows].tolist(), sizes.tolist(), bounds)
+        pieces[OFFSET::PIECES] = _digits(columns.offsets[first])
+        pieces[SHAPE::PIECES] = self._shapes(columns.lengths[rows].tolist(), sizes.tolist(), bounds)
         texts = np.flatnonzero(meaning >= TEXT)
         own_texts: list[bytes] | None = None
         if self.options.bodies != "none" and len(frames):
             alike = len(texts) == len(frames) and bool((sizes <= LONGEST_SUMMARY).all())
-            bodies, own_texts = self._bodies(np.repeat(self.run_of[rows], parts), frames, alike)
+            bodies, own_texts = self._bodies(np.repeat(run, parts), frames, alike)
             pieces[BODIES::PIECES] = (
                 bodies if bounds is None else [b'","'.join(bodies[i:j]) for i, j in pairwise(bounds)]
             )
@@ -205,35 +174,30 @@ class MessageRows:
             closing = CLOSINGS[closing_of[row]]
             pieces[row * PIECES + OWN] = b"%b%b%b%b" % (text, closing.front, payload, closing.back)
         for row in np.flatnonzero(~(usual | sealed)).tolist():
-            line = self.careful(self.runs[self.run_of[low + row]], int(self.row_of[low + row]))
-            pieces[row * PIECES : (row + 1) * PIECES] = [line, *[b""] * (PIECES - 1)]
+            pieces[row * PIECES : (row + 1) * PIECES] = [self.careful(low + row), *[b""] * (PIECES - 1)]
         return pieces
 
     def _usual(self, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which rows are plain data whose octets are all there and wanted (or none is wanted), and which are sealed."""
-        run, first, last = self.run_of[rows], self.first[rows], self.last[rows]
-        kinds = self.flags[first] & SPECIAL
-        # sizes may be anything up to 2^63-1: nothing is added to one before it is known to be small
-        room = self.stop[run] - self.bodies[last]
-        usual: NDArray[np.bool_] = (kinds == 0) & (self.bodies[first] >= self.base[run]) & (self.sizes[last] <= room)
+        columns = self.columns
+        special = columns.special[rows]
+        usual: NDArray[np.bool_] = (special == 0) & columns.is_kept[rows]
         if self.options.bodies != "none":
-            length = self.bodies[last] + np.minimum(self.sizes[last], room) - self.offsets[first]
-            usual &= length <= self.options.body_limit
-        if self.options.bodies == "head" and not self.options.head:
-            usual[:] = False
-        return usual, (kinds == ENCRYPTED) & (self.sizes[last] <= LARGEST_SIZE)
+            usual &= columns.kept[rows] != NOT_KEPT
+        return usual, (special == ENCRYPTED) & (columns.sizes[columns.last[rows]] <= LARGEST_SIZE)
 
     def _fronts(self, rows: slice) -> list[bytes]:
         """Everything in front of `offset`."""
-        chosen, counts = _groups(self.run_of[rows], self.packets[rows], self.times[rows])
-        times, packets = self.times[rows][chosen], self.packets[rows][chosen]
+        columns = self.columns.run_of[rows], self.columns.packets[rows], self.columns.times[rows]
+        chosen, counts = _groups(*columns)
+        run_of, packets, times = (column[chosen] for column in columns)
         seconds, nanoseconds = np.divmod(times, SECOND)
         shared, files = self.shared, self.files
         fronts = [
             b'%b%b,"time":"%b.%bZ","file":%b,"packet":%b%b'
             % (shared[run][0], time, rfc_3339(second), fraction[1:], files[file], packet, shared[run][1])
             for run, time, second, fraction, file, packet in zip(
-                self.run_of[rows][chosen].tolist(),
+                run_of.tolist(),
                 _digits(times),
                 seconds.tolist(),
                 _digits(nanoseconds + SECOND),  # for the zeros in front
@@ -255,7 +219,7 @@ class MessageRows:
     def _bodies(self, run_of: Int64, frames: Int64, texts: bool) -> tuple[list[bytes], list[bytes] | None]:
         """The bodies of frames in base64, as much of each as is wanted; `run_of` are their runs. Also as text, where
         all of them are plain `texts` and lie together."""
-        starts, sizes = self.bodies[frames] - self.base[run_of], self.sizes[frames]
+        starts, sizes = self._starts(run_of, frames), self.columns.sizes[frames]
         if self.options.bodies == "head":
             sizes, texts = np.minimum(sizes, self.options.head), False
         stops = starts + sizes
@@ -294,23 +258,28 @@ class MessageRows:
         lengths = ends - begins + PADDING
         return joined, starts + np.repeat(np.cumsum(lengths) - lengths - begins, np.diff(cuts))
 
+    def _starts(self, run_of: Int64, frames: Int64) -> Int64:
+        """Where the bodies of frames begin in the octets of their runs."""
+        return self.columns.starts[frames] - self.columns.octets.begins[run_of]
+
     def _octets(self, run_of: Int64, starts: Int64, stops: Int64) -> Iterator[bytes]:
         data = self.data
         for run, start, stop in zip(run_of.tolist(), starts.tolist(), stops.tolist(), strict=True):
             yield data[run][start:stop]
 
-    def _backs(self, rows: slice, kept: Int64, closing_of: Int64, meaning: Int64) -> list[bytes]:
+    def _backs(self, rows: slice, kept: NDArray[np.int8], closing_of: Int64, meaning: Int64) -> list[bytes]:
         """Everything from `bodies_kept` on; up to `peer_socket_type` where the meaning is open."""
-        chosen, counts = _groups(
-            self.run_of[rows], self.packet_ends[rows], self.time_ends[rows], kept, closing_of, meaning
-        )
+        columns = self.columns.run_of[rows], self.columns.packet_ends[rows], self.columns.time_ends[rows]
+        chosen, counts = _groups(*columns, kept, closing_of, meaning)
+        run_of, packets, times = (column[chosen] for column in columns)
         types, ends = self.types, ENDS
         backs = [
-            b'%b,"packet_end":%b,"ts_end_ns":%b,%b%b' % (KEPT[keeping], packet, time, types[run], ends[closing][means])
+            b'%b,"packet_end":%b,"ts_end_ns":%b,%b%b'
+            % (ENDS_OF_BODIES[keeping], packet, time, types[run], ends[closing][means])
             for run, packet, time, keeping, closing, means in zip(
-                self.run_of[rows][chosen].tolist(),
-                _digits(self.packet_ends[rows][chosen] & PACKET_MASK),
-                _digits(self.time_ends[rows][chosen]),
+                run_of.tolist(),
+                _digits(packets & PACKET_MASK),
+                _digits(times),
                 kept[chosen].tolist(),
                 closing_of[chosen].tolist(),
                 meaning[chosen].tolist(),
@@ -321,55 +290,55 @@ class MessageRows:
 
     def _meanings(self, rows: slice, usual: NDArray[np.bool_]) -> Int64:
         """What each row says of envelope, topic and kind."""
-        run, first = self.run_of[rows], self.first[rows]
-        enveloped = usual & self.enveloped[run] & (self.last[rows] > first)
-        delimited = self.sizes[first] == 0
+        columns, inside = self.columns, self.columns.inside[rows]
+        enveloped = usual & columns.is_enveloped[rows] & (columns.counts[rows] > 1)
+        delimited = columns.sizes[columns.first[rows]] == 0
         meanings = np.where(usual, PLAIN, SEALED)
         meanings[enveloped] = np.where(delimited, DELIMITED, OPEN)[enveloped]
-        meanings[usual & (self.topics[rows] != NO_TOPIC)] = OPEN
+        meanings[usual & (columns.topic_sizes[rows] != NO_TOPIC)] = OPEN
         for meaning, with_text in WITH_TEXT.items():
-            meanings[self.texts[rows] & (meanings == meaning)] = with_text
-        meanings[usual & self.claimed[rows]] = OPEN
+            meanings[(inside == TEXT_INSIDE) & (meanings == meaning)] = with_text
+        meanings[usual & (inside == OTHER_INSIDE)] = OPEN
         return meanings
 
     def _insides(self, low: int, rows: Int64) -> Iterator[bytes]:
         """The payload of each of the rows `rows` from `low` on."""
-        are_texts, are_claimed = self.texts[rows + low], self.claimed[rows + low]
-        texts = iter(self._plain_texts(low, rows[are_texts]) if are_texts.any() else ())
-        run_of, row_of = self.run_of[rows + low].tolist(), self.row_of[rows + low].tolist()
-        columns = run_of, row_of, are_texts.tolist(), are_claimed.tolist()
-        for run, row, is_text, is_claimed in zip(*columns, strict=True):
-            if is_text:
+        inside = self.columns.inside[rows + low]
+        is_text = inside == TEXT_INSIDE
+        texts = iter(self._plain_texts(low, rows[is_text]) if is_text.any() else ())
+        for row, what in zip((rows + low).tolist(), inside.tolist(), strict=True):
+            if what == TEXT_INSIDE:
                 yield b"%b%b%b" % (TEXT_BEGINS, next(texts), TEXT_ENDS)
             else:
-                yield self._payload(run, row) if is_claimed else b"null"
+                yield self._payload(row) if what == OTHER_INSIDE else b"null"
 
-    def _payload(self, run: int, row: int) -> bytes:
-        """What the payload of a row of a run is."""
-        return orjson.dumps(payload_values(self.runs[run], row), default=as_base64)
+    def _payload(self, row: int) -> bytes:
+        """What the payload of a row is."""
+        return orjson.dumps(self.columns["payload"][row], default=as_base64)
 
     def _plain_texts(self, low: int, rows: Int64) -> list[bytes]:
         """Of the rows `rows` from `low` on, whose payload is plain text: as much of it as a summary has."""
-        run_of, frames = self.run_of[rows + low], self.last[rows + low]
-        starts, sizes = self.bodies[frames] - self.base[run_of], self.sizes[frames]
+        columns = self.columns
+        run_of, frames = columns.run_of[rows + low], columns.last[rows + low]
+        starts, sizes = self._starts(run_of, frames), columns.sizes[frames]
         texts = list(self._octets(run_of, starts, starts + np.minimum(sizes, LONGEST_SUMMARY)))
         texts = _escaped(SEPARATOR.join(texts))
         for at in np.flatnonzero(sizes > LONGEST_SUMMARY).tolist():
-            row = low + int(rows[at])
-            text = self._payload(int(self.run_of[row]), int(self.row_of[row]))
-            texts[at] = text[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
+            texts[at] = self._payload(low + int(rows[at]))[len(TEXT_BEGINS) : -len(TEXT_ENDS)]
         return texts
 
     def _own_meanings(self, rows: Int64) -> Iterator[bytes]:
         """`envelope`, `topic` and `kind` of rows of data that have a topic, an envelope or a payload of their own."""
-        run_of, first, sizes = self.run_of[rows], self.first[rows], self.topics[rows]
-        starts = self.bodies[first] - self.base[run_of]
-        enveloped: list[bool] = self.enveloped.tolist()
+        columns = self.columns
+        run_of, sizes = columns.run_of[rows], columns.topic_sizes[rows]
+        starts = self._starts(run_of, columns.first[rows])
+        enveloped: list[bool] = columns.is_enveloped[rows].tolist()
         of_topics: dict[bytes, bytes] = {}
         heads = self._octets(run_of, starts, starts + np.maximum(sizes, 0))
-        for row, run, size, head in zip(rows.tolist(), run_of.tolist(), sizes.tolist(), heads, strict=True):
-            if enveloped[run]:
-                yield b',"envelope":%b,"topic":%b,"kind":"data"' % (self._envelope(row), _topic(size, head))
+        for row, is_enveloped, size, head in zip(rows.tolist(), enveloped, sizes.tolist(), heads, strict=True):
+            if is_enveloped:
+                envelope = orjson.dumps(columns["envelope"][row])
+                yield b',"envelope":%b,"topic":%b,"kind":"data"' % (envelope, _topic(size, head))
             elif size == NO_TOPIC:
                 yield MEANINGS[PLAIN]
             else:
@@ -378,16 +347,6 @@ class MessageRows:
                     meaning = b',"envelope":null,"topic":%b,"kind":"data"' % _topic(size, head)
                     of_topics[head] = meaning
                 yield meaning
-
-    def _envelope(self, row: int) -> bytes:
-        run, frames = self.run_of[row], slice(self.first[row], self.last[row])
-        empty = np.flatnonzero(self.sizes[frames] == 0)
-        if not len(empty) or self.bodies[frames][empty[0]] - self.offsets[frames.start] > HEAD_KEPT:
-            return b"null"
-        starts, sizes = self.bodies[frames][: empty[0]] - self.base[run], self.sizes[frames][: empty[0]]
-        return orjson.dumps(
-            [to_text(octets) for octets in self._octets(np.full(len(sizes), run), starts, starts + sizes)]
-        )
 
 
 def _topic(size: int, head: bytes) -> bytes:
@@ -412,7 +371,7 @@ class _Shapes(dict[tuple[int, ...], bytes]):
         return shape
 
 
-def _groups(*columns: Int64) -> tuple[Int64, Int64]:
+def _groups(*columns: NDArray[Any]) -> tuple[Int64, Int64]:
     """Groups of rows that follow each other and have the same values: where each begins, and of how many it is."""
     new = np.ones(len(columns[0]) + 1, np.bool_)
     new[1:-1] = columns[0][1:] != columns[0][:-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.records.rows import is_enveloped, kind_of
+from zmtpscope.dissect.records.message_columns import KINDS, content_frames, is_enveloped
 from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted
@@ -15,7 +15,6 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
-from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PREVIEW = 80
 """Characters of message bodies in a line where no terminal tells how many fit."""
@@ -29,9 +28,6 @@ MOST_ADDRESSES = 5
 
 TOPIC = 256
 """Octets of a topic that are looked at."""
-
-GROUPED = ("RADIO", *PUBLISHERS)
-"""Socket types whose first frame is a topic or group."""
 
 
 class RunWords:
@@ -52,8 +48,8 @@ class RunWords:
             self.first: list[int] = run.first.tolist()
             self.last: list[int] = run.last.tolist()
             self.complete: list[bool] = run.complete.tolist()
+            self.content: list[int] = content_frames(run).tolist()
             self.enveloped = is_enveloped(run)
-            self.simple = not self.enveloped and run.socket_type not in GROUPED
 
     def describe(self, index: int, used: int) -> str:
         """Row `index` in words; `used` characters stand in front of it."""
@@ -74,17 +70,16 @@ class RunWords:
             many = len(sizes) > MOST_SIZES
             shown = f"{len(sizes)} parts {sum(sizes)}" if many else "+".join(map(str, sizes))
             what = f"{self.message}{doubt} {shown} octets"
-        if not self.simple:
-            if self.enveloped and 0 in self.sizes[first:last]:
-                addresses = self.sizes.index(0, first) - first
-                for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
-                    what += f" via {self._name(frame, 20)}"
-                if addresses > MOST_ADDRESSES:
-                    what += f" and {addresses - MOST_ADDRESSES} more"
-                first += addresses + 1
-            elif run.socket_type in GROUPED and first < last:
-                what += f" {self._name(first)}"
-                first += 1
+        content = self.content[index]
+        if first < content and self.enveloped:
+            addresses = content - 1 - first
+            for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
+                what += f" via {self._name(frame, 20)}"
+            if addresses > MOST_ADDRESSES:
+                what += f" and {addresses - MOST_ADDRESSES} more"
+        elif first < content:
+            what += f" {self._name(first)}"
+        first = content
         made = None if run.payloads is None else run.payloads[index]
         if made is not None and made.protocol not in ("", TEXT):
             return what + self._payload(made, used + len(what))
@@ -98,7 +93,8 @@ class RunWords:
         return PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
 
     def _special(self, run: MessageRun, index: int, doubt: str) -> str:
-        first, kind = self.first[index], kind_of(run, index)
+        first = self.first[index]
+        kind = KINDS[self.flags[first] & SPECIAL]
         if kind == "encrypted":
             inside = self.sizes[first] - SMALLEST_MESSAGE if run.regime.mechanism == "CURVE" else -1
             size = f"{counted(inside, 'octet')} inside" if inside >= 0 else counted(self.sizes[first], "octet")

@@ -118,7 +118,7 @@ class TextLines:
                     yield from self._details(item, index, batch)
 
     def _record(self, record: Record, batch: Batch) -> str | None:
-        values = record_values(record, -1, batch.files, self.options)
+        values = record_values(record, self.options)
         kind = values["record"]
         if kind == "finding" and self._left_out(values):
             return None
@@ -202,7 +202,7 @@ class TextLines:
                 for line in hex_lines(detail, secrets):
                     yield self.look.paint("dim", line) + "\n"
         if isinstance(item, Record) and not shown and self.look.tree:
-            for name, value in _own(record_values(item, index, batch.files, self.options)):
+            for name, value in _own(record_values(item, self.options)):
                 yield f"    {name:<20} {value}\n"
 
     # -- the columns in front ----------------------------------------------------------------------------------------

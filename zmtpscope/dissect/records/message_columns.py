@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import HEAD_KEPT, Batch, MessageRun
+from zmtpscope.dissect.records.batch import HEAD_KEPT, Arrangement, Batch, MessageRun
 from zmtpscope.dissect.records.columns import (
     Bool,
     Booleans,
@@ -51,6 +51,8 @@ NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE = range(3)
 """Nobody claims the message, it is plain text, or a dissector made something of it."""
 
 UNLIMITED = 2**64 - 1
+
+DEFAULT = Options()
 
 NOTHING: Int64 = np.empty(0, np.int64)
 
@@ -105,21 +107,36 @@ class Payloads:
 
 
 class MessageColumns(RowColumns[MessageRun]):
-    """The rows of message runs; `options` say what of bodies they show."""
+    """The rows of message runs; `options` say what of their bodies they show, and nothing else depends on them."""
 
     derive: ClassVar[Mapping[str, Derive]]
 
     def __init__(
-        self, runs: Sequence[MessageRun], run_of: Int64, row_of: Int64, files: Sequence[str | None], options: Options
+        self,
+        runs: Sequence[MessageRun],
+        run_of: Int64,
+        row_of: Int64,
+        files: Sequence[str | None] = (),
+        options: Options = DEFAULT,
     ) -> None:
         super().__init__(runs, run_of, row_of, files)
         self.options = options
 
     @classmethod
-    def of(cls, batch: Batch, options: Options) -> Self:
+    def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
         """The message rows of a batch, in the order of records."""
-        order = batch.arranged()
-        return cls(order.runs, order.run_of, order.row_of, batch.files, options)
+        return cls.of_arrangement(batch.arranged(), batch.files, options)
+
+    @classmethod
+    def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
+        """The same, of one whose order is known."""
+        return cls(order.runs, order.run_of, order.row_of, files, options)
+
+    @classmethod
+    def of_run(cls, run: MessageRun, options: Options = DEFAULT) -> Self:
+        """The rows of one run."""
+        count = len(run.first)
+        return cls([run], np.zeros(count, np.int64), np.arange(count), (), options)
 
     # -- what fields are derived from --------------------------------------------------------------------------------
 

@@ -17,19 +17,15 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.rows import is_enveloped
+from zmtpscope.dissect.records.message_columns import GROUPED, content_frames
 from zmtpscope.payloads.api import About, Message
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.shapes import NO_OCTET, Candidates, Shapes
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SPECIAL
-from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 Bool = NDArray[np.bool_]
-
-TOPICAL = PUBLISHERS | {"RADIO"}
-"""Whose messages of several frames begin with a topic or group."""
 
 LARGEST = 16 << 20
 """Octets of a message that is looked at."""
@@ -196,14 +192,7 @@ def shapes_of_rows(shapes: Shapes, run: MessageRun, first: Int64, last: Int64, s
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
     """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message is
     there, of at most `limit` octets."""
-    first, last = run.first, run.last
-    content = first
-    if is_enveloped(run):
-        empty = np.append(np.flatnonzero(run.sizes == 0), len(run.sizes))
-        delimiter = empty[np.searchsorted(empty, first)]
-        content = np.where(delimiter < last, delimiter + 1, first)
-    elif run.socket_type in TOPICAL:
-        content = np.where(last > first, first + 1, first)
+    first, last, content = run.first, run.last, content_frames(run)
     starts = run.bodies[content] - run.base
     # a size may be anything, so it is compared with what is there before it is added to anything
     known = run.sizes[last] <= run.base + len(run.data) - run.bodies[last]
@@ -251,7 +240,7 @@ class RowMessages:
         bodies, sizes = run.bodies[frames], run.sizes[frames]
         self.run = run
         self.rows: list[int] = rows.tolist()
-        self.has_topics = run.socket_type in TOPICAL
+        self.has_topics = run.socket_type in GROUPED
         # of each row
         self.begins: list[int] = run.offsets[first].tolist()
         """Stream offset of the message."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.rows import NO_TOPIC
+from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED, SPECIAL, SUBSCRIBE, Command

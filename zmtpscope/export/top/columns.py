@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageRun
-from zmtpscope.dissect.records.batch import Arrangement, Int64
-from zmtpscope.dissect.records.rows import envelope_length
-from zmtpscope.export.rows import GROUPED
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.payloads.registry import TEXT
-from zmtpscope.zmtp.events import ENCRYPTED, MARKED
+from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
 """So much is kept of the content of a message: frames, and octets of each."""
@@ -22,7 +21,7 @@ SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
 class Columns(NamedTuple):
     """The messages of a batch; message i is row `row_of[i]` of `runs[run_of[i]]`."""
 
-    runs: list[MessageRun]
+    runs: Sequence[MessageRun]
     run_of: NDArray[Any]
     """Small integers, since they are sorted by."""
     row_of: Int64
@@ -42,46 +41,26 @@ class Columns(NamedTuple):
         return Columns(self.runs, *columns)
 
 
-def columns_of(order: Arrangement, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
+def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
     """The columns of a batch, in front of which there were so many messages; `latest` is the time of what came last,
     `events` are places and times of what else no message behind may be earlier than."""
-    runs, run_of, row_of, _ = order
-    if not runs:
+    if not rows.runs:
         nothing = np.empty(0, np.int64)
-        return Columns([], run_of, row_of, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
-    counts = [len(run.first) for run in runs]
-    frame_counts = [len(run.sizes) for run in runs]
-    bases = np.repeat(np.cumsum([0, *frame_counts[:-1]]), counts)
-    places = np.cumsum([0, *counts[:-1]])[run_of] + row_of
-    first = np.concatenate([run.first for run in runs]) + bases
-    frames = np.concatenate([run.last for run in runs]) + bases + 1 - first
-    octets = np.add.reduceat(np.concatenate([_sizes(run) for run in runs]), first)
-    flags = np.concatenate([run.flags for run in runs])[first]
-    times = np.concatenate([run.time_ends for run in runs])[places]
-    times = np.maximum(times, latest)
+        return Columns([], rows.run_of, rows.row_of, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
+    times = np.maximum(rows.time_ends, latest)
     for place, time in events:
         if place < len(times):
             times[place] = max(int(times[place]), time)
     return Columns(
-        runs,
-        run_of.astype(np.min_scalar_type(len(runs))),
-        row_of,
-        np.arange(before, before + len(row_of)),
+        rows.runs,
+        rows.run_of.astype(np.min_scalar_type(len(rows.runs))),
+        rows.row_of,
+        np.arange(before, before + len(rows)),
         np.maximum.accumulate(times),
-        frames[places],
-        octets[places],
-        (flags[places] & MARKED) != 0,
+        rows.counts,
+        rows.body_octets,
+        (rows.special & MARKED) != 0,
     )
-
-
-def _sizes(run: MessageRun) -> Int64:
-    """Octets of each frame: what the last one announces may not be there."""
-    there = run.end - int(run.bodies[-1])
-    if run.sizes[-1] <= there:
-        return run.sizes
-    sizes = run.sizes.copy()
-    sizes[-1] = max(there, 0)
-    return sizes
 
 
 class LastMessage(NamedTuple):
@@ -111,19 +90,14 @@ class UnreadMessage(NamedTuple):
 
     def read(self) -> LastMessage:
         """As far as it is shown."""
-        run, row, time = self
-        first, last = int(run.first[row]), int(run.last[row])
-        frames = last - first + 1
-        if run.flags[first] & ENCRYPTED:
+        run = self.run.part(self.row, self.row + 1)
+        columns = MessageColumns.of_run(run)
+        time, frames, first = self.time, len(run.sizes), int(columns.content[0])
+        if not columns.is_open[0]:
             return LastMessage(time, None, None, frames, None)
-        made = None if run.payloads is None else run.payloads[row]
-        summary = None
+        made, summary, topic = columns.dissected(0), None, run.topic(0)
         if made is not None and made.protocol not in ("", TEXT):
             summary = f"{made.protocol} {made.summary}"
-        topic = run.topic(row)
-        begin = first
-        if last > first:
-            begin += 1 if run.socket_type in GROUPED else envelope_length(run, first, last) or 0
-        shown = range(begin, min(last, begin + SHOWN_FRAMES - 1) + 1)
+        shown = range(first, min(frames, first + SHOWN_FRAMES))
         content = tuple((run.head(frame, SHOWN_OCTETS), int(run.sizes[frame])) for frame in shown)
         return LastMessage(time, None if topic is None else topic[:SHOWN_OCTETS], content, frames, summary)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zmtpscope.dissect import Batch, MessageRun, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import Arrangement, Int64
+from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
@@ -101,7 +102,8 @@ class Rates:
             (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT
         ]
         changes = [(place, record.values["ts_ns"]) for place, record in records if changes_subscribers(record)]
-        columns = columns_of(order, self._messages, self._latest, changes)
+        rows = MessageColumns.of_arrangement(order, batch.files)
+        columns = columns_of(rows, self._messages, self._latest, changes)
         self._messages += len(columns.run_of)
         first_places = _first_places(order)
         at = low = 0
