@@ -1,0 +1,345 @@
+"""The careful reader: one unit of a side at a time, whatever is in it.
+
+It reads greetings, frames and commands, says what is wrong with them, and knows from unit to unit under which regime
+the next one is read.
+"""
+
+from __future__ import annotations
+
+from zmtpscope.records import from_text
+from zmtpscope.zmtp import content
+from zmtpscope.zmtp.commands import COMMAND_HEAD, LARGEST_AWAITED_COMMAND, read_command, read_data, starts_padded
+from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME, RULED, Kind
+from zmtpscope.zmtp.events import ENCRYPTED, Command, Fields, Greeting, Skipped
+from zmtpscope.zmtp.framing import (
+    COMMAND,
+    HABITUAL_FLAGS_1,
+    LARGEST_SIZE,
+    MORE,
+    judge_header_1,
+    read_header_1,
+    read_header_2,
+)
+from zmtpscope.zmtp.greeting import READERS
+from zmtpscope.zmtp.handshake_state import HandshakeState
+from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
+from zmtpscope.zmtp.reader import Cut, Reader
+from zmtpscope.zmtp.regime import Form, Phase, Regime, regime
+from zmtpscope.zmtp.scanner import end_of_zeros
+from zmtpscope.zmtp.socket_types import PEERS
+from zmtpscope.zmtp.units import UnitReader
+
+LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
+"""Findings of sizes behind which there is no next frame."""
+
+LENGTH_0 = "frame of length 0"
+TOO_LARGE = "size above 2^63-1"
+"""Why octets are no unit."""
+
+
+class CarefulReader(UnitReader):
+    """Reads one unit of a side that stands at `position`, and decides whether a scanner may go on behind it."""
+
+    position: int
+    """The stream offset of the next unit not read.
+
+    It may lie beyond the octets given: bodies that nobody has to look into are counted, never awaited.
+    """
+    wanted = 0
+    """The unit at `position` cannot be read before the stream has come to this offset; 0: that is not known."""
+    broken: int | None = None
+    """The stream offset behind which the framing is lost: a size above 2^63-1."""
+    opaque = False
+    """No version is in force, or the greeting is cut: nothing behind `position` will be read."""
+    gave_up_at: int | None = None
+    """The stream offset behind the header because of which nothing more is read, where that stands amid traffic."""
+    unreliable_from: int | None = None
+    """Where the first 1.0 frame of length 0 stands, behind which boundaries are uncertain (wire.md 3.1)."""
+    version_announced: str | None = None
+    mechanism: str | None = None
+    as_server: int | None = None
+
+    inside = 0
+    """Octets of events that stand inside the message at `position`, which is not whole yet."""
+    _padding = 0
+    _partial = b""
+    _scanning = False
+    _undecided = False
+
+    def _enter(self, first: Regime, offset: int) -> None:
+        super()._enter(first, offset)
+        self.position = offset
+        self.skipped: list[Skipped] = []
+        """What was passed over since `drain_skipped`."""
+        self._nonces = curve.Nonces()
+
+    # Greeting
+
+    def _read_greeting(self, data: bytes, base: int) -> bool:
+        form = self.regime.form
+        at = self.position - base
+        reader = Reader(data, at, len(data), base)
+        fields: Fields = {}
+        if form is Form.FRAMES_1 and data[at] not in (0, 0xFF) and data[at + 1 : at + 2] == b"\1":
+            # libzmq 3.1.0 sends no identity frame from most types: MORE cannot be on one (wire.md 9.3). A frame of
+            # length 0 has no flags, and what follows it may not be there yet.
+            fields["version_announced"] = "1.0"
+            reader.finding("ZMTP10-GREETING-02", reader.offset + 1, 1, detail="no identity frame")
+        elif form is not None:
+            try:
+                READERS[form](reader, fields)
+            except Cut:
+                self._partial = data[at : at + 512]
+                return False
+        self._emit_greeting(reader, fields, complete=True)
+        return True
+
+    def _finish_greeting(self, stop: int) -> None:
+        """The stream ends inside the greeting: show what there is of it."""
+        form = self.regime.form
+        if form is None or not self._partial:
+            return
+        reader = Reader(self._partial, 0, len(self._partial), self.position)
+        fields: Fields = {}
+        try:
+            READERS[form](reader, fields)
+        except Cut:
+            if self.regime.version is not None:
+                reader.finding("ZMTP-CONN-03")
+        reader.position = stop - self.position
+        self._emit_greeting(reader, fields, complete=False)
+
+    def _emit_greeting(self, reader: Reader, fields: Fields, complete: bool) -> None:
+        start = self.position
+        self.position = reader.offset
+        loses = not LOSING.isdisjoint(finding.id for finding in reader.findings)
+        complete, findings = complete and not loses, tuple(reader.findings)
+        self.events.append(Greeting(start, self.position, self.regime, fields, findings, complete, reader.head))
+        self.version_announced = fields.get("version_announced")
+        self.mechanism = fields.get("mechanism")
+        self.as_server = fields.get("as_server")
+        self.socket_type = fields.get("socket_type")
+        self.identity = fields.get("identity")
+        if loses:
+            self.broken = self.position
+        elif not complete or self.regime.version is None:
+            self.opaque = True
+        elif self.regime.form is Form.GREETING_3:
+            self._padding = int.from_bytes(reader.data[start - reader.base + 1 : start - reader.base + 9], "big")
+            known = self.mechanism in MECHANISMS
+            self._handshake = HandshakeState(self.mechanism, done=not known)
+            self._change(phase=Phase.HANDSHAKE if known else Phase.TRAFFIC)
+        else:
+            self._handshake = HandshakeState(None, done=True)
+            self._change(phase=Phase.TRAFFIC)
+
+    # Frames
+
+    def _read_unit(self, data: bytes, base: int) -> bool:
+        """One unit by the careful reader; False where more octets are needed."""
+        if self.regime.greets:
+            return self._read_greeting(data, base)
+        now = self.regime
+        reader = Reader(data, self.position - base, len(data), base)
+        try:
+            flags, size = read_header_1(reader) if now.is_old else read_header_2(reader, now.has_commands)
+        except Cut:
+            return False
+        reader.body = reader.offset
+        if size > LARGEST_SIZE - now.is_old:
+            return self._break(reader)
+        if size < 0:
+            return self._pass_zeros(reader)
+        return self._read_body(reader, flags, size)
+
+    def _read_body(self, reader: Reader, flags: int, size: int) -> bool:
+        """The body of the frame whose header `reader` has read; False where more octets are needed."""
+        now, data, body = self.regime, reader.data, reader.position
+        stop = body + size
+        head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
+        wanted = MESSAGE_HEAD if self._undecided else content.head_size(now)
+        if len(head) < wanted and len(head) < size:
+            return False
+        if self._undecided and (not flags & COMMAND or head.startswith(MESSAGE_NAME)):
+            self._decide_mechanism(size, head)
+        kind = content.kind_of(self.regime, flags, size, head, self.message_open)
+        if kind == "command":
+            return self._read_command(reader, flags, size)
+        awaited = kind == "group" or (kind == "subscription" and size <= content.LARGEST_AWAITED_TOPIC)
+        if awaited and stop > len(data):
+            self.wanted = reader.base + stop
+            return False
+        reader.stop = stop
+        self._read_message(reader, flags, size, kind)
+        return True
+
+    def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
+        """A frame that becomes a row. Its body need not be there, so `reader.stop` may lie beyond the octets given."""
+        if self.regime.is_old:
+            habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
+            judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
+        inside, self.message_open = self.message_open, bool(flags & MORE)
+        if kind == "encrypted":
+            mark = ENCRYPTED
+            self._judge_encrypted(reader, flags)
+        else:
+            self._handshake.message(reader)
+            mark = self._read_content(reader, flags, size, kind, inside)
+        self.frames.append(reader.unit, reader.body, size, flags | mark)
+        self.position = reader.body + size
+        if reader.findings:
+            self._remark(reader.unit, self.position, reader.findings, frame=True)
+        if self.regime.shakes_hands:
+            self._settle_phase()
+
+    def _read_command(self, reader: Reader, flags: int, size: int) -> bool:
+        whole = size <= LARGEST_AWAITED_COMMAND
+        reader.stop = reader.position + (size if whole else COMMAND_HEAD)
+        if reader.stop > len(reader.data):
+            self.wanted = reader.base + reader.stop
+            return False
+        if not self._handshake.done and not self.regime.early and starts_padded(reader):
+            self._change(early=True)
+        if not flags & COMMAND:
+            reader.finding("ZMTP3X-CMD-10", reader.unit, 1)
+        if self.message_open:
+            reader.finding("ZMTP3X-FRAME-07", reader.unit, 1)
+        if not whole:
+            reader.finding("ZMTP3X-FRAME-08", *reader.size_span)
+            reader.head = reader.base + reader.stop
+        fields: Fields = {"size": size}
+        read_under = self.regime
+        layout = read_command(reader, read_under, fields, whole)
+        reader.stop = reader.body - reader.base + size
+        if layout is not None:
+            self._handshake.command(reader, layout)
+            if whole:
+                self._judge_command(reader, layout.name, fields)
+        self.position = reader.body + size
+        findings = tuple(reader.findings)
+        self.events.append(Command(reader.unit, self.position, read_under, fields, findings, None, reader.head))
+        self._settle_phase()
+        if self._handshake.error:
+            self._choose_lane()
+        return True
+
+    def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
+        """What a command means to the state of the side, beyond its place in the handshake."""
+        self._judge_traffic(reader, name, fields)
+        if "nonce" in fields:
+            self._judge_nonce(reader, name, fields)
+        elif "metadata" in fields and self.socket_type is None and self.identity is None:
+            self._learn(reader, fields)
+
+    def _learn(self, reader: Reader, fields: Fields) -> None:
+        """Keep what the first metadata of the side says."""
+        self.socket_type = fields.get("socket_type")
+        self.identity = fields.get("identity")
+        if self.identity is None or not 1 <= self._padding <= 256:
+            return
+        if self._padding != (len(from_text(self.identity)) + 1 if self.identity else 1):
+            reader.finding("ZMTP-GREETING-04", reader.unit, reader.base + reader.stop - reader.unit)
+
+    def _judge_encrypted(self, reader: Reader, flags: int) -> None:
+        if self.regime.mechanism == "CURVE":
+            if not flags & COMMAND and self._tally.first_time("CURVE-10"):
+                reader.finding("CURVE-10", reader.unit, 1)
+            if flags & MORE:
+                reader.finding("CURVE-18", reader.unit, 1)
+        fields: Fields = {"name": "MESSAGE"}
+        reader.position += len(MESSAGE_NAME)
+        read_data(reader, self.regime, self._handshake.mechanism.commands["MESSAGE"], fields)
+        self._judge_nonce(reader, "MESSAGE", fields)
+        self._handshake.encrypted(reader)
+
+    def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
+        """Where the mechanism counts commands, which is not known of a side without a greeting."""
+        place = self._handshake.mechanism.nonce_at.get(name)
+        if place is not None and "nonce" in fields:
+            self._nonces.judge(reader, fields["nonce"], reader.body + place)
+
+    def _decide_mechanism(self, size: int, head: bytes) -> None:
+        """The first message frame of a side without a greeting shows whether its traffic is encrypted (wire.md 9.5)."""
+        self._undecided = False
+        if head.startswith(MESSAGE_NAME) and len(head) > 11:
+            token = int.from_bytes(head[8:12], "big") == size - 12
+            self.mechanism = "GSSAPI" if token else "CURVE"
+            self._handshake = HandshakeState(self.mechanism, done=True)
+            self._change()
+        self._choose_lane()
+
+    # What is no unit
+
+    def _pass_zeros(self, reader: Reader) -> bool:
+        """A 1.0 length of 0 has no flags: go on behind it, and trust nothing any more (wire.md 3.1)."""
+        if self.unreliable_from is None:
+            self.unreliable_from = reader.unit
+        self.position = reader.offset
+        self._skip(reader.unit, self.position, LENGTH_0, single=self.position - reader.unit > 1)
+        self._remark(reader.unit, reader.offset, reader.findings)
+        if "ZMTP10-FRAME-01" in self._tally.repeats:
+            self._pass_run_of_zeros(reader)
+        return True
+
+    def _pass_run_of_zeros(self, reader: Reader) -> None:
+        """Count a run of such units at once: streams of zeros are common in files that are not ZMTP."""
+        stop = end_of_zeros(reader.data, reader.position)
+        if stop > reader.position:
+            self.position = reader.base + stop
+            self._skip(reader.offset, self.position, LENGTH_0, single=False)
+            self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
+
+    def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
+        """Note that `start..stop` is no unit; what follows octets that stand for themselves goes on with them."""
+        last = self.skipped[-1] if self.skipped else None
+        if last is not None and not (single or last.single or last.runs) and last.stop == start:
+            self.skipped[-1] = last._replace(stop=stop)
+        else:
+            between_units = not (self.message_open or self.regime.greets or content.seals(self.regime))
+            self.skipped.append(Skipped(start, stop, reason, single, inside, between_units))
+
+    def _break(self, reader: Reader) -> bool:
+        self._remark(reader.unit, reader.body, reader.findings)
+        self._skip(self.position, reader.body, TOO_LARGE, inside=self.inside)
+        self.position = self.broken = reader.body
+        self.inside = 0
+        return True
+
+    # State
+
+    def _begin_amid_traffic(self) -> None:
+        """What came before was not captured: its order proves nothing."""
+        self._handshake = HandshakeState(self.mechanism, done=True)
+        self.memberships.forgive()
+        self._undecided = self.regime.has_commands and self.mechanism is None
+        self._choose_lane()
+
+    def _settle_phase(self) -> None:
+        """Take over what the unit just read has changed; it holds from the next unit on."""
+        now = self.regime
+        done = self._handshake.done
+        known = self.socket_type if self.socket_type in PEERS else None
+        if done is now.shakes_hands or self._handshake.role != now.role or known != now.socket_type:
+            self._change(phase=Phase.TRAFFIC if done else Phase.HANDSHAKE)
+
+    def _change(self, *, phase: Phase | None = None, early: bool = False) -> None:
+        now = self.regime
+        phase = now.phase if phase is None else phase
+        self.regime = regime(
+            now.framing,
+            now.version,
+            self.mechanism,
+            phase,
+            None,
+            self._handshake.role,
+            self.socket_type if self.socket_type in PEERS else None,
+            phase is Phase.HANDSHAKE and (early or now.early),
+        )
+        self.regimes.append((self.position, self.regime))
+        self._choose_lane()
+
+    def _choose_lane(self) -> None:
+        now = self.regime
+        scans = now.mechanism == "CURVE" or not content.seals(now)
+        plain = scans and now.socket_type not in RULED
+        self._scanning = now.phase is Phase.TRAFFIC and plain and not self._undecided and not self._handshake.error
