@@ -50,11 +50,14 @@ def lines_of(
     packets: Iterable[PacketBlock],
     options: Options,
     between: Callable[[Analyser], Analyser] = lambda analyser: analyser,
+    *,
+    waits: bool = False,
 ) -> list[str]:
     """What a run over these blocks writes: JSON lines; with `options.details` the lines for people, trees and hex. Last
-    comes what it counted. `between` two blocks the analyser may be replaced."""
+    comes what it counted. `between` two blocks the analyser may be replaced. `waits`: lines for people are in the order
+    of time."""
     clock = Clock("e", lambda: 0)
-    text = TextLines(Look(clock, chat=True, tree=options.details, hex=options.details), options)
+    text = TextLines(Look(clock, waits=waits, chat=True, tree=options.details, hex=options.details), options)
     lines: list[str] = []
 
     def add(batches: Iterable[Batch]) -> None:
@@ -71,6 +74,7 @@ def lines_of(
         analyser = between(analyser)
     segmenter.finish()
     add(analyser.finish())
+    lines.extend("".join(text.rest()).splitlines())
     counted = asdict(analyser.summary)
     return [*lines, str({name: _in_order(each) for name, each in counted.items()})]
 

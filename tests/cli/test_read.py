@@ -282,6 +282,24 @@ def test_wide_lines_have_the_addresses(zmtpscope: Run) -> None:
     assert [line.count("127.0.0.1:") for line in short] == [2, *[0] * (len(short) - 2), 2]
 
 
+def test_lines_of_files_are_in_the_order_of_time_and_those_of_pipes_as_they_are_decided(zmtpscope: Run) -> None:
+    path = CAPTURES / "damage/one-segment-lost.pcap"
+    with path.open("rb") as file:
+        redirected = subprocess.run(
+            [*COMMAND, "read", "-"], stdin=file, capture_output=True, check=True
+        ).stdout.decode()
+    piped = subprocess.run(
+        [*COMMAND, "read", "-"], input=path.read_bytes(), capture_output=True, check=True
+    ).stdout.decode()
+    given = zmtpscope("read", path)[1]
+    assert redirected == given
+    packets = [[int(line.split()[0]) for line in text.splitlines()[:-1]] for text in (given, piped)]
+    assert packets[0] == sorted(packets[1])
+    assert packets[1].index(18) > packets[1].index(21)
+    differences = [line.split()[1] for line in zmtpscope("read", "-t", "d", path)[1].splitlines()[:-1]]
+    assert not any(difference.startswith("-") for difference in differences)
+
+
 def test_the_version(zmtpscope: Run) -> None:
     for option in ("-v", "--version"):
         assert zmtpscope(option) == (0, f"zmtpscope {__version__}\n", "")

@@ -72,7 +72,7 @@ def test_the_steps_of_gssapi_say_what_they_are() -> None:
 
 def test_a_side_is_named_by_what_it_has_said_of_itself() -> None:
     lines = text("patterns/dealer-router-identities.pcap").splitlines()
-    assert re.search(r"c1  127\.0\.0\.1:60954 > 127\.0\.0\.1:5600  GREETING 3\.1 NULL$", lines[0])
+    assert re.search(r"c1  127\.0\.0\.1:5600 > 127\.0\.0\.1:60954  GREETING 3\.1 NULL$", lines[0])
     assert re.search(r'c1  :60954 > :5600 +READY DEALER "dealer-1"$', lines[2])
     assert re.search(r'c1  :5600 > "dealer-1" +READY ROUTER$', lines[3])
     assert re.search(r'c1  "dealer-1" > ROUTER:5600  message 4\+1\+7 octets', lines[8])

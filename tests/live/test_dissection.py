@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -54,9 +55,9 @@ class Shown:
 
 
 def read(*arguments: str) -> str:
-    """What `zmtpscope read` prints."""
+    """What `zmtpscope read` prints where packets come as they happen: lines of files wait for others."""
     output = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    with contextlib.redirect_stdout(output):
+    with contextlib.redirect_stdout(output), mock.patch("zmtpscope.cli.read._is_file", return_value=False):
         assert run(["read", *arguments]) == 0
     output.flush()
     return output.buffer.getvalue().decode()  # type: ignore[attr-defined, no-any-return]

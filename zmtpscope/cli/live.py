@@ -92,17 +92,18 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     )
     analyser = Analyser(options)
     captures = followed.captures
-    write = record_writer(given, options, lambda: captures.statistics.first_time)
+    writer = record_writer(given, options, lambda: captures.statistics.first_time)
     shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
     try:
         with StatusLine(shown) as status:
             for step in steps(analyser, captures, followed):
                 for batch in step:
-                    write(batch)
+                    writer.write(batch)
                 if status.is_due:
                     status.show(_state(analyser, followed))
         for batch in end(analyser, captures):
-            write(batch)
+            writer.write(batch)
+        writer.finish()
         write_end(analyser, captures, given)
     except CaptureError as error:
         raise NoCapture(str(error)) from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -53,14 +53,23 @@ def check_output(given: dict[str, Any]) -> None:
         raise click.UsageError("-V and -x are for people: leave out --json")
 
 
+class Writer(NamedTuple):
+    """Writes records to standard output, and flushes it."""
+
+    write: Callable[[Batch], None]
+    finish: Callable[[], None]
+    """Write what still waits for its place in time: no more batch comes."""
+
+
 def record_writer(
-    given: dict[str, Any], options: Options, first_time: Callable[[], int | None]
-) -> Callable[[Batch], None]:
-    """Writes the records of a batch to standard output, and flushes it. `first_time`: that of the first packet."""
-    return _json_writer(options) if given["as_json"] else _text_writer(given, options, first_time)
+    given: dict[str, Any], options: Options, first_time: Callable[[], int | None], *, waits: bool = False
+) -> Writer:
+    """How records are written. `first_time`: that of the first packet; `waits`: lines of text may wait for earlier
+    ones, else each is written with its batch."""
+    return _json_writer(options) if given["as_json"] else _text_writer(given, options, first_time, waits=waits)
 
 
-def _json_writer(options: Options) -> Callable[[Batch], None]:
+def _json_writer(options: Options) -> Writer:
     from zmtpscope.export.json_lines import text_of
 
     output, ascii_only = sys.stdout.buffer, sys.stdout.isatty()
@@ -70,12 +79,12 @@ def _json_writer(options: Options) -> Callable[[Batch], None]:
             output.write(text)
         output.flush()
 
-    return write
+    return Writer(write, lambda: None)
 
 
 def _text_writer(
-    given: dict[str, Any], options: Options, first_time: Callable[[], int | None]
-) -> Callable[[Batch], None]:
+    given: dict[str, Any], options: Options, first_time: Callable[[], int | None], *, waits: bool
+) -> Writer:
     from zmtpscope.export.clock import Clock
     from zmtpscope.export.text import Look, TextLines
 
@@ -85,19 +94,19 @@ def _text_writer(
         _paint(given),
         width,
         wide=given["wide"],
+        waits=waits,
         chat=given["verbose"],
         tree=given["tree"],
         hex=given["hex_dump"],
     )
     text = TextLines(look, options)
 
-    def write(batch: Batch) -> None:
-        lines = text.lines(batch)
+    def write(lines: Iterator[str]) -> None:
         while chunk := "".join(islice(lines, LINES_AT_ONCE)):
             sys.stdout.write(chunk)
         sys.stdout.flush()
 
-    return write
+    return Writer(lambda batch: write(text.lines(batch)), lambda: write(text.rest()))
 
 
 def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from typing import Any
 
@@ -80,11 +82,22 @@ def read(**given: Any) -> int:
         analyser = Analyser(options)
         shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
         with Progress(captures.statistics, paths, shown):
-            write = record_writer(given, options, lambda: captures.statistics.first_time)
+            waits = all(map(_is_file, paths))
+            writer = record_writer(given, options, lambda: captures.statistics.first_time, waits=waits)
             for batch in analyser.run(captures):
-                write(batch)
+                writer.write(batch)
+            writer.finish()
         write_end(analyser, captures, given)
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_problems(keys, said)
     return exit_code(captures)
+
+
+def _is_file(path: str) -> bool:
+    """Whether its packets are there; else, in a pipe, they may come as they happen, and nobody wants to wait then."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode if path == "-" else os.stat(path).st_mode
+    except (OSError, ValueError):  # whoever reads it says what is wrong with it
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)

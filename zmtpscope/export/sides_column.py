@@ -21,8 +21,8 @@ NARROWEST_FULL, WIDEST_FULL = 21, 48
 
 TO = " > "
 
-MOST_LAID_OUT = 1000
-"""Pairs of names that are kept laid out."""
+MOST_COLUMNS = 10_000
+"""Connections and sides whose column is kept."""
 
 MOST_CONNECTIONS = 100_000
 """Connections whose sides are remembered: more than can be open. The oldest is forgotten, and introduced again."""
@@ -41,7 +41,8 @@ class SidesColumn:
         """Of the connections that were introduced."""
         self._width = NARROWEST_FULL if wide else NARROWEST
         self._number_width = 3
-        self._laid_out: dict[tuple[str, str, str, int | None], Column] = {}
+        self._columns: dict[tuple[int, int | None], Column] = {}
+        """What stands in the lines of a connection and side from now on."""
 
     def is_new(self, stream: Stream) -> bool:
         """Whether no line has named the addresses of this connection yet."""
@@ -49,32 +50,47 @@ class SidesColumn:
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
         """Take in what a side says of itself; datagrams are nobody's."""
-        if stream.conn is not None and stream.side is not None:
+        if stream.conn is not None and stream.side is not None and (socket_type or identity):
             self._sides_of(stream)[stream.side].learn(socket_type, identity)
+            self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
         """Connection, sender and receiver; in the first line of a connection with their addresses."""
-        is_first = stream.conn is None or self.is_new(stream)
-        source, target = self._in_order(stream)
-        number = "udp" if stream.conn is None else f"c{stream.conn}"
-        if self._wide:
-            return self._column(source.full, target.full, number, stream.side, grows=True)
-        if is_first:
-            return self._column(source.typed, target.typed, number, stream.side, grows=False)
-        return self._column(source.short, target.short, number, stream.side, grows=True)
+        if stream.conn is None:
+            return self._addresses(stream, "udp")
+        if not self._wide and self.is_new(stream):
+            return self._addresses(stream, f"c{stream.conn}")
+        column = self._columns.get((stream.conn, stream.side))
+        if column is None:
+            source, target = self._in_order(stream)
+            names = (source.full, target.full) if self._wide else (source.short, target.short)
+            column = self._column(*names, f"c{stream.conn}", stream.side, grows=True)
+            if len(self._columns) == MOST_COLUMNS:
+                self._columns.clear()
+            self._columns[stream.conn, stream.side] = column
+        return column
 
     def last_names(self, stream: Stream) -> Column:
         """The same for the last line of a connection; it is forgotten."""
-        source, target = self._in_order(stream)
+        column = self.names(stream) if self._wide else self._addresses(stream, f"c{stream.conn}")
         if stream.conn is not None:
-            del self._sides[stream.conn]
-        if self._wide:
-            return self._column(source.full, target.full, f"c{stream.conn}", stream.side, grows=True)
-        return self._column(source.typed, target.typed, f"c{stream.conn}", stream.side, grows=False)
+            self._sides.pop(stream.conn, None)
+            self._forget_columns(stream.conn)
+        return column
 
     def nobody(self, what: str) -> Column:
         """For what is of no connection."""
         return self._column(what, "", "", None, grows=False)
+
+    def _addresses(self, stream: Stream, number: str) -> Column:
+        source, target = self._in_order(stream)
+        if self._wide:
+            return self._column(source.full, target.full, number, stream.side, grows=True)
+        return self._column(source.typed, target.typed, number, stream.side, grows=False)
+
+    def _forget_columns(self, conn: int) -> None:
+        for side in (0, 1, None):
+            self._columns.pop((conn, side), None)
 
     def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
         """`grows`: whether this may widen the column."""
@@ -83,19 +99,13 @@ class SidesColumn:
         if (grows and self._width < needed <= widest) or len(number) > self._number_width:
             self._width = max(self._width, needed if grows and needed <= widest else 0)
             self._number_width = max(self._number_width, len(number))
-            self._laid_out.clear()
-        key = source, target, number, side
-        column = self._laid_out.get(key)
-        if column is None:
-            if len(self._laid_out) == MOST_LAID_OUT:
-                self._laid_out.clear()
-            number = f"{number:<{self._number_width}} "
-            sender = source.ljust(self._width) if self._wide else source
-            receiver = (TO if target else "") + target
-            receiver = receiver.ljust(len(TO) + self._width if self._wide else self._width - len(source)) + "  "
-            painted = sender if side is None else self._paint(f"side {side}", sender)
-            column = self._laid_out[key] = number + painted + receiver, len(number) + len(sender) + len(receiver)
-        return column
+            self._columns.clear()
+        number = f"{number:<{self._number_width}} "
+        sender = source.ljust(self._width) if self._wide else source
+        receiver = (TO if target else "") + target
+        receiver = receiver.ljust(len(TO) + self._width if self._wide else self._width - len(source)) + "  "
+        painted = sender if side is None else self._paint(f"side {side}", sender)
+        return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
         """Sender and receiver."""

@@ -9,7 +9,7 @@ beyond its first characters: `-V`, `-x` and JSON lines are.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,13 @@ from zmtpscope.export.fold import INDENT, fold
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.sides_column import SidesColumn
+from zmtpscope.export.time_order import RECORDS, TimeOrder
 from zmtpscope.export.values import record_values
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, STREAM
+
+Source = tuple[Record | RunWords, Sequence[str | None]]
+"""A record, or the rows of a run; and the files of its batch."""
 
 Paint = Callable[[str, str], str]
 """(style, text) to text: a style is a key of `STYLES`."""
@@ -80,6 +84,8 @@ class Look:
     paint: Paint = plain
     width: int | None = None
     wide: bool = False
+    waits: bool = False
+    """Whether lines wait for what may come earlier; else a line is there as soon as its packet is."""
     chat: bool = False
     """Whether findings are shown that are normal events or habits."""
     tree: bool = False
@@ -93,6 +99,7 @@ class TextLines:
         self.look = look
         self.options = options
         self.sides = SidesColumn(look.paint, wide=look.wide)
+        self.order = TimeOrder(self._source_of, records=RECORDS if look.waits else 0)
         self.packet_width = 5
         self.hints: set[str] = set()
         """Hints that were told; a run tells each once."""
@@ -102,22 +109,32 @@ class TextLines:
         """The place of the last gap."""
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """The lines of the records of a batch, in order, each with its newline."""
-        runs: list[MessageRun | FrameRun] = [*batch.runs, *batch.frame_runs]
-        words = {id(run): RunWords(run, self.options, self.look.width) for run in runs}
-        for item, low, high in batch.stretches():
-            if isinstance(item, Record):
-                made = iter([self._record(item, batch)])
+        """The lines of the records of a batch that need not wait, in the order of time, each with its newline."""
+        return self._lines(self.order.feed(batch))
+
+    def rest(self) -> Iterator[str]:
+        """The lines of what still waits for its place in time: no more batch comes."""
+        return self._lines(self.order.finish())
+
+    def _source_of(self, item: Record | MessageRun | FrameRun, files: Sequence[str | None]) -> Source:
+        return item if isinstance(item, Record) else RunWords(item, self.options, self.look.width), files
+
+    def _lines(self, stretches: list[tuple[Source, int, int]]) -> Iterator[str]:
+        for (said, files), low, high in stretches:
+            item: Record | MessageRun | FrameRun
+            made: Iterable[str | None]
+            if isinstance(said, Record):
+                item, made = said, [self._record(said, files)]
             else:
-                made = self._rows(words[id(item)], low, high, batch.files)
+                item, made = said.run, self._rows(said, low, high, files)
             for index, line in enumerate(made, low):
                 if line is None:
                     continue
                 yield line + "\n"
                 if self.look.tree or self.look.hex:
-                    yield from self._details(item, index, batch)
+                    yield from self._details(item, index, files)
 
-    def _record(self, record: Record, batch: Batch) -> str | None:
+    def _record(self, record: Record, files: Sequence[str | None]) -> str | None:
         values = record_values(record, self.options)
         kind = values["record"]
         if kind == "finding" and self._left_out(values):
@@ -130,7 +147,7 @@ class TextLines:
         if kind == "connection":
             packet, time = "", values["end_ns"]
         else:
-            packet, time = self._packet(values["file"], values["packet"], batch.files), values["ts_ns"]
+            packet, time = self._packet(values["file"], values["packet"], files), values["ts_ns"]
         style = values["severity"] if kind == "finding" else kind
         what = self.look.paint(style, DESCRIBE[kind](values))
         hint = self._hint(values)
@@ -188,7 +205,7 @@ class TextLines:
             else:  # it has a line of its own, where more fits
                 yield fold(prefix, used, words.describe(index, INDENT), width)
 
-    def _details(self, item: Record | MessageRun | FrameRun, index: int, batch: Batch) -> Iterator[str]:
+    def _details(self, item: Record | MessageRun | FrameRun, index: int, files: Sequence[str | None]) -> Iterator[str]:
         secrets = self.options.show_secrets
         shown = 0
         for shown, detail in enumerate(details(item, index), 1):
