@@ -30,6 +30,7 @@ from zmtpscope.zmtp.peer.errors import (
 from zmtpscope.zmtp.peer.events import Membership, Message, PeerEvent, Pong, Ready, Subscription
 from zmtpscope.zmtp.peer.greeting import GreetingSender
 from zmtpscope.zmtp.peer.handshakes import CurvePart, Part, part_for, unfit
+from zmtpscope.zmtp.peer.heartbeats import Heartbeats
 from zmtpscope.zmtp.peer.patterns import PATTERNS, MessageLayout, check_member, check_subscriber, incoming, outgoing
 from zmtpscope.zmtp.peer.settings import PART_COST, Heartbeat, Settings
 from zmtpscope.zmtp.regime import Framing
@@ -91,9 +92,8 @@ class Peer:
 
         self._be(settings)
 
-        self._started = self._heard = self._pinged = now
-        self._awaits_pong = False
-        self._their_ttl = 0.0
+        self._started = now
+        self._heartbeats = Heartbeats(now)
 
     def _be(self, settings: Settings) -> None:
         pattern = PATTERNS[settings.socket_type]
@@ -140,8 +140,7 @@ class Peer:
 
     def receive(self, octets: bytes, now: float) -> None:
         """The other side sent `octets`."""
-        self._heard = now
-        self._awaits_pong = False
+        self._heartbeats.hear(now)
         self._chunks.append(octets)
         self._stop += len(octets)
         if self._stop < self._wanted:
@@ -171,13 +170,7 @@ class Peer:
         """When `tick` is to be called; None: not before something comes."""
         if not self.ready:
             return self._started + self.settings.limits.handshake
-        heartbeat = self._heartbeat
-        times = []
-        if heartbeat is not None:
-            times.append(self._pinged + (heartbeat.timeout if self._awaits_pong else heartbeat.interval))
-        if self._their_ttl:
-            times.append(self._heard + self._their_ttl)
-        return min(times, default=None)
+        return self._heartbeats.deadline(self._our_heartbeat)
 
     def tick(self, now: float) -> None:
         """Time went by: sends a PING, or raises `TooSlow`. Called early it does nothing."""
@@ -186,15 +179,7 @@ class Peer:
             if now >= self._started + limit:
                 raise TooSlow(f"{self._missing()} within {limit:g} s{self._suspicion()}")
             return
-        if self._their_ttl and now >= self._heard + self._their_ttl:
-            raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
-        heartbeat = self._heartbeat
-        if heartbeat is None:
-            return
-        if self._awaits_pong:
-            if now >= self._pinged + heartbeat.timeout:
-                raise TooSlow(f"no sign of life for {heartbeat.timeout:g} s after our PING")
-        elif now >= self._pinged + heartbeat.interval:
+        if self._heartbeats.is_ping_due(self._our_heartbeat, now):
             self.ping(now)
 
     def introduce(self, socket_type: str) -> None:
@@ -259,7 +244,7 @@ class Peer:
             raise ValueError(f"ZMTP {self.version} has no PING")
         ttl = 0.0 if self.settings.heartbeat is None else self.settings.heartbeat.ttl
         self._command("PING", {"ttl_ms": round(ttl * 1000), "context": context[:LARGEST_CONTEXT]})
-        self._pinged, self._awaits_pong = now, True
+        self._heartbeats.ping(now)
 
     # -- greeting and handshake ---------------------------------------------------------------------------------------
 
@@ -296,7 +281,7 @@ class Peer:
     def _begin_traffic(self) -> None:
         facts = self.facts
         self.ready = True
-        self._pinged = self._heard
+        self._heartbeats.begin()
         metadata = tuple((each["name"], each["value"]) for each in facts.get("metadata", ()))
         mechanism = None if self._part is None else self._part.mechanism.name
         assert self.version is not None
@@ -377,7 +362,7 @@ class Peer:
         """A command of traffic; others mean nothing here."""
         name = fields.get("name")
         if name == "PING":
-            self._their_ttl = fields["ttl_ms"] / 1000
+            self._heartbeats.promise(fields["ttl_ms"] / 1000)
             if self.ready:  # READY is the first that is said
                 self._command("PONG", {"context": fields["context"][:LARGEST_CONTEXT]})
                 self.answered += len(self._out[-1])
@@ -467,8 +452,8 @@ class Peer:
         return reader
 
     @property
-    def _heartbeat(self) -> Heartbeat | None:
-        """Ours, where the other side understands it (D11)."""
+    def _our_heartbeat(self) -> Heartbeat | None:
+        """What we send, where the other side understands it (D11)."""
         return self.settings.heartbeat if self.version == "3.1" else None
 
     def _must_be_ready(self) -> None:
