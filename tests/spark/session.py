@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from zmtpscope.spark import session as spark_session
+from zmtpscope.spark.sessions import JAVA_OPTIONS
 
 SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short-lived
+    "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short-lived
     "spark.driver.memory": "512m",
     "spark.master": "local[2, 2]",  # a task that fails is tried once more
     "spark.python.authenticate.socketTimeout": "2m",  # workers start slowly on a busy machine

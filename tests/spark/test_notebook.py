@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NOTEBOOK = CAPTURES.parent / "docs" / "analytics.ipynb"
 
 
-IN_NOTEBOOKS = ("display.max_columns", 20, "display.width", 80)
+IN_NOTEBOOKS = ("display.max_columns", 20, "display.width", 80, "display.max_colwidth", 50)
 """How pandas shows tables there."""
 
 
@@ -55,7 +55,7 @@ class Shell(InteractiveShell):
 def run(shell: Shell, cell: Any) -> None:
     """Run a cell of code, and put what it prints and gives into it."""
     shell.displayhook.forms = None
-    with capture_output() as captured, pandas.option_context(*IN_NOTEBOOKS):
+    with capture_output() as captured:
         result = shell.run_cell(cell.source, store_history=True)
     result.raise_error()
     cell.execution_count = result.execution_count
@@ -75,9 +75,10 @@ def test_the_notebook_shows_what_it_computes(
     monkeypatch.chdir(CAPTURES.parent)
     before, notebook = nbformat.read(NOTEBOOK, 4), nbformat.read(NOTEBOOK, 4)
     shell = Shell()
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            run(shell, cell)
+    with pandas.option_context(*IN_NOTEBOOKS):
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                run(shell, cell)
     assert shell.user_ns["spark"] is spark
     for frame in shell.user_ns["tables"].values():
         frame.unpersist()
