@@ -13,6 +13,9 @@ from zmtpscope.spark.schemas import arrow_schema
 LARGEST_BATCH = 8 << 20
 """Octets of an Arrow batch that is handed to Spark; only a single row may be larger."""
 
+MOST_WAITING = 2 << 20
+"""Octets of blocks that wait to become a batch, the last block apart: they are there several times when they do."""
+
 MOST_ROWS = 1 << 14
 """So many rows come to some megabytes when every word of theirs is written out."""
 
@@ -47,7 +50,7 @@ class RowBatches:
         for run in runs:
             self._rows += len(run.orders)
             self._octets += len(run.data)
-        if self._rows >= MOST_ROWS or self._octets >= LARGEST_BATCH:
+        if self._rows >= MOST_ROWS or self._octets >= MOST_WAITING:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

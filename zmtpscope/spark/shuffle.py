@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
 """A task reads files until they have so many octets. Opening each costs about as much as reading the second number."""
 MOST_PARTITIONS = 2000
 """Unless more are asked for: each file has something for each."""
-CHUNKS_IN_A_BATCH = 16
+OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
+"""Chunks are handed to Spark once they have so many octets, or are so many."""
 BESIDE_THE_COMPARISON = 8
 """Partitions of the last stage that hand on rows: findings are few."""
 
@@ -111,9 +112,7 @@ class SplitStage:
                 raise CaptureError(files[0], "there is no such file on this worker", hint=hint)
             for batch in batches:
                 for task in batch.column(0).to_pylist():
-                    chunks = chain.from_iterable(map(self.chunks, self.run.tasks[task]))
-                    while some := list(islice(chunks, CHUNKS_IN_A_BATCH)):
-                        yield batch_of(some)
+                    yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
         """Those of one file. Raises `CaptureError` where it is damaged, and that ends the job."""
@@ -212,6 +211,19 @@ def _tasks(sizes: list[int], least: int) -> list[range]:
             tasks.append(range(begin, end))
             begin, octets = end, 0
     return tasks
+
+
+def _batches(chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+    waiting: list[Chunk] = []
+    octets = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        octets += len(chunk.octets) + len(chunk.table)
+        if octets >= OCTETS_IN_A_BATCH or len(waiting) >= CHUNKS_IN_A_BATCH:
+            yield batch_of(waiting)
+            waiting, octets = [], 0
+    if waiting:
+        yield batch_of(waiting)
 
 
 def _partition_of(chunk: Chunk) -> int:

@@ -22,7 +22,7 @@ LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
 """Octets of a chunk, payloads and table. Of each file that overlaps others a partition holds one."""
 CHUNKS_OF_ALL_FILES = 64 << 20
 """Octets of one chunk of each file, if those are not too small then."""
-LEAST_AT_HAND, MOST_AT_HAND = 4 << 20, 32 << 20
+LEAST_AT_HAND, MOST_AT_HAND = 2 << 20, 32 << 20
 """Octets that wait to be split: enough for a chunk for each partition."""
 ROW_OCTETS = 48
 """What a row takes in the table of a chunk."""
