@@ -12,7 +12,7 @@ import click
 
 from zmtpscope.cli.credentials import client_options, given_security, server_options
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.own_traffic import OwnTraffic, dialogue_options
+from zmtpscope.cli.own_traffic import OwnTraffic, traffic_options
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
@@ -118,7 +118,7 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
 )
 @client_options
 @server_options
-@dialogue_options
+@traffic_options
 def cat(**given: Any) -> int:
     """Be a socket of TYPE, connected to ENDPOINT: send each MESSAGE, or the lines of standard input, and write each
     message that comes as a line.

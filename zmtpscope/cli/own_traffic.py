@@ -1,4 +1,4 @@
-"""The dialogue of our own connections: `--show` says it in the words of `read`, `-w` records it.
+"""What our own connections say: `--show` shows it as `read` does, `-w` records it.
 
 Both get the same packets, which stand for what was said, and what is shown went through the dissector that reads any
 other capture.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def dialogue_options(command: Command) -> Command:
+def traffic_options(command: Command) -> Command:
     """`--show`, `-w` and `--force`."""
     for option in (
         click.option("--force", is_flag=True, help="Write over the FILE of -w."),
@@ -33,22 +33,20 @@ def dialogue_options(command: Command) -> Command:
             "-w",
             "recorded",
             metavar="FILE",
-            help="Record the dialogue as pcapng, for read and Wireshark; the keys of CURVE go beside it, to FILE.keys.",
+            help="Record what is said as pcapng, for read and Wireshark; the keys of CURVE go beside it, to FILE.keys.",
         ),
-        click.option(
-            "--show", is_flag=True, help="Show the dialogue on standard error, in the words of zmtpscope read."
-        ),
+        click.option("--show", is_flag=True, help="Show what is said on standard error, as zmtpscope read shows it."),
     ):
         command = option(command)
     return command
 
 
 class OwnTraffic:
-    """What the options of `dialogue_options` ask for. `recording` takes notes of connections, None where nobody wants
+    """What the options of `traffic_options` ask for. `recording` records connections, None where nobody wants
     them; `finish` is to be called when all have ended.
 
     Raises `click.UsageError` where the file cannot be made. That it cannot be written any more is said, and kept in
-    `failed`: the dialogue goes on.
+    `failed`: the connections go on.
     """
 
     def __init__(self, given: dict[str, Any]) -> None:

@@ -341,7 +341,7 @@ class CatSession:
             self.log.say("messages that nobody wants", f"nobody has subscribed to {_shown(parts[0])}: not sent")
 
     async def _send(self, parts: list[bytes]) -> int:
-        if self._route is Route.TURN and not self.socket.connected:
+        if self._route is Route.ROUND_ROBIN and not self.socket.connected:
             await self._connect()
         try:
             return await self.socket.send(parts)

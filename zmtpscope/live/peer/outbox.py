@@ -48,7 +48,7 @@ class Outbox:
             connection.name = name
             self._names[name] = connection
         self.connections[connection] = None
-        if self._route is Route.TURN:
+        if self._route is Route.ROUND_ROBIN:
             self._turns.append(connection)
 
     def remove(self, connection: Connection) -> None:
@@ -123,7 +123,7 @@ class Outbox:
         for connection in self.connections:
             connection.flush()
         full = [connection for connection in self.connections if connection.unsent and not connection.is_stuck]
-        if self._route is Route.TURN:
+        if self._route is Route.ROUND_ROBIN:
             await asyncio.gather(*(connection.drain() for connection in full))
         else:
             await self._wait_for(full)

@@ -10,14 +10,14 @@ from zmtpscope.zmtp.peer.patterns import PATTERNS
 class Route(Enum):
     """Where messages go."""
 
-    TURN = "to one after the other"
+    ROUND_ROBIN = "to one after the other"
     ALL = "to everybody who wants them"
     BACK = "to the one that asked last"
     NAMED = "to the one that the first part names"
 
 
 ROUTES: dict[str, Route] = {
-    **dict.fromkeys(PATTERNS, Route.TURN),
+    **dict.fromkeys(PATTERNS, Route.ROUND_ROBIN),
     **dict.fromkeys(("PUB", "XPUB", "RADIO", "XSUB"), Route.ALL),
     **dict.fromkeys(("ROUTER", "SERVER", "PEER"), Route.NAMED),
     "REP": Route.BACK,
