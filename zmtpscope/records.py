@@ -32,13 +32,12 @@ def from_text(text: str) -> bytes:
 
 
 class Field(NamedTuple):
-    """One field of a record; `unit` is None for plain numbers and words, `aliases` are Wireshark's names of it."""
+    """One field of a record; `unit` is None for plain numbers and words."""
 
     name: str
     type: str
     meaning: str
     unit: str | None = None
-    aliases: tuple[str, ...] = ()
 
 
 class RecordType(NamedTuple):
@@ -59,13 +58,13 @@ COMMON = (
     ),
     Field("conn_id", "text", "TCP connection, or UDP flow, the same in every run and file: 16 hex digits"),
     Field("side", "int", "Sender: 0 opened the connection (or was seen first), 1 is its peer; null: both or neither"),
-    Field("ts_ns", "int", "Time of the packet, since 1970-01-01 UTC", "ns", ("frame.time_epoch",)),
+    Field("ts_ns", "int", "Time of the packet, since 1970-01-01 UTC", "ns"),
     Field("file", "text", "Capture file; null for a pipe"),
-    Field("packet", "int", "Packet of the first octet, counted from 1 in its file", None, ("frame.number",)),
-    Field("src_ip", "text", "Address of the sender (of side 0 where side is null)", None, ("ip.src", "ipv6.src")),
-    Field("src_port", "int", "Port of the sender", None, ("tcp.srcport",)),
-    Field("dst_ip", "text", "Address of the receiver", None, ("ip.dst", "ipv6.dst")),
-    Field("dst_port", "int", "Port of the receiver", None, ("tcp.dstport",)),
+    Field("packet", "int", "Packet of the first octet, counted from 1 in its file"),
+    Field("src_ip", "text", "Address of the sender (of side 0 where side is null)"),
+    Field("src_port", "int", "Port of the sender"),
+    Field("dst_ip", "text", "Address of the receiver"),
+    Field("dst_port", "int", "Port of the receiver"),
 )
 """What every record has."""
 
@@ -130,14 +129,12 @@ _CONNECTION = (
 )
 
 _GREETING = (
-    Field("version_announced", "text", "Version that the sender announces", None, ("zmtp.version",)),
-    Field("mechanism", "text", "Security mechanism that the sender announces", None, ("zmtp.mechanism",)),
+    Field("version_announced", "text", "Version that the sender announces"),
+    Field("mechanism", "text", "Security mechanism that the sender announces"),
     Field(
         "as_server",
         "int",
         "as-server octet: 1 is the security server (libzmq always sends 0)",
-        None,
-        ("zmtp.as-server",),
     ),
     Field("socket_type", "text", "Socket type, where the greeting holds it (2.0)"),
     Field("identity", "text", "Identity, where the greeting holds it (1.0 and 2.0)"),
@@ -155,29 +152,23 @@ _COMMAND = (
         "name",
         "text",
         "READY, SUBSCRIBE, PING, ERROR and the like; of WebSocket WS-PING, WS-PONG and WS-CLOSE",
-        None,
-        ("zmtp.command-name",),
     ),
-    Field("size", "int", "Size of the command body, its name included", "octets", ("zmtp.length",)),
-    Field("metadata", _METADATA, "Properties of READY and INITIATE, order and repeats kept", None, ("zmtp.metadata",)),
-    Field("socket_type", "text", "Property Socket-Type", None, ("zmtp.metadata.socket-type",)),
+    Field("size", "int", "Size of the command body, its name included", "octets"),
+    Field("metadata", _METADATA, "Properties of READY and INITIATE, order and repeats kept"),
+    Field("socket_type", "text", "Property Socket-Type"),
     Field("identity", "text", "Property Identity"),
-    Field("topic", "text", "Topic of SUBSCRIBE or CANCEL", None, ("zmtp.topic",)),
+    Field("topic", "text", "Topic of SUBSCRIBE or CANCEL"),
     Field("group", "text", "Group of JOIN or LEAVE"),
-    Field("reason", "text", "Reason of ERROR, or of a WebSocket close", None, ("zmtp.reason",)),
+    Field("reason", "text", "Reason of ERROR, or of a WebSocket close"),
     Field("close_code", "int", "Status code of a WebSocket close"),
-    Field(
-        "ttl_ms", "int", "How long the sender of PING may be silent from now on, 0: for ever", "ms", ("zmtp.ping.ttl",)
-    ),
+    Field("ttl_ms", "int", "How long the sender of PING may be silent from now on, 0: for ever", "ms"),
     Field(
         "context",
         "octets",
         "Context of PING or of a WebSocket ping, which the pong repeats",
-        None,
-        ("zmtp.ping.context",),
     ),
-    Field("username", "text", "PLAIN user name", None, ("zmtp.username",)),
-    Field("password", "text", "PLAIN password; masked unless --show-secrets is given", None, ("zmtp.password",)),
+    Field("username", "text", "PLAIN user name"),
+    Field("password", "text", "PLAIN password; masked unless --show-secrets is given"),
     Field("version", "text", "Version of CurveZMQ in a CURVE HELLO"),
     Field("client_key", "octets", "Short-term public key of the client in a CURVE HELLO"),
     Field("server_key", "octets", "Short-term public key of the server, from a CURVE WELCOME that was opened"),
@@ -189,7 +180,7 @@ _COMMAND = (
     Field("long_nonce", "octets", "Long nonce of a CURVE WELCOME"),
     Field("token_size", "int", "Announced size of the token of a GSSAPI command", "octets"),
     Field("token_kind", "text", "What the first octets of a GSSAPI token say, for example Kerberos 5 AP-REQ"),
-    Field("data", "octets", "Data of a command that is not known, its first 256 octets", None, ("zmtp.command-data",)),
+    Field("data", "octets", "Data of a command that is not known, its first 256 octets"),
     Field("mangled", "bool", "The name on the wire is a known misspelling of libzmq"),
     Field("decrypted", "bool", "The command was sealed and is shown as what its box holds"),
     Field("complete", "bool", "All octets of it were captured"),
@@ -220,10 +211,10 @@ _MESSAGE = (
 )
 
 _FRAME = (
-    Field("flags", "int", "Flags octet as it is on the wire", None, ("zmtp.flags",)),
-    Field("more", "bool", "More frames of the same message follow", None, ("zmtp.flags.more",)),
-    Field("long", "bool", "The size is written in eight octets", None, ("zmtp.flags.long",)),
-    Field("size", "int", "Size of the body", "octets", ("zmtp.length",)),
+    Field("flags", "int", "Flags octet as it is on the wire"),
+    Field("more", "bool", "More frames of the same message follow"),
+    Field("long", "bool", "The size is written in eight octets"),
+    Field("size", "int", "Size of the body", "octets"),
     Field("message", "int", "offset of the message that the frame belongs to", "octets"),
 )
 

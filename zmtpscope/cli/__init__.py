@@ -20,6 +20,7 @@ from zmtpscope.cli.analyze import analyze
 from zmtpscope.cli.cat import cat
 from zmtpscope.cli.export import export
 from zmtpscope.cli.fields import fields
+from zmtpscope.cli.filters import BadFilter
 from zmtpscope.cli.keys import keys
 from zmtpscope.cli.live import live
 from zmtpscope.cli.messages import say
@@ -124,6 +125,8 @@ def run(arguments: list[str] | None = None) -> int:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "zmtpscope"
         say(f"{command}: {error.format_message().rstrip('.')} (see {command} --help)")
+        for line in error.shown if isinstance(error, BadFilter) else ():
+            say(line)
         return USAGE
     except click.ClickException as error:
         say(f"zmtpscope: {error.format_message()}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import exit_code
+from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import (
     BODY,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     metavar="RECORD[:COLUMN,...]",
     help="Only records of this type, and of them only these columns; may be given for several types.",
 )
+@FILTER
 @FRAMES
 @BODY
 @PACKETS
@@ -71,7 +73,7 @@ def export(**given: Any) -> int:
     """Write what happened in capture FILEs (as `zmtpscope read` finds it) as tables, a file for each record type:
     connections, greetings, commands, messages, gaps, leftovers and findings. A type without records has a table without
     rows. A file is complete or not there: all of them are put in their places at the end."""
-    captures, written = write_tables(given, _selection(given))
+    captures, written = write_tables(given, _selection(given), given["filter"])
     say(_summary(given["directory"], written))
     return exit_code(captures)
 

@@ -8,6 +8,7 @@ import sys
 import click
 
 from zmtpscope.export.types import spark_schema
+from zmtpscope.filter.fields import MADE, Type, other_names
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 
 
@@ -20,7 +21,7 @@ from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
     help='The schema for spark.read.schema("...").json("messages.jsonl"), a line a record type.',
 )
 def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
-    """List every field of every record type (or of those named): name, type, unit, meaning, Wireshark's name."""
+    """List every field of every record type (or of those named): name, type, unit, meaning, other names in filters."""
     if as_json and spark:
         raise click.UsageError("--json and --spark are two forms: leave out one")
     types = [RECORDS[name] for name in records or RECORDS]
@@ -34,7 +35,12 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     if as_json:
         for type_ in types:
             for field in type_.fields:
-                write(json.dumps({"record": type_.name, **field._asdict()}) + "\n")
+                write(
+                    json.dumps(
+                        {"record": type_.name, **field._asdict(), "aliases": other_names(field.name, type_.name)}
+                    )
+                    + "\n"
+                )
         return
     write("every record\n")
     for field in COMMON:
@@ -45,14 +51,19 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     for type_ in types:
         write(f"\n{type_.name}: {type_.meaning}\n")
         for field in _own(type_):
-            write(_line(field))
+            write(_line(field, type_.name))
+    if not records:
+        write("\nin filters, too\n")
+        for made in MADE:
+            type_name = "text" if made.type in (Type.TEXT, Type.ADDRESS) else "int"
+            write(_line(Field(made.name, f"list<{type_name}>" if made.is_list else type_name, made.meaning)))
 
 
 def _own(type_: RecordType) -> list[Field]:
     return [field for field in type_.fields if field not in COMMON and field not in STREAM]
 
 
-def _line(field: Field) -> str:
+def _line(field: Field, record: str | None = None) -> str:
     type_ = (
         "list<{name, value}>"
         if field.type.startswith("list<struct")
@@ -63,6 +74,6 @@ def _line(field: Field) -> str:
     words = [field.meaning]
     if field.unit:
         words.append(f"[{field.unit}]")
-    if field.aliases:
-        words.append(f"(Wireshark: {', '.join(field.aliases)})")
+    if aliases := other_names(field.name, record):
+        words.append(f"(also: {', '.join(aliases)})")
     return f"  {field.name:<18} {type_:<20} {' '.join(words)}\n"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code
+from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.following import (
     FOLLOWED_FILE,
     Followed,
@@ -34,6 +35,7 @@ from zmtpscope.cli.output import (
     WIDE,
     check_output,
     record_writer,
+    wants_records,
     write_end,
 )
 from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Say what happens, as it happens: on an interface, or in a file that is written.")
 @FOLLOWED_FILE
 @capture_options
+@FILTER
 @JSON
 @FRAMES
 @BODY
@@ -88,7 +91,11 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     keys = given_keys({**given, "files": [given["file"]], "more_files": []})
     said = say_problems(keys)
     options = analyser_options(
-        given, keys=keys, records=not given["quiet"], frames=given["frames"], details=given["tree"] or given["hex_dump"]
+        given,
+        keys=keys,
+        records=wants_records(given),
+        frames=given["frames"],
+        details=given["tree"] or given["hex_dump"],
     )
     analyser = Analyser(options)
     captures = followed.captures

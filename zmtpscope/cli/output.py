@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from zmtpscope.cli.captures import say_if_nothing_was_found, say_what_cannot_be_used, say_what_stayed_closed
+from zmtpscope.cli.filters import Filtered
 from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
@@ -61,12 +62,34 @@ class Writer(NamedTuple):
     """Write what still waits for its place in time: no more batch comes."""
 
 
+def wants_records(given: dict[str, Any]) -> bool:
+    """Whether anybody looks at records: who writes them, or a filter."""
+    return not given["quiet"] or given["filter"] is not None
+
+
 def record_writer(
     given: dict[str, Any], options: Options, first_time: Callable[[], int | None], *, waits: bool = False
 ) -> Writer:
     """How records are written. `first_time`: that of the first packet; `waits`: lines of text may wait for earlier
-    ones, else each is written with its batch."""
-    return _json_writer(options) if given["as_json"] else _text_writer(given, options, first_time, waits=waits)
+    ones, else each is written with its batch. Of what `-Y` does not hold of nothing is; with `-q` only a count."""
+    if given["quiet"]:
+        writer = Writer(lambda batch: None, lambda: None)
+    elif given["as_json"]:
+        writer = _json_writer(options)
+    else:
+        writer = _text_writer(given, options, first_time, waits=waits)
+    return writer if given["filter"] is None else _filtered(writer, given, options, first_time)
+
+
+def _filtered(writer: Writer, given: dict[str, Any], options: Options, first_time: Callable[[], int | None]) -> Writer:
+    filtered = Filtered(given["filter"], options, first_time)
+
+    def finish() -> None:
+        writer.finish()
+        if given["quiet"]:
+            click.echo(f"matching         {filtered.summary()}")
+
+    return Writer(lambda batch: writer.write(filtered(batch)), finish)
 
 
 def _json_writer(options: Options) -> Writer:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from zmtpscope.cli.captures import NoCapture, analyser_options, exit_code, named_captures
+from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 from zmtpscope.cli.output import (
@@ -25,6 +26,7 @@ from zmtpscope.cli.output import (
     WIDE,
     check_output,
     record_writer,
+    wants_records,
     write_end,
 )
 from zmtpscope.cli.parameters import (
@@ -44,6 +46,7 @@ from zmtpscope.cli.parameters import (
 @click.command(short_help="Say what happened in captures, a line each.")
 @FILES
 @MORE_FILES
+@FILTER
 @JSON
 @FRAMES
 @BODY
@@ -75,7 +78,11 @@ def read(**given: Any) -> int:
     keys = given_keys(given)
     said = say_problems(keys)
     options = analyser_options(
-        given, keys=keys, records=not given["quiet"], frames=given["frames"], details=given["tree"] or given["hex_dump"]
+        given,
+        keys=keys,
+        records=wants_records(given),
+        frames=given["frames"],
+        details=given["tree"] or given["hex_dump"],
     )
     try:
         captures = open_captures(paths, packet_limit=given["packets"])

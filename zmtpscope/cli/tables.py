@@ -14,6 +14,7 @@ from zmtpscope.cli.captures import (
     say_what_cannot_be_used,
     say_what_stayed_closed,
 )
+from zmtpscope.cli.filters import Filtered
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from zmtpscope.capture import Captures
     from zmtpscope.dissect import Options
     from zmtpscope.export.tables import Tables, Written
+    from zmtpscope.filter import Filter
 
 ON_REQUEST = "frame"
 """The record type that is written where it is asked for by name."""
@@ -31,9 +33,13 @@ BLOCK_SIZE = 1 << 20
 """Octets of a capture at a time: a row group is held beside what a block becomes."""
 
 
-def write_tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]]) -> tuple[Captures, list[Written]]:
-    """Write record types with these columns as the parameters of `export` ask; the captures, read to their end, and
-    what was written. Says what is wrong with keys and payload dissectors, and where nothing was found."""
+def write_tables(
+    given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], filter: Filter | None = None
+) -> tuple[Captures, list[Written]]:
+    """Write record types with these columns as the parameters of `export` ask, records that `filter` holds of; the
+    captures, read to their end, and what was written. Says what is wrong with keys and payload dissectors, and where
+    nothing was found.
+    """
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
@@ -47,8 +53,9 @@ def write_tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]]
         captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
         analyser = Analyser(options)
         with tables, Progress(captures.statistics, paths, is_seen()):
+            filtered = None if filter is None else Filtered(filter, options, lambda: captures.statistics.first_time)
             for batch in analyser.run(captures):
-                tables.add(batch)
+                tables.add(batch if filtered is None else filtered(batch))
             written = tables.commit()
     except CaptureError as error:
         raise NoCapture(str(error)) from error

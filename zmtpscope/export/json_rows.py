@@ -19,7 +19,7 @@ from pybase64 import b64encode
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.columns import Int64, numbers
 from zmtpscope.dissect.records.message_columns import (
     HEAD_KEPT_ONLY,
     KEPT,
@@ -28,7 +28,6 @@ from zmtpscope.dissect.records.message_columns import (
     OTHER_INSIDE,
     TEXT_INSIDE,
     MessageColumns,
-    numbers,
 )
 from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export.clock import rfc_3339

@@ -192,7 +192,11 @@ class TextLines:
         if high - low > 1 and self.sides.is_new(stream):
             yield from self._rows(words, low, low + 1, files)
             low += 1
+        is_new = self.sides.is_new(stream)
         who, columns = self.sides.names(stream)
+        if is_new and isinstance(words.run, MessageRun):  # nobody has shown what the sides say of themselves
+            self.sides.learn(stream, words.run.socket_type, None)
+            self.sides.learn(stream._replace(side=1 - (stream.side or 0)), words.run.peer_socket_type, None)
         reference, time, prefix, used = -1, -1, "", 0
         for index in range(low, high):
             if words.packets[index] != reference or words.times[index] != time or self.look.clock.moves:

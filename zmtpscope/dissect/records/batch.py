@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.facts import Fact
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
@@ -32,6 +33,10 @@ HEAD_KEPT = LARGEST_AWAITED_TOPIC + 64
 
 LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
 """Octets of a header whose size is not written in eight octets, at most, the flags octet included."""
+
+
+FRAME_COLUMNS = ("offsets", "bodies", "sizes", "flags")
+"""What runs have of each frame."""
 
 
 class PacketSlice(NamedTuple):
@@ -183,13 +188,27 @@ class MessageRun(Run):
         """The messages `low..high` (high excluded), at least one, as a run of their own; the octets are shared."""
         rows, begin = slice(low, high), int(self.first[low])
         frames = slice(begin, int(self.last[high - 1]) + 1)
-        columns = {name: getattr(self, name)[frames] for name in ("offsets", "bodies", "sizes", "flags")}
+        return self._of(rows, frames, self.first[rows] - begin, self.last[rows] - begin)
+
+    def take(self, rows: Int64) -> MessageRun:
+        """The messages `rows`, which ascend, at least one, as a run of their own; the octets are shared."""
+        first = self.first[rows]
+        counts = self.last[rows] - first + 1
+        ends = np.cumsum(counts)
+        return self._of(rows, numbers(first, counts), ends - counts, ends - 1)
+
+    def _of(self, rows: slice | Int64, frames: slice | Int64, first: Int64, last: Int64) -> MessageRun:
+        columns: dict[str, Any] = {name: getattr(self, name)[frames] for name in FRAME_COLUMNS}
         for name in ("complete", "orders", "packets", "times", "packet_ends", "time_ends"):
             columns[name] = getattr(self, name)[rows]
-        for name in ("payloads", "texts", "topics"):
+        for name in ("texts", "topics"):
             if (column := getattr(self, name)) is not None:
                 columns[name] = column[rows]
-        return replace(self, first=self.first[rows] - begin, last=self.last[rows] - begin, **columns)
+        if self.payloads is not None:
+            columns["payloads"] = (
+                self.payloads[rows] if isinstance(rows, slice) else [self.payloads[row] for row in rows.tolist()]
+            )
+        return replace(self, first=first, last=last, **columns)
 
     def topic(self, row: int) -> bytes | None:
         """The topic of a message; None where it has none."""
@@ -209,6 +228,11 @@ class FrameRun(Run):
     orders: Int64
     packets: Int64
     times: Int64
+
+    def take(self, rows: Int64) -> FrameRun:
+        """The frames `rows`, which ascend, at least one, as a run of their own; the octets are shared."""
+        names = (*FRAME_COLUMNS, "messages", "orders", "packets", "times")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
 R = TypeVar("R", MessageRun, FrameRun)

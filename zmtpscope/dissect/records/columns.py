@@ -20,6 +20,12 @@ Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
+def numbers(first: Int64, counts: Int64) -> Int64:
+    """`counts[i]` numbers from `first[i]` on, for every i."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
 class Column(Protocol):
     """The values of one field."""
 

@@ -26,6 +26,7 @@ from zmtpscope.dissect.records.columns import (
     Octets,
     Texts,
     Words,
+    numbers,
 )
 from zmtpscope.dissect.records.row_columns import Derive, RowColumns, common, word_of_run
 from zmtpscope.payloads.dissected import Dissected
@@ -78,12 +79,6 @@ def content_frames(run: MessageRun) -> Int64:
         delimiter = delimiters(run.sizes, first, last)
         return np.where(delimiter < last, delimiter + 1, first)
     return np.minimum(first + 1, last) if run.socket_type in GROUPED else first
-
-
-def numbers(first: Int64, counts: Int64) -> Int64:
-    """`counts[i]` numbers from `first[i]` on, for every i."""
-    ends = np.cumsum(counts)
-    return np.repeat(first - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
 
 
 @dataclass(frozen=True, slots=True)

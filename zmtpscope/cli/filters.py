@@ -1,0 +1,74 @@
+"""`-Y`: only what a filter holds of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from zmtpscope.export.words import counted
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect import Batch, Options
+    from zmtpscope.filter import Filter
+
+
+class BadFilter(click.UsageError):
+    """A filter cannot be understood; `shown` are two lines, the filter and carets under what is wrong with it."""
+
+    def __init__(self, message: str, shown: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.shown = shown
+
+
+def parse_filter(context: click.Context, parameter: click.Parameter, value: str | None) -> Filter | None:
+    """`-Y`; what is wrong with it is a usage error, with carets under it."""
+    if value is None:
+        return None
+    from zmtpscope.filter import Filter, FilterError  # its fields take their time to make
+
+    try:
+        return Filter(value)
+    except FilterError as error:
+        sentence, *shown = str(error).split("\n")
+        raise BadFilter(f"-Y: {sentence}", tuple(shown)) from None
+
+
+FILTER = click.option(
+    "-Y",
+    "filter",
+    callback=parse_filter,
+    metavar="FILTER",
+    help="Only records that FILTER holds of, for example 'topic == prices and size > 1KiB' (docs/filters.md).",
+)
+
+NOUNS = {"zre_pair": "pair of ZRE nodes"}
+"""Where a record is not called what its type is."""
+
+
+class Filtered:
+    """Batches in, what `filter` holds of out. `first_time` says when the first packet of all came."""
+
+    def __init__(self, filter: Filter, options: Options, first_time: Callable[[], int | None]) -> None:
+        self.filter = filter
+        self.options = options
+        self.first_time = first_time
+        self.records: Counter[str] = Counter()
+        """How many records of each type it held of so far."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The records and rows of a batch that it holds of."""
+        from zmtpscope.filter.selection import Selection
+
+        found = Selection(self.filter, batch, self.options, self.first_time()).as_batch()
+        self.records.update(record.type for record in found.records)
+        self.records["message"] += sum(len(run.orders) for run in found.runs)
+        self.records["frame"] += sum(len(run.orders) for run in found.frame_runs)
+        return found
+
+    def summary(self) -> str:
+        """How many there are: `12 messages, 1 finding`."""
+        words = [counted(count, NOUNS.get(name, name)) for name, count in self.records.most_common() if count]
+        return ", ".join(words) or "nothing"

@@ -1,0 +1,145 @@
+"""Predicates over columns as arrays, and which of them arrays can tell."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.records.columns import Bool, Column, Int64, Integers, Lists, Octets, Texts
+from zmtpscope.filter.predicates import Comparison, Contains, IsThere, OneOf, Predicate, Within
+from zmtpscope.records import from_text
+
+GATHERED = 1 << 22
+"""Octets that are compared at a time."""
+
+Fits = tuple[Bool, Bool, Bool]
+"""Of which rows a value fits, all values fit, and there is a value."""
+
+
+def fits_of(column: Column, predicate: Predicate, rows: Int64) -> Fits | None:
+    """What arrays tell of a column; None where they do not."""
+    if isinstance(column, Lists):
+        return _lists_fit(column, predicate, rows)
+    if isinstance(column, Integers):
+        fits = _numbers_fit(column.values[rows], predicate)
+        known = None if column.known is None else column.known[rows]
+    elif isinstance(column, Texts | Octets):
+        octets = column.octets if isinstance(column, Texts) else column
+        fits = _octets_fit(octets, predicate, rows)
+        known = None if octets.known is None else octets.known[rows]
+    else:
+        return None
+    if fits is None:
+        return None
+    if known is None:
+        return fits, fits, np.ones(len(rows), np.bool_)
+    return fits & known, fits | ~known, known
+
+
+def _lists_fit(column: Lists, predicate: Predicate, rows: Int64) -> Fits | None:
+    if isinstance(column.items, Integers):
+        items = _numbers_fit(column.items.values, predicate)
+    else:
+        octets = column.items.octets if isinstance(column.items, Texts) else column.items
+        items = _octets_fit(octets, predicate, np.arange(len(octets.index)))
+    if items is None:
+        return None
+    sums = np.append(0, np.cumsum(items))
+    counts = column.edges[rows + 1] - column.edges[rows]
+    fitting = sums[column.edges[rows + 1]] - sums[column.edges[rows]]
+    return fitting > 0, fitting == counts, counts > 0
+
+
+def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
+    """Which of some numbers fit."""
+    if isinstance(predicate, OneOf):
+        found = [_numbers_fit(values, each) for each in predicate.predicates]
+        known = [each for each in found if each is not None]
+        return np.logical_or.reduce(known) if len(known) == len(found) else None
+    if isinstance(predicate, IsThere):
+        return np.ones(len(values), np.bool_)
+    fits: Bool
+    if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
+        fits = (values >= math.ceil(predicate.low)) & (values <= math.floor(predicate.high))
+        return fits
+    if isinstance(predicate, Comparison) and isinstance(predicate.other, int | Fraction):
+        fits = _compared(values, predicate.compare, predicate.other)
+        return fits
+    return None
+
+
+def _compared(values: NDArray[Any], compare: Callable[[Any, Any], Any], other: int | Fraction) -> Any:
+    if isinstance(other, int):
+        return compare(values, other)
+    if compare in (operator.lt, operator.le):
+        return values <= math.floor(other)
+    if compare in (operator.gt, operator.ge):
+        return values >= math.ceil(other)
+    return np.full(len(values), compare is operator.ne)
+
+
+def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
+    """Which texts or octets are equal to one, or differ from it, are one of some, or contain octets."""
+    if isinstance(predicate, OneOf):
+        found = [_octets_fit(column, each, rows) for each in predicate.predicates]
+        known = [each for each in found if each is not None]
+        return np.logical_or.reduce(known) if len(known) == len(found) else None
+    if isinstance(predicate, IsThere):
+        return np.ones(len(rows), np.bool_)
+    if isinstance(predicate, Contains) and isinstance(predicate.part, bytes) and predicate.part:
+        return _containing(column, predicate.part, rows)
+    if not isinstance(predicate, Comparison) or predicate.compare not in (operator.eq, operator.ne):
+        return None
+    wanted = from_text(predicate.other) if isinstance(predicate.other, str) else predicate.other
+    are_equal = _equal(column, wanted, rows)
+    return are_equal if predicate.compare is operator.eq else ~are_equal
+
+
+def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
+    """Which rows have these octets; of one that is not known the column has no place."""
+    equal = np.zeros(len(rows), np.bool_)
+    candidates = np.arange(len(rows)) if column.known is None else np.flatnonzero(column.known[rows])
+    index = column.index[rows[candidates]]
+    octets, pattern = np.frombuffer(column.octets.whole, np.uint8), np.frombuffer(wanted, np.uint8)
+    may_be = (column.sizes[index] == len(wanted)) & (column.starts[index] <= len(octets) - len(wanted))
+    candidates, starts = candidates[may_be], column.starts[index[may_be]]
+    for some in _steps(len(candidates), max(1, GATHERED // max(1, len(wanted)))):
+        gathered = octets[starts[some, None] + np.arange(len(wanted))]
+        equal[candidates[some]] = (gathered == pattern).all(axis=1)
+    return equal
+
+
+def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
+    """Which rows have these octets within them: all their places, and whose they are."""
+    containing = np.zeros(len(rows), np.bool_)
+    index = column.index[rows]
+    long_enough = np.flatnonzero(column.sizes[index] >= len(part))
+    by_start = long_enough[np.argsort(column.starts[index[long_enough]], kind="stable")]
+    starts = column.starts[index[by_start]]
+    stops = starts + column.sizes[index[by_start]]
+    if len(by_start):
+        found = np.array(_places(column.octets.whole, part, int(starts[0])), np.int64)
+        whose = np.searchsorted(starts, found, "right") - 1
+        is_inside = found + len(part) <= stops[whose]
+        containing[by_start[whose[is_inside]]] = True
+    return containing
+
+
+def _places(octets: bytes, part: bytes, start: int) -> list[int]:
+    """Where `part` begins in `octets`, also where it overlaps itself."""
+    places = []
+    at = octets.find(part, start)
+    while at >= 0:
+        places.append(at)
+        at = octets.find(part, at + 1)
+    return places
+
+
+def _steps(count: int, size: int) -> Iterable[slice]:
+    return (slice(low, low + size) for low in range(0, count, size))

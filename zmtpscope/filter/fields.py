@@ -1,0 +1,212 @@
+"""What a filter can ask for: every field of every record, some that are made of them, and Wireshark's names.
+
+A field has values: those of it that a record has; none where it is null, or where records of that type do not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from zmtpscope.filter.wireshark import NAMES, WiresharkName
+from zmtpscope.records import RECORDS, to_text
+
+Values = Mapping[str, Any]
+"""A record: its fields by name, octets as bytes; and `CAPTURE_START`."""
+
+CAPTURE_START = "capture_start_ns"
+"""The time of the first packet of all, where that is known."""
+
+
+class Type(Enum):
+    """What the values of a field are, in words for people."""
+
+    NUMBER = "a number"
+    TRUTH = "true or false"
+    TEXT = "text"
+    OCTETS = "octets"
+    MEMBERS = "what rides inside"
+    ADDRESS = "an IP address"
+    TIME = "a time"
+    DURATION = "a length of time"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterField:
+    """`records` are the types of records that have it, `reads` the fields of these that it is made of.
+
+    Its values are those of `reads`, all of them, or what `derive` makes of these; of structs the member `member`, and
+    where there is an `accept` only those that it accepts. `unit_ns` is the unit of a time or length of time. A plain
+    number n in a filter means n * `scale` + `shift` of the field.
+    """
+
+    name: str
+    type: Type
+    is_list: bool
+    meaning: str
+    records: tuple[str, ...]
+    reads: tuple[str, ...]
+    member: str | None = None
+    derive: Callable[[Values], Iterable[Any]] | None = None
+    accept: Callable[[Any], bool] | None = None
+    unit_ns: int = 1
+    scale: int = 1
+    shift: int = 0
+    alias_of: str | None = None
+    """The field that this is another name of."""
+
+    def values(self, record: Values) -> Iterable[Any]:
+        """Those of a record, none of them null."""
+        if record["record"] not in self.records:
+            return ()
+        found = self.derive(record) if self.derive is not None else self._values_read(record)
+        return found if self.accept is None else filter(self.accept, found)
+
+    def _values_read(self, record: Values) -> Iterable[Any]:
+        for name in self.reads:
+            value = record.get(name)
+            for each in value if isinstance(value, list) else (value,):
+                found = each if self.member is None or each is None else each.get(self.member)
+                if found is not None:
+                    yield found
+
+
+_TYPES = {"int": Type.NUMBER, "bool": Type.TRUTH, "text": Type.TEXT, "octets": Type.OCTETS, "json": Type.MEMBERS}
+_TIMES = ("ts_ns", "ts_end_ns", "start_ns", "end_ns", "closed_ns")
+_ADDRESSES = ("src_ip", "dst_ip", "ip_0", "ip_1")
+_UNITS_NS = {"ns": 1, "ms": 1_000_000}
+
+_ALL = tuple(RECORDS)
+_DATAGRAM = ("datagram",)
+_HOLDERS = {
+    "tcp": tuple(name for name in _ALL if name not in _DATAGRAM),
+    "udp": _DATAGRAM,
+    "zmtp": ("greeting", "command", "message", "frame"),
+}
+"""The records that fields of a protocol of Wireshark are in, where it is not all of them."""
+
+
+def _of_records() -> Iterable[FilterField]:
+    """The fields of `zmtpscope.records`, members of structs one by one."""
+    holders: dict[str, list[str]] = {}
+    for type_ in RECORDS.values():
+        for field in type_.fields:
+            holders.setdefault(field.name, []).append(type_.name)
+    for name, records in holders.items():
+        field = next(field for field in RECORDS[records[0]].fields if field.name == name)
+        is_list = field.type.startswith("list<")
+        inner = field.type.removeprefix("list<").removesuffix(">") if is_list else field.type
+        if inner.startswith("struct<"):
+            for each in inner.removeprefix("struct<").removesuffix(">").split(","):
+                member, _, kind = each.partition(":")
+                meaning = f"{field.meaning}: {member}"
+                path = f"{name}.{member}"
+                yield FilterField(path, _TYPES[kind], is_list, meaning, tuple(records), (name,), member)
+            continue
+        type_of = _TYPES[inner]
+        if name in _TIMES:
+            type_of = Type.TIME
+        elif field.unit in _UNITS_NS:
+            type_of = Type.DURATION
+        elif name in _ADDRESSES:
+            type_of = Type.ADDRESS
+        unit = _UNITS_NS.get(field.unit or "", 1)
+        yield FilterField(name, type_of, is_list, field.meaning, tuple(records), (name,), unit_ns=unit)
+
+
+def _size(record: Values) -> Iterable[Any]:
+    sizes, size = record.get("sizes"), record.get("size")
+    return (sum(sizes),) if sizes is not None else () if size is None else (size,)
+
+
+def _since_start(record: Values) -> Iterable[Any]:
+    start = record.get(CAPTURE_START)
+    return () if start is None else (record["ts_ns"] - start,)
+
+
+def _body_texts(record: Values) -> Iterable[Any]:
+    return [to_text(body) for body in record.get("bodies") or () if body is not None]
+
+
+_SIZED = ("message", "frame", "command")
+
+MADE = (
+    FilterField(
+        "size",
+        Type.NUMBER,
+        False,
+        "Octets in all frames of a message, or in the body of a frame or command",
+        _SIZED,
+        ("sizes", "size"),
+        derive=_size,
+    ),
+    FilterField(
+        "frame_sizes",
+        Type.NUMBER,
+        True,
+        "Octets in each frame of a message, or in the body of a frame or command",
+        _SIZED,
+        ("sizes", "size"),
+    ),
+    FilterField("body_texts", Type.TEXT, True, "`bodies` as text", ("message",), ("bodies",), derive=_body_texts),
+    FilterField("ip", Type.ADDRESS, True, "Address of the sender, or of the receiver", _ALL, ("src_ip", "dst_ip")),
+    FilterField("port", Type.NUMBER, True, "Port of the sender, or of the receiver", _ALL, ("src_port", "dst_port")),
+    FilterField(
+        "since_start",
+        Type.DURATION,
+        False,
+        "Time since the first packet of the capture",
+        _ALL,
+        ("ts_ns", CAPTURE_START),
+        derive=_since_start,
+    ),
+)
+"""Fields that records do not have, made of those that they have."""
+
+_OTHER_NAMES = {"time": "ts_ns", "type": "record", "finding": "id"}
+
+
+def _as_wireshark_has_it(name: WiresharkName, ours: FilterField) -> FilterField:
+    holders = _HOLDERS.get(name.name.partition(".")[0], _ALL)
+    return replace(
+        ours,
+        name=name.name,
+        alias_of=ours.name,
+        accept=_ACCEPT[name.version],
+        records=tuple(record for record in ours.records if record in holders),
+        scale=name.scale,
+        shift=name.shift,
+    )
+
+
+_ACCEPT: dict[int | None, Callable[[Any], bool] | None] = {
+    None: None,
+    4: lambda address: ":" not in address,
+    6: lambda address: ":" in address,
+}
+
+
+def _all_fields() -> dict[str, FilterField]:
+    fields = {field.name: field for field in (*_of_records(), *MADE)}
+    for name, ours in _OTHER_NAMES.items():
+        fields[name] = replace(fields[ours], name=name, alias_of=ours)
+    for each in NAMES:
+        fields[each.name] = _as_wireshark_has_it(each, fields[each.ours])
+    return fields
+
+
+FIELDS = _all_fields()
+"""Every field by its name."""
+
+
+def other_names(name: str, record: str | None) -> list[str]:
+    """The other names of a field, or of its members, in records of a type (None: of any)."""
+    return [
+        field.name
+        for field in FIELDS.values()
+        if field.alias_of is not None
+        and (field.alias_of == name or field.alias_of.startswith(f"{name}."))
+        and (record is None or record in field.records)
+    ]

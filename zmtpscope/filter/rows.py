@@ -1,0 +1,179 @@
+"""A filter over many rows at once: conditions over columns, by the rules of `conditions.py`.
+
+What a condition costs a row depends on what it reads. Comparisons of numbers, and of whole texts, are those of arrays;
+what depends on words, of which there are few, is looked at once for each combination of them, and what depends on one
+text once for each different one. The rest is looked at row by row, last, and only where nothing else has decided.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, Lists, Octets, Texts, Words
+from zmtpscope.dissect.records.message_columns import NOTHING_INSIDE, TEXT_INSIDE, Payloads
+from zmtpscope.dissect.records.row_columns import RowColumns
+from zmtpscope.filter.arrays import fits_of
+from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Inverted
+from zmtpscope.filter.fields import CAPTURE_START, FilterField
+
+MOST_TEXTS = 65_536
+"""Different texts whose answers are remembered at a time."""
+
+
+class Rows:
+    """The rows of some runs. `start` is the time of the first packet of all, where that is known."""
+
+    def __init__(self, columns: RowColumns[Any], start: int | None) -> None:
+        self.columns = columns
+        self.known = {"record": columns["record"][0], CAPTURE_START: start}
+        """What is the same for all rows."""
+
+    def that_fulfil(self, condition: Condition) -> Bool:
+        """Which rows do."""
+        return self._holds(condition, np.arange(len(self.columns)))
+
+    def _holds(self, condition: Condition, rows: Int64) -> Bool:
+        """Which of `rows` do."""
+        if isinstance(condition, Inverted):
+            return ~self._holds(condition.of, rows)
+        if isinstance(condition, Every | Either):
+            return self._joined(condition, rows)
+        if isinstance(condition, Compared):
+            fits = self._as_arrays(condition, rows)
+            if fits is not None:
+                return fits
+        columns = {name: self.columns[name] for name in sorted(condition.reads) if name in self.columns.derive}
+        if all(isinstance(column, Words | Booleans) for column in columns.values()):
+            return self._by_words(condition, columns, rows)
+        if len(columns) == 1 and isinstance(next(iter(columns.values())), Texts | Octets):
+            return self._by_texts(condition, columns, rows)
+        if len(columns) == 1 and isinstance(next(iter(columns.values())), Payloads):
+            return self._by_payloads(condition, columns, rows)
+        return self._one_by_one(condition, columns, rows)
+
+    def _joined(self, condition: Every | Either, rows: Int64) -> Bool:
+        """Part after part, the cheapest first, of the rows about which those in front have not decided."""
+        decides = isinstance(condition, Either)
+        held = np.full(len(rows), not decides)
+        undecided = np.arange(len(rows))
+        for part in sorted(condition.parts, key=self._cost):
+            holds = self._holds(part, rows[undecided])
+            held[undecided[holds == decides]] = decides
+            undecided = undecided[holds != decides]
+            if not len(undecided):
+                break
+        return held
+
+    def _cost(self, condition: Condition) -> int:
+        """Which parts come first: what stands in a column of numbers or words, then texts, then what is made."""
+        return max((COSTS.get(name, 0) for name in condition.reads), default=0)
+
+    # -- comparisons as arrays ---------------------------------------------------------------------------------------
+
+    def _as_arrays(self, condition: Compared, rows: Int64) -> Bool | None:
+        """Which rows fit, where arrays can tell."""
+        operand = condition.operand
+        if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
+            return None
+        field = operand.field
+        if self.known["record"] not in field.records:
+            return np.zeros(len(rows), np.bool_)
+        parts = [self._numbers(field, name) for name in field.reads if name in self.columns.derive]
+        if not parts:
+            return None
+        any_, all_ = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
+        some = np.zeros(len(rows), np.bool_)
+        for column in parts:
+            found = None if column is None else fits_of(column, condition.predicate, rows)
+            if found is None:
+                return None
+            any_ |= found[0]
+            all_ &= found[1]
+            some |= found[2]
+        return all_ & some if condition.is_all else any_
+
+    def _numbers(self, field: FilterField, name: str) -> Column | None:
+        """The column that holds the values of a field; None where a value is made of more than that."""
+        if field.name == "size" and name == "sizes":
+            sizes = self.columns["sizes"]
+            assert isinstance(sizes, Lists)
+            return Integers(_sums(sizes), sizes.known)
+        start = self.known[CAPTURE_START]
+        if name == "ts_ns" and CAPTURE_START in field.reads:
+            return None if start is None else Integers(self.columns.times - start)
+        return None if field.member is not None or field.derive is not None else self.columns[name]
+
+    # -- what is looked at once for many rows ------------------------------------------------------------------------
+
+    def _by_words(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
+        """Once for each combination of words."""
+        codes = np.zeros(len(rows), np.int64)
+        for column in columns.values():
+            size, of_rows = _codes(column, rows)
+            codes = codes * size + of_rows
+        different, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        answers = [self._holds_of(condition, columns, int(rows[place])) for place in first]
+        return np.array(answers, np.bool_)[which] if len(different) else np.zeros(0, np.bool_)
+
+    def _by_texts(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
+        """Once for each different text."""
+        ((name, column),) = columns.items()
+        octets = column.octets if isinstance(column, Texts) else column
+        answers: dict[bytes | None, bool] = {}
+        held = np.zeros(len(rows), np.bool_)
+        for place, row in enumerate(rows.tolist()):
+            text = octets[row]
+            answer = answers.get(text)
+            if answer is None:
+                if len(answers) >= MOST_TEXTS:
+                    answers.clear()
+                answer = answers[text] = condition.holds({**self.known, name: column[row]})
+            held[place] = answer
+        return held
+
+    def _by_payloads(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
+        """Once for all rows with nothing inside, and, where no summary is asked for, for all with plain text."""
+        (column,) = columns.values()
+        assert isinstance(column, Payloads)
+        inside = column.inside[rows]
+        alike = [NOTHING_INSIDE, *([] if _reads_summary(condition) else [TEXT_INSIDE])]
+        held = np.zeros(len(rows), np.bool_)
+        for kind in alike:
+            some = np.flatnonzero(inside == kind)
+            held[some] = len(some) and self._holds_of(condition, columns, int(rows[some[0]]))
+        others = np.flatnonzero(~np.isin(inside, alike))
+        held[others] = self._one_by_one(condition, columns, rows[others])
+        return held
+
+    def _one_by_one(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
+        return np.array([self._holds_of(condition, columns, row) for row in rows.tolist()], np.bool_)
+
+    def _holds_of(self, condition: Condition, columns: dict[str, Column], row: int) -> bool:
+        return condition.holds(self.known | {name: column[row] for name, column in columns.items()})
+
+
+COSTS = {"topic": 1, "envelope": 2, "bodies": 2, "payload": 3}
+
+
+def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
+    """How many words a column has, and which each row has."""
+    if isinstance(column, Words):
+        return len(column.words), column.codes[rows]
+    assert isinstance(column, Booleans)
+    return 2, column.values[rows]
+
+
+def _sums(sizes: Lists) -> NDArray[Any]:
+    """The sum of each list; frames lie side by side, so no sum of their sizes reaches 2^64."""
+    assert isinstance(sizes.items, Integers)
+    sums = np.append(np.zeros(1, np.uint64), np.cumsum(sizes.items.values.astype(np.uint64)))
+    return sums[sizes.edges[1:]] - sums[sizes.edges[:-1]]
+
+
+def _reads_summary(condition: Condition) -> bool:
+    """Whether more of a payload is asked for than who claims it, and its fields."""
+    operand = condition.operand if isinstance(condition, Compared) else None
+    return not isinstance(operand, FieldOperand) or operand.field.member == "summary"

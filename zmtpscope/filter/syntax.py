@@ -1,0 +1,313 @@
+"""The grammar of filters: text in, a tree of what was written out. Names and types are looked at later (`types.py`).
+
+filter     = and { ("or" | "||") and }
+and        = not { ("and" | "&&") not }
+not        = ("not" | "!") not | "(" filter ")" | test
+test       = [ "any" | "all" ] operand [ operator operand | "in" "{" member { [","] member } "}" ]
+member     = value [ ".." value ]
+operand    = function "(" operand ")" | path | value
+path       = WORD { "[" index "]" }
+index      = number | [number] ":" [number] | number "-" number | STRING
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zmtpscope.filter.errors import FilterError
+from zmtpscope.filter.tokens import Kind, Token, tokens
+
+OPERATORS = {
+    "==": "==",
+    "eq": "==",
+    "!=": "!=",
+    "ne": "!=",
+    "<": "<",
+    "lt": "<",
+    "<=": "<=",
+    "le": "<=",
+    ">": ">",
+    "gt": ">",
+    ">=": ">=",
+    "ge": ">=",
+    "contains": "contains",
+    "matches": "matches",
+    "~": "matches",
+}
+"""What stands between two operands, and its one name."""
+
+FUNCTIONS = ("len", "lower", "upper")
+DEEPEST = 50
+"""Brackets and `not`s within each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`length` octets, characters or elements from `start` on (None: to the end); `start` below 0 counts from the
+    end."""
+
+    start: int
+    length: int | None
+    is_element: bool
+    """Whether it was written as one number: of a list, that element itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A name, and what of its value: slices, and names of members that are no words."""
+
+    name: str
+    steps: tuple[Slice | str, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Something written as it is: text in quotes, or a word."""
+
+    token: Token
+
+    @property
+    def start(self) -> int:
+        """Its first character."""
+        return self.token.start
+
+    @property
+    def stop(self) -> int:
+        """Behind its last one."""
+        return self.token.stop
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of one operand."""
+
+    function: str
+    operand: Operand
+    start: int
+    stop: int
+
+
+Operand = Path | Value | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values from one to another, both included."""
+
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One comparison; without an operator: whether the operand is there. `right` has several members for "in".
+
+    `quantifier` is "any", "all", or None where nothing was said."""
+
+    left: Operand
+    operator: str | None
+    operator_token: Token | None
+    right: tuple[Operand | Range, ...]
+    quantifier: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite."""
+
+    of: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """All of these hold ("and"), or at least one does ("or")."""
+
+    word: str
+    parts: tuple[Expression, ...]
+
+
+Expression = Test | Not | Both
+
+
+def parse(text: str) -> Expression:
+    """What a filter says. Raises `FilterError`."""
+    return _Parser(text).filter()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokens(text)
+        self.at = 0
+        self.depth = 0
+
+    # -- tokens ------------------------------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.at]
+
+    def advance(self) -> Token:
+        token = self.next
+        self.at += token.kind is not Kind.END
+        return token
+
+    def is_next(self, *texts: str) -> bool:
+        token = self.next
+        return token.kind in (Kind.SIGN, Kind.WORD) and token.text in texts
+
+    def skip(self, *texts: str) -> bool:
+        if self.is_next(*texts):
+            self.advance()
+            return True
+        return False
+
+    def expect(self, sign: str, opened: Token) -> Token:
+        if not self.is_next(sign):
+            raise self.error(f"{opened.text} has no {sign}", opened)
+        return self.advance()
+
+    def error(
+        self, sentence: str, at: Token, hint: str | None = None, expected: str | None = None, stop: int | None = None
+    ) -> FilterError:
+        return FilterError(
+            sentence, self.text, at.start, at.stop if stop is None else stop, hint=hint, expected=expected
+        )
+
+    # -- the grammar -------------------------------------------------------------------------------------------------
+
+    def filter(self) -> Expression:
+        if self.next.kind is Kind.END:
+            raise self.error("the filter is empty", self.next, "write a field, for example topic", "field")
+        expression = self.either()
+        rest = self.next
+        if rest.kind is not Kind.END:
+            if rest.text in ")]}":
+                raise self.error(f"{rest.text} closes nothing", rest)
+            raise self.error(f"{rest.text} is not expected here", rest, "join tests with and, or", "operator")
+        return expression
+
+    def either(self) -> Expression:
+        return self.joined("or", ("or", "||"), self.every)
+
+    def every(self) -> Expression:
+        return self.joined("and", ("and", "&&"), self.negated)
+
+    def joined(self, word: str, texts: tuple[str, ...], part: Callable[[], Expression]) -> Expression:
+        parts = [part()]
+        while self.skip(*texts):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Both(word, tuple(parts))
+
+    def negated(self) -> Expression:
+        token = self.next
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.error(f"more than {DEEPEST} brackets and nots stand within each other", token)
+        try:
+            if self.skip("not", "!"):
+                return Not(self.negated())
+            if self.skip("("):
+                inside = self.either()
+                self.expect(")", token)
+                return inside
+            return self.test()
+        finally:
+            self.depth -= 1
+
+    def test(self) -> Test:
+        quantifier = self.advance().text if self.is_next("any", "all") else None
+        opened = self.next
+        is_bracketed = quantifier is not None and self.skip("(")
+        left = self.operand()
+        operator = self.next
+        right: tuple[Operand | Range, ...] = ()
+        name: str | None = None
+        if self.skip("in"):
+            name, right = "in", self.members(operator)
+        elif operator.kind in (Kind.SIGN, Kind.WORD) and operator.text in OPERATORS:
+            self.advance()
+            name, right = OPERATORS[operator.text], (self.operand(),)
+        elif quantifier is not None:
+            raise self.error(f"{quantifier} needs a comparison", operator, "for example: all sizes > 100", "operator")
+        if is_bracketed:
+            self.expect(")", opened)
+        return Test(left, name, operator if name else None, right, quantifier)
+
+    def members(self, operator: Token) -> tuple[Operand | Range, ...]:
+        opened = self.next
+        if not self.skip("{"):
+            raise self.error("in needs a set", opened, 'for example: topic in {"a", "b"} or size in {1..100}', "value")
+        members: list[Operand | Range] = []
+        while not self.is_next("}"):
+            low = self.value(opened)
+            members.append(Range(low, self.value(opened)) if self.skip("..") else low)
+            self.skip(",")
+        self.advance()
+        if not members:
+            raise self.error("the set is empty", opened, stop=self.tokens[self.at - 1].stop, expected="value")
+        return tuple(members)
+
+    def value(self, opened: Token) -> Value:
+        token = self.next
+        if token.kind is Kind.END:
+            raise self.error("the set has no }", opened)
+        if token.kind is Kind.SIGN:
+            raise self.error(f"{token.text} is no value", token, expected="value")
+        return Value(self.advance())
+
+    def operand(self) -> Operand:
+        token = self.next
+        if token.kind is Kind.END:
+            before = self.tokens[self.at - 1] if self.at else token
+            expected = "value" if before.text in OPERATORS else "field"
+            raise self.error(f"a {expected} is missing behind {before.text}", token, expected=expected)
+        if token.kind is Kind.SIGN:
+            raise self.error(f"{token.text} is not expected here", token, "write a field or a value", "field")
+        self.advance()
+        if token.kind is Kind.STRING:
+            return Value(token)
+        opened = self.next
+        if token.text in FUNCTIONS and self.skip("("):
+            operand = self.operand()
+            closed = self.expect(")", opened)
+            return Call(token.text, operand, token.start, closed.stop)
+        steps: list[Slice | str] = []
+        while self.is_next("["):
+            steps.append(self.index(self.advance()))
+        if not steps:
+            return Value(token)  # a name, or a value: what stands beside it tells which
+        return Path(token.text, tuple(steps), token.start, self.tokens[self.at - 1].stop)
+
+    def index(self, opened: Token) -> Slice | str:
+        token = self.advance()
+        if token.kind is Kind.STRING:
+            self.expect("]", opened)
+            return token.value.decode("utf-8", "backslashreplace")
+        end = self.expect("]", opened)
+        found = _slice_of(token.text)
+        if found is None:
+            hint = 'write [start:length], [first-last], [number] or, of a member, ["its name"]'
+            raise self.error(f"{token.text} is no slice", token, hint, stop=end.start)
+        return found
+
+
+def _slice_of(text: str) -> Slice | None:
+    """`4:2` is two from 4 on, `4-5` is 4 and 5, `4:` is from 4 on, `:4` is the first four, `4` is that one; as
+    Wireshark has it."""
+    match = re.fullmatch(r"(-?\d{1,9})?(?:([:-])(\d{1,9})?)?", text)
+    if match is None or not text or text == ":":
+        return None
+    start, sign, other = match.groups()
+    first = int(start or 0)
+    if sign is None:
+        return Slice(first, 1, True)
+    if sign == ":":
+        return Slice(first, None if other is None else int(other), False)
+    if start is None or other is None or int(other) < first or first < 0:
+        return None
+    return Slice(first, int(other) - first + 1, False)
