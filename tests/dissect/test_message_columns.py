@@ -44,6 +44,8 @@ def assert_columns_are_the_fields(batch: Batch, options: Options) -> None:
         for field in RECORDS[record].fields:
             found = [columns[field.name][row] for row in range(len(rows))]
             assert found == [row[field.name] for row in rows], field.name
+            assert columns[field.name].tolist() == found
+        assert list(columns.records()) == rows
 
 
 def type_of(column: Column) -> str:

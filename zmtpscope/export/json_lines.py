@@ -43,11 +43,12 @@ def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
     """Whole lines in order, as pieces: those of message rows, and what stands between these."""
     order = batch.arranged()
     between, at = order.between, 0
-    of_frames = {id(run): FrameRowColumns.of([run], batch.files) for run in batch.frame_runs}
+    frames: Iterator[dict[str, Any]] = iter(())
+    if batch.frame_runs:
+        frames = FrameRowColumns.of(batch.frame_runs, batch.files).records()
 
-    def line(item: Record | FrameRun, index: int) -> bytes:
-        values = record_values(item, options) if isinstance(item, Record) else of_frames[id(item)].values(index)
-        return line_of(values)
+    def line(item: Record | FrameRun) -> bytes:
+        return line_of(record_values(item, options) if isinstance(item, Record) else next(frames))
 
     if len(order.run_of):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
@@ -57,14 +58,14 @@ def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
             while begin < len(pieces):
                 end = (between[at][0] - low) * PIECES if at < len(between) else len(pieces)
                 if begin == end:
-                    yield [line(*between[at][1:])]
+                    yield [line(between[at][1])]
                     at += 1
                 else:
                     end = min(end, begin + HANDFUL)
                     yield pieces[begin:end]
                     begin = end
     for begin in range(at, len(between), HANDFUL):
-        yield [line(*each[1:]) for each in between[begin : begin + HANDFUL]]
+        yield [line(item) for _, item, _ in between[begin : begin + HANDFUL]]
 
 
 def line_of(values: dict[str, Any]) -> bytes:

@@ -32,6 +32,9 @@ class Column(Protocol):
     def __getitem__(self, row: int, /) -> Any:
         """The value in a row; None where it is unknown."""
 
+    def tolist(self) -> list[Any]:
+        """The values in all rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Integers:
@@ -43,6 +46,12 @@ class Integers:
     def __getitem__(self, row: int, /) -> int | None:
         return int(self.values[row]) if self.known is None or self.known[row] else None
 
+    def tolist(self) -> list[int | None]:
+        values: list[int | None] = self.values.tolist()
+        if self.known is None:
+            return values
+        return [value if known else None for value, known in zip(values, self.known.tolist(), strict=True)]
+
 
 @dataclass(frozen=True, slots=True)
 class Booleans:
@@ -52,6 +61,10 @@ class Booleans:
 
     def __getitem__(self, row: int, /) -> bool:
         return bool(self.values[row])
+
+    def tolist(self) -> list[bool]:
+        values: list[bool] = self.values.tolist()
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,9 @@ class Words:
 
     def __getitem__(self, row: int, /) -> str | None:
         return self.words[int(self.codes[row])]
+
+    def tolist(self) -> list[str | None]:
+        return [self.words[code] for code in self.codes.tolist()]
 
 
 class JoinedOctets:
@@ -108,6 +124,9 @@ class Octets:
         place = self.index[row]
         return self.octets.slice(int(self.starts[place]), int(self.sizes[place]))
 
+    def tolist(self) -> list[bytes | None]:
+        return [self[row] for row in range(len(self.index))]
+
     def of(self, rows: Int64) -> Octets:
         """Those of some rows."""
         return replace(self, index=self.index[rows], known=None if self.known is None else self.known[rows])
@@ -123,6 +142,9 @@ class Texts:
         octets = self.octets[row]
         return None if octets is None else to_text(octets)
 
+    def tolist(self) -> list[str | None]:
+        return [None if octets is None else to_text(octets) for octets in self.octets.tolist()]
+
 
 @dataclass(frozen=True, slots=True)
 class Lists:
@@ -136,3 +158,8 @@ class Lists:
         if not self.known[row]:
             return None
         return [self.items[place] for place in range(self.edges[row], self.edges[row + 1])]
+
+    def tolist(self) -> list[list[Any] | None]:
+        items, edges = self.items.tolist(), self.edges.tolist()
+        rows = zip(edges, edges[1:], self.known.tolist(), strict=False)
+        return [items[begin:end] if known else None for begin, end, known in rows]

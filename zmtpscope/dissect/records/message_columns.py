@@ -100,6 +100,9 @@ class Payloads:
             return None
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
+    def tolist(self) -> list[dict[str, Any] | None]:
+        return [self[row] for row in range(len(self.inside))]
+
 
 class MessageColumns(RowColumns[MessageRun]):
     """The rows of message runs; `options` say what of their bodies they show, and nothing else depends on them."""
@@ -136,26 +139,27 @@ class MessageColumns(RowColumns[MessageRun]):
     # -- what fields are derived from --------------------------------------------------------------------------------
 
     @cached_property
+    def first_in_runs(self) -> Int64:
+        """The first frame of each message, in the order of runs and their messages: octets and frames follow one
+        another there."""
+        first = self.joined("first")
+        if len(self.runs) == 1:
+            return first
+        return first + self.frames_before.repeat([len(run.first) for run in self.runs])
+
+    @cached_property
     def first(self) -> Int64:
-        first: Int64 = self.frames_before[self.run_of] + self.of_rows("first")
-        return first
+        return self.first_in_runs[self.places]
 
     @cached_property
     def last(self) -> Int64:
-        last: Int64 = self.frames_before[self.run_of] + self.of_rows("last")
-        return last
-
-    @cached_property
-    def first_in_runs(self) -> Int64:
-        """The same in the order of runs and their messages, in which octets and frames follow one another."""
-        before = self.frames_before.repeat([len(run.first) for run in self.runs])
-        first: Int64 = before + self.joined("first")
-        return first
+        return self.first + (self.counts - 1)
 
     @cached_property
     def counts(self) -> Int64:
         """How many frames each message has."""
-        return self.last - self.first + 1
+        counts: Int64 = np.diff(self.first_in_runs, append=len(self.sizes))[self.places]
+        return counts
 
     @cached_property
     def special(self) -> Int64:
@@ -232,7 +236,8 @@ class MessageColumns(RowColumns[MessageRun]):
         if (sizes[ends] > there).any():
             sizes = sizes.copy()
             sizes[ends] = np.minimum(sizes[ends], there)
-        octets: Int64 = np.add.reduceat(sizes, self.first_in_runs)[self.places]
+        first = self.first_in_runs
+        octets: Int64 = (sizes if len(first) == len(sizes) else np.add.reduceat(sizes, first))[self.places]
         return octets
 
     @cached_property

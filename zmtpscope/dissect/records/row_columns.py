@@ -6,7 +6,7 @@ run is the case of one. Outputs and filters read columns and derive nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -55,6 +55,12 @@ class RowColumns(Generic[R]):
     def values(self, row: int) -> dict[str, Any]:
         """Every field of one row."""
         return {name: self[name][row] for name in self.derive}
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every field of each row, in order."""
+        names = list(self.derive)
+        for values in zip(*[self[name].tolist() for name in names], strict=True):
+            yield dict(zip(names, values, strict=True))
 
     # -- what runs have ----------------------------------------------------------------------------------------------
 
