@@ -2,6 +2,7 @@
 
 One session of two threads in this process; CPU is that of the Python workers and of the JVM apart, from /proc. Beside
 each stands one run on this machine over the same capture that makes the same rows as Arrow, or writes them as Parquet.
+The peak of a worker is the largest so far; for the flow of `large` it is measured in sessions of their own, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -36,6 +39,8 @@ from zmtpscope.spark.settings import ReadSettings
 PROFILES = {"small": 1_000_000, "pubsub": 500_000, "short": 250_000, "large": 8000}
 """How many messages; a quick run has a fifth."""
 THREE = "conn_id,ts_ns,topic"
+ALONE = ("shared scan, 2 partitions", "shuffle, 8 partitions", "ingest, 8 partitions")
+"""Of these the memory of a worker is measured by itself."""
 TICK = os.sysconf("SC_CLK_TCK")
 LOCAL, EXPORT = "one run, rows as Arrow", "zmtpscope export --format parquet"
 
@@ -75,6 +80,8 @@ def main() -> None:
                         costs[way].append(cost)
             payload = made.truth["tcp_payload_bytes"]
             found[name] = {"rows": made.truth["messages"], "payload": payload, "costs": costs}
+            if name == "large":
+                found[name]["alone"] = {way: peak_alone(way, made) for way in ALONE}
     finally:
         spark.stop()
     text = f"{head(results)}\n\n{page(found)}\n".replace("a tenth of the sizes", "a fifth of the messages")
@@ -101,6 +108,20 @@ def ways_of(spark: SparkSession, made: Capture) -> dict[str, Callable[[], Cost]]
         EXPORT: lambda: exported(path),
         "ingest, 8 partitions": lambda: ingested(spark, path),
     }
+
+
+def peak_alone(way: str, made: Capture) -> int:
+    """The largest memory of a worker, octets, in a session that does nothing else."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_peak_alone, way, made).result()
+
+
+def _peak_alone(way: str, made: Capture) -> int:
+    spark = session({"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.log.level": "ERROR"})
+    try:
+        return ways_of(spark, made)[way]().peak
+    finally:
+        spark.stop()
 
 
 def page(captures: dict[str, Any]) -> str:
@@ -136,6 +157,9 @@ def page(captures: dict[str, Any]) -> str:
         columns = ["", "Python: CPU s", "times one run", "JVM: CPU s", "us a message", "both, times one run", "wall s"]
         columns += ["worker: peak MiB", "shuffled, times the payload"]
         parts.append(f"## {name}: {rows:,} messages, {payload / 1e6:.0f} MB of payload\n\n{table(columns, lines)}")
+        if "alone" in found:
+            peaks = [[way, f"{peak / 1e6:.0f}"] for way, peak in found["alone"].items()]
+            parts.append(table(["in a session of its own", "worker: peak MB"], peaks))
     return "\n\n".join(parts)
 
 

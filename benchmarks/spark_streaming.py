@@ -3,24 +3,26 @@
     python -m benchmarks.spark_streaming [--quick]
 
 A capture is cut into files and read as a worker reads them, one file a micro-batch, with the state written behind each;
-in turn with one run over the capture. CPU seconds are those of this process. With Spark only the time of a micro-batch
-is measured, which is that of its log and of its tasks.
+in turn with one run over the capture. CPU seconds are those of this process. With Spark only the time of a
+micro-batch is measured, which is that of its log and of its tasks. The page is written to results/.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import struct
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.captures import Capture, capture, note
+from benchmarks.captures import HERE, Capture, capture
+from benchmarks.report import head, table
+from benchmarks.run import machine
+from benchmarks.setting import QUICK
 from zmtpscope.capture import ALWAYS, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.spark.capture_folder import CaptureFolder, MicroBatch, next_micro_batch
@@ -78,8 +80,8 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def files_beside_one_run(made: Capture, files: int, rounds: int) -> str:
-    """A line: what the files of a capture cost beside the capture."""
+def files_beside_one_run(made: Capture, files: int, rounds: int) -> list[str]:
+    """A row: what the files of a capture cost beside the capture."""
     with tempfile.TemporaryDirectory() as work:
         folder, state = Path(work, "captures"), Path(work, "state")
         folder.mkdir()
@@ -91,25 +93,24 @@ def files_beside_one_run(made: Capture, files: int, rounds: int) -> str:
             ratios.append(many / one)
             loads.append(cpu(lambda: PartitionState.load(state.read_bytes(), OPTIONS).dump()))
         connections = made.truth["connections"]
-        return (
-            f"| {made.name} | {connections:,} | {files:,} | {median(ratios):.2f} | {max(sizes) / 1e3:,.0f} kB | "
-            f"{1e3 * median(loads):.1f} ms |"
-        )
+        costs = [f"{median(ratios):.2f}", f"{max(sizes) / 1e3:,.0f} kB", f"{1e3 * median(loads):.1f} ms"]
+        return [made.name, f"{connections:,}", f"{files:,}", *costs]
 
 
-def look(files: int, made: Capture) -> str:
-    """A line: what a look at a folder of so many files costs, when none of them has changed."""
+def look(files: int, made: Capture) -> list[str]:
+    """A row: what a look at a folder of so many files costs, when none of them has changed."""
     with tempfile.TemporaryDirectory() as work:
         octets = made.path.read_bytes()[:4096]
         for number in range(files):
             Path(work, f"{number:06}.pcap").write_bytes(octets)
         folder = CaptureFolder(work)
         first = cpu(folder.captures)
-        return f"| {files:,} | {1e3 * first:,.0f} ms | {1e3 * min(cpu(folder.captures) for _ in range(5)):.1f} ms |"
+        later = min(cpu(folder.captures) for _ in range(5))
+        return [f"{files:,}", f"{1e3 * first:,.0f} ms", f"{1e3 * later:.1f} ms"]
 
 
 def with_spark(made: Capture, files: int) -> str:
-    """A line: how long a micro-batch of one small file takes."""
+    """A sentence: how long a micro-batch of one small file takes."""
     import zmtpscope.spark
 
     with tempfile.TemporaryDirectory() as work:
@@ -133,20 +134,24 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes, fewer rounds")
     quick = parser.parse_args().quick
     scale, rounds = (10, QUICK_ROUNDS) if quick else (1, ROUNDS)
-    name = "quick-" if quick else ""
+    name = QUICK * quick
     few = capture(f"{name}small", "small", messages=1_000_000 // scale)
     many = capture(f"{name}open", "small", messages=1_000_000 // scale, connections=20_000 // scale, stagger=1e-5)
-    note(f"{os.cpu_count()} processors")
-    print("| capture | connections | files | CPU, times one run | state | load and dump |\n|---|---|---|---|---|---|")
-    for made in (few, many):
-        for files in (10, 100):
-            print(files_beside_one_run(made, files, rounds), flush=True)
-    print("\n| files in the folder | first look | each later one |\n|---|---|---|")
-    for files in (1_000, 10_000):
-        print(look(files // scale, few), flush=True)
-    print()
-    if shutil.disk_usage(tempfile.gettempdir()).free > 1 << 30:
-        print(with_spark(few, 20))
+    results = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "quick": quick, "machine": machine(None)}
+    files = [files_beside_one_run(made, files, rounds) for made in (few, many) for files in (10, 100)]
+    looks = [look(files // scale, few) for files in (1_000, 10_000)]
+    parts = [
+        head(results),
+        "## A stream beside one run over the same packets",
+        table(["capture", "connections", "files", "CPU, times one run", "state", "load and dump"], files),
+        "## What a look at the folder costs",
+        table(["files in the folder", "first look", "each later one"], looks),
+        "## With Spark",
+        with_spark(few, 20),
+    ]
+    text = "\n\n".join(parts) + "\n"
+    (HERE / "results" / f"{results['date']}-spark-streaming.md").write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":
