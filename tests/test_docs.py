@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import re
@@ -97,3 +98,17 @@ def test_the_page_has_the_sections_that_findings_name() -> None:
     named = {each.section.removeprefix(f"{page}, ") for each in FINDINGS.values() if each.section.startswith(page)}
     assert named <= set(re.findall(r"^## (.*)$", (ROOT / "docs" / page).read_text(), re.MULTILINE))
     assert named
+
+
+def test_what_the_page_on_architecture_names_is_there() -> None:
+    """Whoever renames a step of the way finds the page."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    steps = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`\s`([A-Za-z_.]+)`", text)
+    assert len(steps) > 20
+    for path, name in steps:
+        value: object = importlib.import_module(f"zmtpscope.{path.removesuffix('.py').replace('/', '.')}")
+        for part in name.split("."):
+            value = getattr(value, part)
+    assert [
+        path for path in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text) if not (ROOT / "zmtpscope" / path).exists()
+    ] == []
