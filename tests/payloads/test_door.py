@@ -38,11 +38,11 @@ BODIES = (b"hunter2, and more", b"the second"), (b"alone",), (b"", b"")
 
 
 class Point:
-    """An entry point, as `importlib.metadata` gives it."""
+    """An entry point."""
 
     def __init__(self, kind: Any, name: str = "other") -> None:
         self.name, self.value, self.kind = name, "other:Other", kind
-        self.dist, self.module = None, "other"
+        self.package = "other"
 
     def load(self) -> Any:
         return self.kind

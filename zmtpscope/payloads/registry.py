@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from zmtpscope.payloads.api import Payload, Settings
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from zmtpscope.payloads.entry_points import EntryPoint, entry_points
 
 GROUP = "zmtpscope.payloads"
 TEXT = "text"
@@ -20,10 +17,8 @@ def names() -> list[str]:
     return sorted({point.name for point in _points()})
 
 
-def _points() -> Iterable[EntryPoint]:
-    from importlib.metadata import entry_points  # takes its time to load
-
-    return sorted(entry_points(group=GROUP))
+def _points() -> list[EntryPoint]:
+    return entry_points(GROUP)
 
 
 class Registry:
@@ -46,10 +41,8 @@ class Registry:
                     kind = point.load()
                     _check(kind, point)
                 except (Exception, SystemExit) as error:  # whatever somebody else's code does
-                    package = point.dist.name if point.dist else point.module
-                    self._unusable(
-                        point.name, error, f"report it to the author of {package}, or uninstall that package"
-                    )
+                    hint = f"report it to the author of {point.package}, or uninstall that package"
+                    self._unusable(point.name, error, hint)
                 else:
                     self._loaded[point.name] = kind
         return self._loaded

@@ -1,0 +1,81 @@
+"""Entry points are those that `importlib.metadata` finds, wherever distributions lie."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.readings import CAPTURES
+from zmtpscope.payloads.entry_points import EntryPoint, entry_points
+from zmtpscope.payloads.registry import GROUP
+
+FILES = {"METADATA": "Metadata-Version: 2.1\nName: Some.Package\nVersion: 1\n"}
+SOME = """# of nobody
+[console_scripts]
+other = other:main
+
+[a.group]
+# of nobody either
+two = some.module:Class.inner [extra]
+one=some
+[a.group.more]
+three = some:Three
+"""
+
+
+def install(folder: pathlib.Path, text: str = SOME, name: str = "some_package-1.dist-info") -> pathlib.Path:
+    information = folder / name
+    information.mkdir(parents=True)
+    for file, content in {**FILES, "entry_points.txt": text}.items():
+        (information / file).write_text(content)
+    return folder
+
+
+def as_the_library_finds_them(group: str) -> list[EntryPoint]:
+    found = importlib.metadata.entry_points(group=group)
+    return sorted(EntryPoint(each.name, each.value.partition(" [")[0], each.dist.name) for each in found if each.dist)
+
+
+@pytest.mark.parametrize("group", [GROUP, "console_scripts", "pytest11", "nobody's"])
+def test_they_are_those_that_the_library_finds(group: str) -> None:
+    assert entry_points(group) == as_the_library_finds_them(group)
+
+
+def test_only_the_group_is_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path))
+    wanted = [EntryPoint("one", "some", "Some.Package"), EntryPoint("two", "some.module:Class.inner", "Some.Package")]
+    assert entry_points("a.group") == wanted == as_the_library_finds_them("a.group")
+
+
+def test_the_first_in_the_path_hides_the_others(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path / "later"))
+    monkeypatch.syspath_prepend(install(tmp_path / "first", "", "Some.Package-2.dist-info"))
+    assert entry_points("a.group") == [] == as_the_library_finds_them("a.group")
+
+
+def test_distributions_in_zip_files_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "some.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in {**FILES, "entry_points.txt": SOME}.items():
+            archive.writestr(f"some_package-1.dist-info/{file}", content)
+    monkeypatch.syspath_prepend(path)
+    assert [each.name for each in entry_points("a.group")] == ["one", "two"]
+
+
+def test_an_entry_point_names_an_attribute() -> None:
+    assert EntryPoint("join", "os:path.join", "").load() is __import__("os").path.join
+    with pytest.raises(AttributeError):
+        EntryPoint("none", "os:nothing", "").load()
+
+
+def test_reading_does_not_load_what_takes_half_as_long_as_numpy() -> None:
+    code = "import sys; from zmtpscope.cli import run; run(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, "read", str(CAPTURES / "patterns/reqrep.pcap")]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+    assert "zmtpscope.payloads.json" in loaded
+    assert "importlib.metadata" not in loaded
