@@ -25,8 +25,8 @@ from tests.spark.local import FILES, KEYS, Row, in_any_order, local_rows, rows_o
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.records import RECORDS
-from zmtpscope.spark import comparing, read, schema, storage
-from zmtpscope.spark.chunks import ORDER
+from zmtpscope.spark import comparing, read, schema, shuffle, splitting, storage
+from zmtpscope.spark.chunks import ORDER, chunks_of
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
-def shuffle(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def shuffled(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """What comes of a shuffle, all partitions one after the other."""
     chunks = pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in ORDER])
     batches = chunks.combine_chunks().to_batches(max_chunksize=3)
@@ -52,11 +52,11 @@ def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[R
     half = len(paths) // 2
     run = Run(paths, [range(half), range(half, len(paths))], settings.partitions or 1, settings)
     tasks = pa.record_batch([pa.array(range(len(run.tasks)))], names=["id"])
-    chunks = shuffle(SplitStage(run).read([tasks]))
+    chunks = shuffled(SplitStage(run).read([tasks]))
     assert {number for batch in chunks for number in batch["partition"].to_pylist()} == set(range(run.partitions))
     columns = column_names(settings.record, settings.columns)
     if settings.compares:
-        reported = shuffle(AnalyserStage(run).report(chunks, columns))
+        reported = shuffled(AnalyserStage(run).report(chunks, columns))
         batches = ComparisonStage(run).read(reported, columns)
     else:
         batches = AnalyserStage(run).read(chunks, columns)
@@ -78,6 +78,20 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     assert frame.schema == schema(record)
     assert frame.rdd.getNumPartitions() == partitions + (record == "findings")
     assert in_any_order(frame.toArrow().to_pylist()) == rows_of_all_captures(record.removesuffix("s"))
+
+
+def test_a_worker_holds_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file they are handed on by octets, or by number where they are small."""
+    monkeypatch.setattr(splitting, "SMALLEST_CHUNK", 500)
+    monkeypatch.setattr(splitting, "LARGEST_CHUNK", 500)
+    monkeypatch.setattr(shuffle, "OCTETS_IN_A_BATCH", 900)
+    monkeypatch.setattr(shuffle, "CHUNKS_IN_A_BATCH", 7)
+    run = Run([str(PUBSUB)], [range(1)], 20, ReadSettings())
+    batches = list(SplitStage(run).read([pa.record_batch([pa.array([0])], names=["id"])]))
+    octets = [[len(chunk.octets) + len(chunk.table) for chunk in chunks_of(batch)] for batch in batches]
+    assert all(sum(some[:-1]) < 900 and len(some) <= 7 for some in octets)
+    assert max(map(len, octets)) == 7
+    assert max(map(sum, octets)) >= 900
 
 
 @pytest.mark.parametrize(("record", "compares"), [("messages", False), ("connections", False), ("findings", True)])
