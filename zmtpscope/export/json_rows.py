@@ -2,7 +2,7 @@
 
 A line is a chain of pieces, and what stands in most of them is shared: with all rows of a run, or with the rows beside
 it that came with the same packet. So every piece is made once for all rows that share it, columns tell which row takes
-which, and a chunk of lines is one join. Bodies are slices of base64 that was made of all octets of the chunk together.
+which, and a chunk of lines is one join.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from zmtpscope.dissect.records.message_columns import (
     MessageColumns,
 )
 from zmtpscope.dissect.records.row_columns import file_name
+from zmtpscope.export.base64_bodies import PADDING, encode
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.values import as_base64
 from zmtpscope.payloads.values import LONGEST_SUMMARY
@@ -42,11 +43,6 @@ LINE = 600
 
 LARGEST_HEADER = 9
 """Octets in front of a body. What lies further apart is not encoded together."""
-
-PADDING = 2
-"""Zeros that fill up a group of three octets, at most; no header is shorter."""
-
-EQUALS = ord("=")
 
 SEPARATOR = b"\x7f\x7f"
 """Stands between texts, is in none of them, and needs no escape in JSON; as long as `PADDING`."""
@@ -226,20 +222,10 @@ class JsonRows:
         if total > LONG * len(frames) or total > 4 * CHUNK:
             return [b64encode(octets) for octets in self._octets(run_of, starts, stops)], None
         joined, places = self._joined(run_of, starts, stops)
-        # base64 goes by groups of three octets, the last of which is filled up with zeros. Of three texts, begun at the
-        # first, second and third octet, there is one in which the groups of a body are its own.
-        octets = np.frombuffer(joined, np.uint8)
-        behind = places + sizes
-        octets[behind] = octets[behind + 1] = 0
-        encoded = [b64encode(memoryview(joined)[skipped:]) for skipped in range(3)]
-        text = np.frombuffer(bytearray().join(encoded), np.uint8)
-        text_begins = np.cumsum([0, len(encoded[0]), len(encoded[1])])[places % 3] + places // 3 * 4
-        text_ends = text_begins + (sizes + 2) // 3 * 4
-        text[text_ends[sizes % 3 > 0] - 1] = EQUALS
-        text[text_ends[sizes % 3 == 1] - 2] = EQUALS
-        bodies = _cut(text, text_begins, text_ends)
+        bodies, behind = encode(joined, places, sizes), places + sizes
         if not texts or not (places[1:] == behind[:-1] + PADDING).all():
             return bodies, None
+        octets = np.frombuffer(joined, np.uint8)
         octets[behind] = octets[behind + 1] = SEPARATOR[0]
         return bodies, _escaped(memoryview(joined)[int(places[0]) : int(behind[-1])])
 
@@ -386,17 +372,6 @@ def _escaped(joined: bytes | memoryview) -> list[bytes]:
     texts[0] = texts[0][1:]  # the quotation marks around all of them
     texts[-1] = texts[-1][:-1]
     return texts
-
-
-def _cut(text: NDArray[np.uint8], begins: Int64, ends: Int64) -> list[bytes]:
-    """The octets `begins[i]..ends[i]` of each i; none of them is zero."""
-    length = int(ends[0] - begins[0])
-    if length and (ends - begins == length).all():
-        windows: NDArray[np.bytes_] = np.ndarray((len(text) - length + 1,), f"S{length}", text, 0, (1,))
-        cut: list[bytes] = windows[begins].tolist()
-        return cut
-    octets = text.tobytes()
-    return [octets[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
 
 def _digits(numbers: Int64) -> list[bytes]:
