@@ -10,15 +10,19 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
 
 from tests.cli.running import COMMAND, Run
 from zmtpscope import __version__
+from zmtpscope.capture import Captures
+from zmtpscope.cli import run as run_here
 from zmtpscope.cli.parameters import parse_body
 from zmtpscope.cli.progress import progress_line, total_size
 from zmtpscope.cli.read import read
+from zmtpscope.dissect import Analyser, Batch
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
@@ -351,3 +355,24 @@ def test_progress_tells_share_octets_and_rate(tmp_path: pathlib.Path) -> None:
     assert progress_line(50_000_000, None, 1234, 2.0) == "50 MB  25.0 MB/s  1234 packets"
     assert total_size([PUBSUB]) == os.path.getsize(PUBSUB)
     assert total_size(["-"]) is None
+
+
+def test_what_was_read_until_ctrl_c_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines of a file wait for their place in time; an interrupt does not lose them."""
+    code = run_here(["read", PUBSUB])
+    whole = capsys.readouterr().out
+
+    def interrupted(self: Analyser, captures: Captures) -> Iterator[Batch]:
+        self.begin(captures.files)
+        for block in captures:
+            yield from self.take(block)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Analyser, "run", interrupted)
+    assert run_here(["read", PUBSUB]) == 130
+    shown = capsys.readouterr().out
+    assert code == 0
+    assert "message 7+9 octets" in shown
+    assert whole.startswith(shown)

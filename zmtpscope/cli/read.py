@@ -91,8 +91,12 @@ def read(**given: Any) -> int:
         with Progress(captures.statistics, paths, shown):
             waits = all(map(_is_file, paths))
             writer = record_writer(given, options, lambda: captures.statistics.first_time, waits=waits)
-            for batch in analyser.run(captures):
-                writer.write(batch)
+            try:
+                for batch in analyser.run(captures):
+                    writer.write(batch)
+            except KeyboardInterrupt:  # what was read is shown, also what waits for its place in time
+                writer.finish()
+                raise
             writer.finish()
         write_end(analyser, captures, given)
     except CaptureError as error:
