@@ -70,7 +70,7 @@ def lines_of(
     analyser, segmenter = Analyser(options), Segmenter()
     analyser.begin([None])
     for block in packets:
-        add(analyser.take(segmenter.feed(block)))
+        add(analyser.feed(segmenter.feed(block)))
         analyser = between(analyser)
     segmenter.finish()
     add(analyser.finish())

@@ -76,7 +76,7 @@ def records_of(paths: tuple[Path, ...], blocks: list[SegmentBlock], last: int) -
     """What is reported of each connection, in order, but for what compares connections."""
     analyser = Analyser(options_for([*paths]))
     analyser.begin([path.name for path in paths])
-    batches = [batch for block in blocks for batch in analyser.take(block)]
+    batches = [batch for block in blocks for batch in analyser.feed(block)]
     batches += analyser.finish(last=last)
     found = defaultdict(list)
     for batch in batches:

@@ -436,7 +436,7 @@ def read_while_it_grows(packets: list[Packet], folder: Path, known: Keys, append
     for number, block in enumerate(Capture(packets, 1)):
         with (folder / "test.keys").open("a") as file:
             file.write(appended.get(number, ""))
-        for batch in analyser.take(block):
+        for batch in analyser.feed(block):
             found += [record_of(item, index, options) for item, index in batch.in_order()]
     for batch in analyser.finish():
         found += [record_of(item, index, options) for item, index in batch.in_order()]

@@ -47,7 +47,7 @@ def calls(packets: int) -> int:
     sys.setprofile(profile)
     try:
         for block in blocks:
-            for _ in analyser.take(block):
+            for _ in analyser.feed(block):
                 pass
     finally:
         sys.setprofile(None)
@@ -73,7 +73,7 @@ def test_no_call_is_made_for_a_datagram_of_others(first: bytes) -> None:
         sys.setprofile(profile)
         try:
             for block in blocks:
-                list(analyser.take(block))
+                list(analyser.feed(block))
         finally:
             sys.setprofile(None)
         assert analyser.summary.datagrams == count
@@ -105,7 +105,7 @@ def steps(capture: Capture) -> int:
     sys.settrace(trace)  # type: ignore[arg-type]
     try:
         for block in blocks:
-            list(analyser.take(block))
+            list(analyser.feed(block))
         list(analyser.finish())
     finally:
         sys.settrace(None)

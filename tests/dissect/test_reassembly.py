@@ -277,7 +277,7 @@ def test_a_flood_of_connections_that_say_nothing_costs_a_bounded_number_of_them(
     analyser.flows.most_open = 100
     found = []
     for block in Capture([*handshake, *flood, last], 10):
-        for batch in analyser.take(block):
+        for batch in analyser.feed(block):
             found += [item for item, _ in batch.in_order()]
         assert len(analyser.flows.sides) <= 2 * 100
     found += [item for batch in analyser.finish() for item, _ in batch.in_order()]

@@ -490,7 +490,7 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames of the message under way included."""
-    connection = analyser.connections.get(side.connection)
+    connection = analyser.connections.get(analyser.flows.connections[side])
     if connection is None:
         return 0
     stream = connection.streams[side.number]
@@ -541,7 +541,7 @@ def test_p9_frames_of_all_messages_under_way_are_bounded(monkeypatch: pytest.Mon
     packets = [talk.packets[place] for place in range(len(talks[0].packets)) for talk in talks]
     analyser = Analyser(Options())
     for block in Capture(packets, 8):
-        for _ in analyser.take(block):
+        for _ in analyser.feed(block):
             pass
         held = sum(kept_octets(analyser, side) for side in analyser.flows.sides.values())
         assert held == analyser.sink.budget.held <= (1 << 16) + 500 * FRAME_WEIGHT
@@ -559,7 +559,7 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
     analyser = Analyser(Options())
     kept = []
     for block in Capture(packets, 20):
-        for batch in analyser.take(block):
+        for batch in analyser.feed(block):
             kept += [run.head(0) for run in batch.runs]
         sides = analyser.flows.sides.values()
         held = sum(kept_octets(analyser, side) for side in sides)
@@ -581,7 +581,7 @@ def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPat
     analyser = Analyser(Options())
     most, told = 0, []
     for block in Capture([packet for talk in talks for packet in talk.packets], 500):
-        for batch in analyser.take(block):
+        for batch in analyser.feed(block):
             told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
         most = max(most, analyser.sink.budget.memberships)
         assert analyser.sink.budget.memberships <= analyser.sink.budget.held
@@ -607,7 +607,7 @@ def test_p9_what_all_searches_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     analyser = Analyser(Options())
     most = 0
     for block in Capture(packets, 64):
-        list(analyser.take(block))
+        list(analyser.feed(block))
         most = max(most, analyser.sink.budget.held)
     assert 1 << 17 < most <= 1 << 18
     list(analyser.finish())
@@ -648,7 +648,7 @@ def test_p9_a_body_that_never_ends_is_not_buffered() -> None:
         talk.send(0, bytes(1 << 20))
     analyser = Analyser(Options(body_limit=2 << 20))
     for block in Capture(talk.packets, 4):
-        for _ in analyser.take(block):
+        for _ in analyser.feed(block):
             pass
         sides = analyser.flows.sides.values()
         assert sum(kept_octets(analyser, side) for side in sides) <= 3 << 20

@@ -446,7 +446,7 @@ def test_p9_a_handshake_whose_mechanism_was_lost_raises_nothing() -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames under way included."""
-    connection = analyser.connections.get(side.connection)
+    connection = analyser.connections.get(analyser.flows.connections[side])
     if connection is None:
         return 0
     stream = connection.streams[side.number]
@@ -475,7 +475,7 @@ def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytes
     analyser = Analyser(Options(keys=keys_of(text)))
     most = 0
     for block in Capture(packets, 60):
-        for _ in analyser.take(block):
+        for _ in analyser.feed(block):
             pass
         held = sum(kept_octets(analyser, side) for side in analyser.flows.sides.values())
         assert held == analyser.sink.budget.held <= (1 << 20) + (1 << 15)

@@ -38,7 +38,7 @@ def told(packets: Sequence[Packet | Datagram], size: int, options: Options, *, a
     analyser.begin(capture.files)
     found: list[dict[str, Any]] = []
     for block in capture:
-        for step in (lambda: analyser.take(block), lambda: analyser.tick(block.latest)):  # noqa: B023
+        for step in (lambda: analyser.feed(block), lambda: analyser.tick(block.latest)):  # noqa: B023
             found += [record_of(item, index, options) for batch in step() for item, index in batch.in_order()]
             if again:
                 analyser = load(dump(analyser), options)
@@ -144,7 +144,7 @@ def state(options: Options) -> bytes:
     analyser = Analyser(options)
     analyser.begin([None])
     for block in Capture(talk.packets):
-        list(analyser.take(block))
+        list(analyser.feed(block))
     return dump(analyser)
 
 

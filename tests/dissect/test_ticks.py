@@ -32,7 +32,7 @@ def ticked(packets: list[Packet], size: int, shares: list[float], options: Optio
             found.extend(record_of(item, index, options) for item, index in batch.in_order())
 
     for number, block in enumerate(capture):
-        take(analyser.take(block))
+        take(analyser.feed(block))
         taken = (number + 1) * size
         until = packets[taken].time if taken < len(packets) else block.latest + LATER
         for share in shares:
@@ -120,7 +120,7 @@ def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> N
     capture = Capture(talk.packets)
     analyser.begin(capture.files)
     for block in capture:
-        list(analyser.take(block))
+        list(analyser.feed(block))
     begun = next(packet.time for packet in talk.packets if packet.payload) if limit == WAIT_LIMIT else block.latest
     assert list(analyser.tick(begun + limit - 1)) == []
     batches = list(analyser.tick(begun + limit))
@@ -153,7 +153,7 @@ def test_connections_that_wait_for_nothing_are_not_visited(monkeypatch: pytest.M
     capture = Capture(talk.packets)
     analyser.begin(capture.files)
     for block in capture:
-        list(analyser.take(block))
+        list(analyser.feed(block))
     assert not analyser.undecided
     monkeypatch.setattr(analyser, "_advance", None)
     monkeypatch.setattr(analyser.flows, "tick", None)

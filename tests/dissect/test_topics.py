@@ -203,7 +203,7 @@ def test_the_subscriptions_of_all_connections_are_bounded(monkeypatch: pytest.Mo
     analyser = Analyser(Options())
     told, most = [], 0
     for block in Capture([*begins, *ends], 7):
-        for batch in analyser.take(block):
+        for batch in analyser.feed(block):
             told += [run.topic(0) for run in batch.runs]
         most = max(most, analyser.sink.budget.subscriptions)
     list(analyser.finish())
@@ -218,7 +218,7 @@ def test_subscriptions_count_as_what_is_held_as_long_as_the_connection_is_open()
     packets = packets_of(WAYS["3.1"](), [*steps, (b"x",)])[:-3]
     analyser = Analyser(Options())
     for block in Capture(packets, 50):
-        list(analyser.take(block))
+        list(analyser.feed(block))
     # the reader remembers them for its findings, too
     assert 99 * NODE_COST < analyser.sink.budget.held < 300 * NODE_COST
     list(analyser.finish())

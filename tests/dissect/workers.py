@@ -52,7 +52,7 @@ class Worker:
             row, is_late = divmod(fact.arrival.ordinal - part.ordinal + 1, ORDINALS)
             return self.places[int(part.packets[row])] - (not is_late)
 
-        self._add(self.analyser.take(part), rank)
+        self._add(self.analyser.feed(part), rank)
 
     def finish(self, last: int) -> None:
         """All packets were seen, the last one at that time."""
@@ -90,7 +90,7 @@ def assert_is_one_run(blocks: list[SegmentBlock], partitions: int, options: Call
     since keys remember what they were asked."""
     analyser = Analyser(options())
     analyser.begin([None])
-    whole = [row for block in blocks for row in rows_of(analyser.take(block), analyser.options)]
+    whole = [row for block in blocks for row in rows_of(analyser.feed(block), analyser.options)]
     whole += rows_of(analyser.finish(), analyser.options)
     rows, counted = compared(blocks, partitions, options)
     assert sorted(map(repr, rows)) == sorted(map(repr, whole))

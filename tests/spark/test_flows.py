@@ -82,7 +82,7 @@ def records(blocks: Iterable[SegmentBlock], path: Path) -> dict[str, list[dict[s
 
     analyser.begin([str(path)])
     for block in blocks:
-        add(analyser.take(block))
+        add(analyser.feed(block))
     add(analyser.finish())
     return found
 

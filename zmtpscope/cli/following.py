@@ -277,7 +277,7 @@ def steps(analyser: Analyser, captures: Captures, followed: Followed | None) -> 
 
 
 def _step(analyser: Analyser, block: SegmentBlock, followed: Followed | None) -> Iterator[Batch]:
-    yield from analyser.take(block)
+    yield from analyser.feed(block)
     if followed is not None:
         yield from analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest))
 

@@ -54,7 +54,7 @@ class Analyser:
         """A batch for every block that made something decidable, in order, and one for what is left at the end."""
         self.begin(captures.files)
         for block in captures:
-            yield from self.take(block)
+            yield from self.feed(block)
         yield from self.finish(captures.statistics.dropped(), captures.problems)
 
     def begin(self, files: list[str | None]) -> None:
@@ -64,7 +64,7 @@ class Analyser:
         if self.comparison is not None:
             self.comparison.sink.files = files
 
-    def take(self, block: SegmentBlock) -> Iterator[Batch]:
+    def feed(self, block: SegmentBlock) -> Iterator[Batch]:
         """What one block made decidable: a batch, or nothing."""
         self.latest = max(self.latest, block.latest)
         self.summary.datagrams += len(block.datagrams)
@@ -146,14 +146,12 @@ class Analyser:
             forced = self._forced(tcp)
             if tcp.closed and forced is None and not tcp.has_octets:
                 self.summary.other_tcp += tcp.attempt_outcome() in (None, CONNECTED)
-                tcp.release()
                 return
             connection = self.connections[tcp] = ZmtpConnection(tcp, self.sink, forced)
         connection.advance(block)
         if tcp.closed:
             connection.finish()
             del self.connections[tcp]
-            tcp.release()
         if connection.negotiation.awaits_time and not tcp.closed:
             undecided[connection] = None
         elif undecided:

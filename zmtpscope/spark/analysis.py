@@ -60,5 +60,5 @@ class PartitionAnalysis:
             yield Analysed(batch, None)
 
     def _take(self, block: TakenBlock) -> Iterator[Analysed]:
-        for batch in self._analyser.take(block.segments):
+        for batch in self._analyser.feed(block.segments):
             yield Analysed(batch, block)

@@ -65,7 +65,7 @@ class PartitionState:
         unread = self.unread + [Unread(file, 0, file.first_time) for file in batch.files]
         parts = _open(unread, batch.until, span, reports)
         for packets in read_merged([*parts], BLOCK_SIZE, reports):
-            yield from self.analyser.take(select(self.segmenter.feed(packets)))
+            yield from self.analyser.feed(select(self.segmenter.feed(packets)))
         self.unread = [part.rest for part in parts if part.rest is not None]
         self.problems = reports.problems
         statistics = self.segmenter.statistics

@@ -134,7 +134,7 @@ class CaptureReader(DataSourceReader):
         captures = reopen_captures(self.files, self.settings.span, block_size=BLOCK_SIZE)
         analyser.begin(captures.files)
         for block in captures:
-            yield from analyser.take(flows.select(block))
+            yield from analyser.feed(flows.select(block))
             if self.settings.fails and captures.problems:
                 break
         if self.settings.fails and captures.problems:

@@ -78,13 +78,14 @@ class ConnectionView:
 
     def _is_behind(self, side: int) -> bool:
         """Whether the other side acknowledged octets that were not captured."""
-        tcp = self.tcp.tcp[side]
-        return tcp.peer.acknowledged >= 0 and distance(tcp.peer.acknowledged, tcp.next) > 0
+        acknowledged = self.tcp.tcp[1 - side].acknowledged
+        return acknowledged >= 0 and distance(acknowledged, self.tcp.tcp[side].next) > 0
 
     def is_whole(self) -> bool:
         """Whether all octets were captured, from the first of each side to the last that the other acknowledged."""
         for side, (tcp, stream) in enumerate(zip(self.tcp.tcp, self.streams, strict=True)):
-            if not tcp.begun or stream.outputs.gaps or (tcp.peer.acknowledged != tcp.next and self._is_behind(side)):
+            is_acknowledged = self.tcp.tcp[1 - side].acknowledged == tcp.next
+            if not tcp.begun or stream.outputs.gaps or (not is_acknowledged and self._is_behind(side)):
                 return False
         return True
 

@@ -180,7 +180,10 @@ class Negotiation:
         if self.settled or not (now or over or self._has_news()):
             return
         self.evaluated = [stream.end for stream in self.streams]
-        prefixes = [self._prefix(side, arrival) for side in (0, 1)]
+        for side, stream in enumerate(self.streams):
+            if self._lacks_its_start(side):
+                stream.search_from_the_start(arrival.ordinal, self._framings())
+        prefixes = [stream.prefix() for stream in self.streams]
         if all(stream.mode is not Mode.NEGOTIATING for stream in self.streams):
             self.settled = True
             return
@@ -221,19 +224,15 @@ class Negotiation:
                     return decision
         return None
 
-    def _prefix(self, side: int, arrival: Arrival) -> bytes:
-        """The first octets of a side that take part in the negotiation; a side that was captured from some later point
-        on takes no part, unless it begins with a signature or offers or chooses ZWS."""
+    def _lacks_its_start(self, side: int) -> bool:
+        """Whether a side was captured from some later point on and takes no part: it does not begin with a signature,
+        nor does it offer or choose ZWS."""
         stream = self.streams[side]
-        if stream.mode is not Mode.NEGOTIATING:
-            return b""
+        if stream.negotiating.is_empty or (self.forced is not None and self.forced.version is not None):
+            return False
         prefix = stream.prefix()
-        known = self.forced is not None and self.forced.version is not None
         greets = begins_like_a_signature(prefix) or begins_like_an_upgrade(prefix)
-        if not (known or self._is_from_the_start(side)) and not stream.negotiating.is_empty and not greets:
-            stream.search_from_the_start(arrival.ordinal, self._framings())
-            return b""
-        return prefix
+        return not (greets or self._is_from_the_start(side))
 
     def _is_from_the_start(self, side: int) -> bool:
         """Whether the first octets that were captured of a side are its first. Where that is known only from what the

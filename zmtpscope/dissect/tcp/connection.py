@@ -24,7 +24,6 @@ class TcpSide:
         "begun",
         "captured",
         "conflicting",
-        "connection",
         "delivered",
         "ended",
         "fin",
@@ -36,18 +35,15 @@ class TcpSide:
         "next",
         "number",
         "out_of_order",
-        "peer",
         "pieces",
         "plain",
         "repeated",
         "seen",
     )
 
-    def __init__(self, connection: Connection, number: int, key: bytes) -> None:
-        self.connection = connection
+    def __init__(self, number: int, key: bytes) -> None:
         self.number = number
         self.key = key
-        self.peer: TcpSide = self
         self.plain = -1
         self.next = -1
         self.begun = False
@@ -111,8 +107,7 @@ class Connection:
         self.incarnation = incarnation
         self.start = self.last = self.end = self.last_syn = start
         """`last` is the last packet in front of the block under way."""
-        self.tcp = TcpSide(self, 0, key), TcpSide(self, 1, reverse(key))
-        self.tcp[0].peer, self.tcp[1].peer = self.tcp[1], self.tcp[0]
+        self.tcp = TcpSide(0, key), TcpSide(1, reverse(key))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -199,12 +194,6 @@ class Connection:
         first = stream_of(self.key, self.start.time, self.incarnation, self.number)
         number, conn_id, _, here, port, there, other = first
         return first, Stream(number, conn_id, 1, there, other, here, port)
-
-    def release(self) -> None:
-        """Let go of the sides, which point back here, so that a closed connection is freed at once."""
-        for tcp in self.tcp:
-            del tcp.connection, tcp.peer
-        del self.tcp
 
 
 def reverse(key: bytes) -> bytes:

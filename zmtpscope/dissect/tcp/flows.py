@@ -40,6 +40,10 @@ class Flows:
         """Connections so far."""
         self.most_open = MOST_OPEN
         self.sides: dict[bytes, TcpSide] = {}
+        self.connections: dict[TcpSide, Connection] = {}
+        """The connection of each side."""
+        self.ended: list[TcpSide] = []
+        """Sides of connections that ended in the block under way."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()
         """Open connections that had said nothing when they were looked at last, the oldest in front."""
         self.closed: OrderedDict[bytes, None] = OrderedDict()
@@ -60,7 +64,19 @@ class Flows:
             self._take_rows(block, *self._take_directions(block, directions))
             self._note_last_packets(directions)
             self.directions = None
-        return list(reassembler.touched)
+        return self._touched()
+
+    def _touched(self) -> list[Connection]:
+        """The connections of the sides that were touched, in order of first touch; those that ended are forgotten."""
+        touched = list(dict.fromkeys([self.connections[side] for side in self.reassembler.touched]))
+        for side in self.ended:
+            del self.connections[side]
+        self.ended.clear()
+        return touched
+
+    def _peer(self, side: TcpSide) -> TcpSide:
+        """The other side of its connection."""
+        return self.connections[side].tcp[1 - side.number]
 
     def _note_last_packets(self, directions: Directions) -> None:
         """Remember of each open connection the last packet of the block."""
@@ -68,7 +84,8 @@ class Flows:
         for key, row in zip(directions.numbers, directions.last_row, strict=True):
             side = look_up(key)
             if side is not None:
-                side.connection.last = max(side.connection.last, self._arrival(row))
+                connection = self.connections[side]
+                connection.last = max(connection.last, self._arrival(row))
 
     def _take_directions(self, block: SegmentBlock, directions: Directions) -> tuple[list[bool], list[Deferred]]:
         """The plain way: connections whose directions are clean are taken at once. Which directions are left, and what
@@ -83,7 +100,7 @@ class Flows:
             if not left[number] or not directions.clean[number]:
                 continue
             side = sides.get(key)
-            other = numbers.get(reverse(key) if side is None else side.peer.key)
+            other = numbers.get(reverse(key))
             if other is not None and not directions.clean[other]:
                 continue
             if side is None:
@@ -92,7 +109,7 @@ class Flows:
                 opening = partial(self._open_clean, key, directions, number, other)
                 deferred.append((directions.first_row[number], opening))
             else:
-                ways = [(side, number)] if other is None else [(side, number), (side.peer, other)]
+                ways = [(side, number)] if other is None else [(side, number), (self._peer(side), other)]
                 if not all(each.plain == directions.continues_at(way) for each, way in ways):
                     continue
                 for each, _ in ways:
@@ -103,15 +120,16 @@ class Flows:
             if other is not None:
                 left[other] = False
                 ends.append(directions.fin_row[other])
-            if min(ends) >= 0 and (other is not None or (side is not None and side.peer.ended)):
+            if min(ends) >= 0 and (other is not None or (side is not None and self._peer(side).ended)):
                 deferred.append((max(ends), partial(self._close_clean, key, max(ends))))
         return left, deferred
 
     def _open_clean(self, key: bytes, directions: Directions, number: int, other: int | None) -> None:
         """Open the connection that direction `number` begins, and take all that the block has of it."""
         side = self._open(key, SYN, directions.first_row[number])
-        side.connection.opened_by = 0
-        ways = [(side, number)] if other is None else [(side, number), (side.peer, other)]
+        connection = self.connections[side]
+        connection.opened_by = 0
+        ways = [(side, number)] if other is None else [(side, number), (connection.tcp[1 - side.number], other)]
         for each, way in ways:
             each.initial = directions.first_sequence[way]
             each.next, each.begun, each.seen = (each.initial + 1) % MODULUS, True, True
@@ -122,7 +140,7 @@ class Flows:
         for side, way in ways:
             octets = directions.octets[way]
             if octets:
-                self.reassembler.touched[side.connection] = None
+                self.reassembler.touched[side] = None
                 side.pieces += directions.rows_of(way)
                 side.next = (side.next + octets) % MODULUS
                 side.delivered += octets
@@ -135,7 +153,9 @@ class Flows:
                 side.finish = side.delivered
                 last_fin = max(last_fin, directions.fin_row[way])
                 self._end(side)
-        if last_fin >= 0 and ways[0][0].ended and ways[0][0].peer.ended:  # what comes behind that is not looked at
+        if (
+            last_fin >= 0 and ways[0][0].ended and self._peer(ways[0][0]).ended
+        ):  # what comes behind that is not looked at
             for side, way in ways:
                 side.acknowledged = directions.acknowledgment_until(way, last_fin)
         for side, _ in ways:
@@ -143,7 +163,7 @@ class Flows:
 
     def _close_clean(self, key: bytes, row: int) -> None:
         """Close the connection of which both sides have sent FIN, the second at `row`."""
-        self._close(self.sides[key].connection, row, "fin")
+        self._close(self.connections[self.sides[key]], row, "fin")
 
     def _take_rows(self, block: SegmentBlock, left: list[bool], deferred: list[Deferred]) -> None:
         """One by one: the segments of the directions that are left, and the deferred between them."""
@@ -165,7 +185,7 @@ class Flows:
             side.acknowledged = acknowledgment
             if length:
                 if not side.pieces:
-                    touched[side.connection] = None
+                    touched[side] = None
                 side.pieces.append(index)
                 side.plain = (sequence + length) % MODULUS
         while deferred:
@@ -174,18 +194,19 @@ class Flows:
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """The slow path of one segment: whatever is not the next octets of a known flow."""
         side = self.sides.get(key)
-        if side is not None and (side.waits or side.peer.waits):
+        if side is not None and (side.waits or self._peer(side).waits):
             at = self._arrival(index)
-            self._advance_clock(side.connection, at.time, decided_by_time(at.ordinal))
+            self._advance_clock(self.connections[side], at.time, decided_by_time(at.ordinal))
             side = self.sides.get(key)
         if side is None and key in self.closed and not flags & SYN:
             self.late += length
             return
         if side is None or self._is_new_session(side, sequence, flags):
             if side is not None:
-                self._close(side.connection, index, "reused")
+                self._close(self.connections[side], index, "reused")
             side = self._open(key, flags, index)
-        connection, peer, at = side.connection, side.peer, self._arrival(index)
+        connection, at = self.connections[side], self._arrival(index)
+        peer = connection.tcp[1 - side.number]
         for each in (side, peer):
             self._leave_plain(each)
         side.seen = True
@@ -216,8 +237,8 @@ class Flows:
         if flags & RST:
             self._close(connection, index, "rst", side)
             return
-        for each in (side, peer):
-            self.reassembler.apply_limits(each, at)
+        for each, other in ((side, peer), (peer, side)):
+            self.reassembler.apply_limits(each, other, at)
             self._end(each)
         self.reassembler.apply_limit_of_all(at)
         if side.ended and peer.ended:
@@ -245,9 +266,9 @@ class Flows:
         this touched."""
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
-        for connection in dict.fromkeys(side.connection for side in reassembler.waiting.sides):
+        for connection in dict.fromkeys([self.connections[side] for side in reassembler.waiting.sides]):
             self._advance_clock(connection, now, ordinal)
-        return list(reassembler.touched)
+        return self._touched()
 
     def _leave_plain(self, side: TcpSide) -> None:
         """Take over into `side` what came on the plain way."""
@@ -280,6 +301,7 @@ class Flows:
         self.silent[connection] = None
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
             self.sides[side_key] = side
+            self.connections[side] = connection
             self.closed.pop(side_key, None)
         return connection.tcp[sender]
 
@@ -300,7 +322,7 @@ class Flows:
             connection, _ = self.silent.popitem(last=False)
             if not any(side.has_spoken() for side in connection.tcp):
                 return connection
-        return next(iter(self.sides.values())).connection
+        return self.connections[next(iter(self.sides.values()))]
 
     def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
         """No more will come for `connection`, as row `index` decides: `how` is that of `Connection.close`."""
@@ -312,9 +334,10 @@ class Flows:
         connection.close(how, at, connection.last, reset_by)
         for side in connection.tcp:
             self._leave_plain(side)
-            self.reassembler.give_up(side, connection.end)
+            self.reassembler.give_up(side, connection.tcp[1 - side.number], connection.end)
             self._end(side)
-        self.reassembler.touched[connection] = None
+        self.reassembler.touched[connection.tcp[0]] = None
+        self.ended += connection.tcp
         self.silent.pop(connection, None)
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
@@ -334,11 +357,11 @@ class Flows:
         """No more segments will come, the capture ends at the time `latest`: give up every hole and close what is open,
         in order of numbers."""
         self.reassembler.begin_end(latest)
-        still_open = list(dict.fromkeys(side.connection for side in self.sides.values()))
+        still_open = list(dict.fromkeys([self.connections[side] for side in self.sides.values()]))
         for connection in still_open:
             self._close(connection, 0, "open")
-        return still_open
+        return self._touched()
 
 
-def _row_of(turn: Deferred) -> int:
-    return turn[0]
+def _row_of(deferred: Deferred) -> int:
+    return deferred[0]

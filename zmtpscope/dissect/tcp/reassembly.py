@@ -11,7 +11,7 @@ from bisect import bisect_right
 
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.tcp.connection import Connection, TcpSide
+from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.out_of_order import AckMark, Hole, OutOfOrder, Piece, Waiting, differing, joined, position_of
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 
@@ -55,8 +55,8 @@ class Reassembler:
         self.times: list[int] = []
         self.cut: dict[int, int] = {}
         self.origins: list[int] = []
-        self.touched: dict[Connection, None] = {}
-        """Connections that got octets, holes or an end in this block, in order of first touch."""
+        self.touched: dict[TcpSide, None] = {}
+        """Sides that got octets, holes or an end in this block, in order of first touch."""
 
     def begin(self, block: SegmentBlock) -> None:
         """Start on `block`. Rows are those of the block, and behind them the slow path's own."""
@@ -149,7 +149,7 @@ class Reassembler:
 
     def _deliver(self, side: TcpSide, row: int, length: int) -> None:
         side.pieces.append(row)
-        self.touched[side.connection] = None
+        self.touched[side] = None
         side.next = (side.next + length) % MODULUS
         side.delivered += length
 
@@ -158,7 +158,7 @@ class Reassembler:
         side.out_of_order = side.out_of_order or OutOfOrder()
         side.out_of_order.declared.append((side.delivered, side.delivered + octets))
         del side.out_of_order.declared[:-REMEMBERED_HOLES]
-        self.touched[side.connection] = None
+        self.touched[side] = None
         side.next = (side.next + octets) % MODULUS
         side.delivered += octets
 
@@ -270,17 +270,15 @@ class Reassembler:
             while waiting and acknowledged > side.delivered:
                 self.declare(side, ACKNOWLEDGED, mark.time + HOLE_TIME, ordinal)
 
-    def apply_limits(self, side: TcpSide, at: Arrival) -> None:
-        """Apply the waiting limits to `side` after the packet `at` of its connection."""
+    def apply_limits(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
+        """Apply the waiting limits to `side`, which `peer` acknowledges, after the packet `at` of their connection."""
         out_of_order = side.out_of_order
         if out_of_order is None or not out_of_order.waiting:
             return
         marks = out_of_order.marks
         now = out_of_order.clock = at.time if out_of_order.clock is None else max(out_of_order.clock, at.time)
         out_of_order.packets += 1
-        acknowledged = (
-            side.delivered + distance(side.peer.acknowledged, side.next) if side.peer.acknowledged >= 0 else 0
-        )
+        acknowledged = side.delivered + distance(peer.acknowledged, side.next) if peer.acknowledged >= 0 else 0
         if not marks or acknowledged > marks[-1].position:
             marks.append(AckMark(acknowledged, out_of_order.packets, now))
         while out_of_order.packets - marks[0].packets >= HOLE_PACKETS or now - marks[0].time >= HOLE_TIME:
@@ -298,9 +296,8 @@ class Reassembler:
         while self.waiting.total > ALL_OCTETS:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
-    def give_up(self, side: TcpSide, at: Arrival) -> None:
+    def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
         """The side ended: what out_of_order is delivered behind its holes."""
         while side.waits:
-            peer = side.peer
             is_acknowledged = peer.acknowledged >= 0 and distance(peer.acknowledged, side.next) > 0
             self.declare(side, ACKNOWLEDGED if is_acknowledged else "end of the connection", at.time, at.ordinal)

@@ -46,7 +46,7 @@ class LiveDissection:
         """Write the records that the packets until now have decided."""
         if self._packets:
             block = self._segmenter.feed(self._block())
-            self._write_all(self.analyser.take(block))
+            self._write_all(self.analyser.feed(block))
 
     def finish(self) -> None:
         """No more packets will come: write what is left."""
