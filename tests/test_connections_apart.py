@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from tests.dissect.workers import NUMBERS
 from tests.invariants import COMPARING
 from tests.readings import CAPTURES
+from tests.rows_by_hand import values_of
 from zmtpscope.capture import SegmentBlock, open_captures
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.export.values import record_values
 from zmtpscope.payloads.registry import Registry
 
 Record = dict[str, Any]
@@ -80,8 +80,7 @@ def records_of(paths: tuple[Path, ...], blocks: list[SegmentBlock], last: int) -
     batches += analyser.finish(last=last)
     found = defaultdict(list)
     for batch in batches:
-        for item, index in batch.in_order():
-            record = record_values(item, index, batch.files, analyser.options)
+        for record in values_of(batch, analyser.options):
             compares = record["record"] == "zre_pair" or (
                 record["record"] == "finding" and COMPARING.match(record["id"])
             )
