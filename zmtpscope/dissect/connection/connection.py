@@ -161,7 +161,7 @@ class ZmtpConnection:
         for note in self.negotiation.drain():
             self.writer.note(note)
         for stream in self.streams:
-            for output in stream.drain():
+            for output in stream.outputs.drain():
                 if isinstance(output, UnitRead):
                     self._record_unit(stream.side, output)
                 else:

@@ -59,8 +59,9 @@ class HeldOctets:
         """Hold these octets from stream offset `base` on, and no others. `others` octets are kept elsewhere, and so are
         `memberships`, in topics and groups."""
         share = others + memberships + (sum(map(len, parts)) if parts else 0)
-        self.budget.take(share - self._share, memberships - self._memberships)
-        self._share, self._memberships = share, memberships
+        if share != self._share or memberships != self._memberships:
+            self.budget.take(share - self._share, memberships - self._memberships)
+            self._share, self._memberships = share, memberships
         self.parts, self.base = parts, base
 
     def append(self, octets: bytes) -> None:

@@ -17,7 +17,7 @@ from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.messages import Messages
 from zmtpscope.dissect.stream.negotiating import Negotiating
 from zmtpscope.dissect.stream.opened_messages import OpenedMessages
-from zmtpscope.dissect.stream.outputs import FoundMidstream, Output, Outputs
+from zmtpscope.dissect.stream.outputs import FoundMidstream, Outputs
 from zmtpscope.dissect.stream.read_units import ReadUnits
 from zmtpscope.dissect.stream.reading import Reading, Stopped
 from zmtpscope.dissect.stream.searching import Found, Searching
@@ -40,7 +40,7 @@ class Mode(Enum):
 
 class SideStream:
     """The stream of one side: gives octets and holes to what its mode names, and goes over to another mode as that
-    says. What there is to record is drained."""
+    says. What there is to record waits in `outputs`."""
 
     mode = Mode.NEGOTIATING
     reason = NOT_ZMTP
@@ -127,10 +127,6 @@ class SideStream:
         """Whether the whole stream was read without a doubt."""
         doubtful = None if self.reading is None else self.reading.doubtful_from
         return doubtful is None or self.end < doubtful
-
-    def drain(self) -> list[Output]:
-        """What was read, found and lost since this was asked last, in the order in which it was."""
-        return self.outputs.drain()
 
     # -- the version -------------------------------------------------------------------------------------------------
 
