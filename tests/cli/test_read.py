@@ -367,7 +367,7 @@ def test_what_was_read_until_ctrl_c_is_shown(
     def interrupted(self: Analyser, captures: Captures) -> Iterator[Batch]:
         self.begin(captures.files)
         for block in captures:
-            yield from self.take(block)
+            yield from self.feed(block)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Analyser, "run", interrupted)
