@@ -8,7 +8,6 @@ import sys
 import click
 
 from zmtpscope.export.types import spark_schema
-from zmtpscope.filter.fields import MADE, Type, other_names
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 
 
@@ -22,6 +21,8 @@ from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 )
 def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     """List every field of every record type (or of those named): name, type, unit, meaning, other names in filters."""
+    from zmtpscope.filter.fields import MADE, Type, other_names  # takes its time to load
+
     if as_json and spark:
         raise click.UsageError("--json and --spark are two forms: leave out one")
     types = [RECORDS[name] for name in records or RECORDS]
@@ -35,35 +36,32 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     if as_json:
         for type_ in types:
             for field in type_.fields:
-                write(
-                    json.dumps(
-                        {"record": type_.name, **field._asdict(), "aliases": other_names(field.name, type_.name)}
-                    )
-                    + "\n"
-                )
+                aliases = other_names(field.name, type_.name)
+                write(json.dumps({"record": type_.name, **field._asdict(), "aliases": aliases}) + "\n")
         return
     write("every record\n")
     for field in COMMON:
-        write(_line(field))
+        write(_line(field, other_names(field.name, None)))
     write("\nevery record that stands for octets of a stream\n")
     for field in STREAM:
-        write(_line(field))
+        write(_line(field, other_names(field.name, None)))
     for type_ in types:
         write(f"\n{type_.name}: {type_.meaning}\n")
         for field in _own(type_):
-            write(_line(field, type_.name))
+            write(_line(field, other_names(field.name, type_.name)))
     if not records:
         write("\nin filters, too\n")
         for made in MADE:
             type_name = "text" if made.type in (Type.TEXT, Type.ADDRESS) else "int"
-            write(_line(Field(made.name, f"list<{type_name}>" if made.is_list else type_name, made.meaning)))
+            field = Field(made.name, f"list<{type_name}>" if made.is_list else type_name, made.meaning)
+            write(_line(field, other_names(made.name, None)))
 
 
 def _own(type_: RecordType) -> list[Field]:
     return [field for field in type_.fields if field not in COMMON and field not in STREAM]
 
 
-def _line(field: Field, record: str | None = None) -> str:
+def _line(field: Field, aliases: list[str]) -> str:
     type_ = (
         "list<{name, value}>"
         if field.type.startswith("list<struct")
@@ -74,6 +72,6 @@ def _line(field: Field, record: str | None = None) -> str:
     words = [field.meaning]
     if field.unit:
         words.append(f"[{field.unit}]")
-    if aliases := other_names(field.name, record):
+    if aliases:
         words.append(f"(also: {', '.join(aliases)})")
     return f"  {field.name:<18} {type_:<20} {' '.join(words)}\n"

@@ -97,7 +97,7 @@ class Shapes:
         found = self._claimable[shapes]
         unknown = found == UNKNOWN
         if unknown.any():
-            for shape in np.unique(shapes[unknown]).tolist():
+            for shape in np.flatnonzero(np.bincount(shapes[unknown])).tolist():  # np.unique loads numpy.ma
                 self._claimable[shape] = len(self.candidates(shape).kinds) > 0
             found = self._claimable[shapes]
         return found > 0
