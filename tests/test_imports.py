@@ -16,6 +16,7 @@ import pytest
 
 import zmtpscope
 from zmtpscope import zmtp
+from zmtpscope.cli import COMMANDS
 
 PACKAGE = pathlib.Path(zmtpscope.__file__).parent
 CAPTURE = pathlib.Path(__file__).parent.parent / "captures" / "patterns" / "pubsub.pcap"
@@ -78,6 +79,13 @@ def test_the_command_line_starts_without_what_single_commands_need() -> None:
 def test_reading_a_capture_loads_no_heavy_library(arguments: list[str]) -> None:
     # rich is for terminals only, and standard output is a pipe here
     assert loaded_by(reading(arguments)) & (HEAVY | {"rich"}) == set()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"], ["-q"]])
+def test_reading_a_capture_loads_no_other_command_nor_what_only_they_need(arguments: list[str]) -> None:
+    others = {f"zmtpscope.cli.{name}" for name in COMMANDS if name != "read"}
+    needless = {"getpass", "hmac", "pathlib", "shutil", "urllib.parse"}
+    loaded_by(f"{reading(arguments)}\nloaded = {others | needless} & set(sys.modules)\nassert not loaded, loaded")
 
 
 def test_exporting_parquet_loads_no_pandas_nor_hides_it(tmp_path: pathlib.Path) -> None:

@@ -4,7 +4,6 @@ needed."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -97,6 +96,8 @@ def _mechanisms() -> list[str]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to add to a sentence about a name that is not known: the one that was meant, or all."""
+    import difflib  # it is for mistakes only
+
     known = list(known)
     found = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {found[0]}?" if found else f"; there are {', '.join(known)}"

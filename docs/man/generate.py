@@ -50,13 +50,14 @@ def _lines() -> Iterator[str]:
     yield ".SH COMMANDS"
     with click.Context(zmtpscope, info_name="zmtpscope") as context:
         for name in zmtpscope.list_commands(context):
-            yield from _command(zmtpscope.commands[name], context, name)
+            yield from _command(zmtpscope.get_command(context, name), context, name)
     yield from (".SH EXIT STATUS", *_entries(EXIT_CODES))
     yield from (".SH ENVIRONMENT", *_entries(ENVIRONMENT))
     yield from (".SH SEE ALSO", ".BR tcpdump (8),", ".BR dumpcap (1),", ".BR tshark (1)")
 
 
-def _command(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
+def _command(command: click.Command | None, parent: click.Context, name: str) -> Iterator[str]:
+    assert command is not None
     with click.Context(command, parent=parent, info_name=name) as context:
         pieces = [*command.collect_usage_pieces(context)]
         yield f".SS {_text(' '.join([context.command_path, *pieces]))}"
@@ -74,7 +75,7 @@ def _command(command: click.Command, parent: click.Context, name: str) -> Iterat
             yield from (".PP", _text(" ".join(command.epilog.split())))
         if isinstance(command, click.Group):
             for each in command.list_commands(context):
-                yield from _command(command.commands[each], context, each)
+                yield from _command(command.get_command(context, each), context, each)
 
 
 def _value(option: click.Option) -> str:

@@ -7,6 +7,7 @@ no capture, 3 a damaged capture or lost packets, 130 interrupted.
 from __future__ import annotations
 
 import gc
+import importlib
 import io
 import os
 import shlex
@@ -16,18 +17,12 @@ from typing import Any
 import click
 
 from zmtpscope import __version__
-from zmtpscope.cli.analyze import analyze
-from zmtpscope.cli.cat import cat
-from zmtpscope.cli.export import export
-from zmtpscope.cli.fields import fields
 from zmtpscope.cli.filters import BadFilter
-from zmtpscope.cli.keys import keys
-from zmtpscope.cli.live import live
 from zmtpscope.cli.messages import say
-from zmtpscope.cli.probe import probe
-from zmtpscope.cli.read import read
-from zmtpscope.cli.top import top
 from zmtpscope.option_texts import nearest
+
+COMMANDS = ("analyze", "cat", "export", "fields", "keys", "live", "probe", "read", "top")
+"""Each is the function of its name in the module of its name, which is imported where the command is asked for."""
 
 CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
@@ -44,6 +39,15 @@ COMMAND_OF = {"-i": "live", "-D": "live"}
 class Commands(click.Group):
     """The commands. click ends with an error of its own when a pipe closes; here that is an ordinary end."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"zmtpscope.cli.{cmd_name}"), cmd_name)
+        return command
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Options of a command that stand where the command should are answered as commands are."""
         options = {name for option in self.get_params(ctx) for name in option.opts}
@@ -55,7 +59,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first word names; where it names none, what to type is said."""
-        if args[0] not in self.commands:
+        if args[0] not in COMMANDS:
             ctx.fail(self._what_to_type(args))
         return super().resolve_command(ctx, args)
 
@@ -68,7 +72,7 @@ class Commands(click.Group):
             return f"name a command first; to see who is there, type: zmtpscope probe {typed}"
         if first == "-" or os.path.exists(first) or first.endswith(CAPTURE_ENDINGS):
             return f"name a command first; type: zmtpscope read {typed}"
-        return f"there is no command {first!r}{nearest(first, self.commands)}"
+        return f"there is no command {first!r}{nearest(first, COMMANDS)}"
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -85,17 +89,6 @@ class Commands(click.Group):
 @click.version_option(__version__, "-v", "--version", message="zmtpscope %(version)s")
 def zmtpscope() -> None:
     """Find ZeroMQ in any capture, on any port, of any version, and say what happened."""
-
-
-zmtpscope.add_command(read)
-zmtpscope.add_command(live)
-zmtpscope.add_command(cat)
-zmtpscope.add_command(export)
-zmtpscope.add_command(analyze)
-zmtpscope.add_command(fields)
-zmtpscope.add_command(keys)
-zmtpscope.add_command(probe)
-zmtpscope.add_command(top)
 
 
 def main() -> None:

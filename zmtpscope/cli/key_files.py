@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +35,9 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
 
     A file that cannot be read is a usage error; `source` is what to add about where it was named.
     """
-    # imported here, since it loads libsodium
+    # imported here, since the latter loads libsodium
+    from pathlib import Path
+
     from zmtpscope.curve_keys import KeyFileError, Keys
 
     if names.count(STANDARD_INPUT) > 1:

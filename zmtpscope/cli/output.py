@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -111,7 +110,11 @@ def _text_writer(
     from zmtpscope.export.clock import Clock
     from zmtpscope.export.text import Look, TextLines
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = None
+    if sys.stdout.isatty():
+        from shutil import get_terminal_size  # it loads every compression there is
+
+        width = get_terminal_size().columns
     look = Look(
         Clock(given["time_form"], first_time),
         _paint(given),
