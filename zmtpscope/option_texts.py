@@ -36,6 +36,7 @@ class Forced(NamedTuple):
     version: str | None = None
     mechanism: str | None = None
     payload: tuple[str, str | None] | None = None
+    socket_type: str | None = None
 
 
 def parse_body(text: str) -> Body:
@@ -47,11 +48,18 @@ def parse_body(text: str) -> Body:
 
 
 def parse_decode_as(text: str) -> Forced:
-    """`tcp.port==N,zmtp[/VERSION[/MECHANISM]][:PAYLOAD[/ARGUMENT]]`, and likewise for the other selectors."""
-    match = re.fullmatch(r"(.*?)==(.*),zmtp(?:/([^/:]*)(?:/([^/:]*))?)?(?::([^/]+)(?:/(.+))?)?", text)
+    """`tcp.port==N,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, and likewise for the other selectors; what
+    is empty in front of another is not said."""
+    match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
     if match is None:
-        raise ValueError(f"{text!r} is not of the form tcp.port==5555,zmtp/3.1/NULL:json")
-    selector, number, version, mechanism, name, argument = match.groups()
+        raise ValueError(f"{text!r} is not of the form tcp.port==5555,zmtp/3.1/NULL/PUB:json")
+    selector, number, protocol, name, argument = match.groups()
+    words = protocol.split("/")[1:]
+    if words and not words[-1]:
+        raise ValueError(f"{text!r}: something has to follow the last /, as in tcp.port==5555,zmtp/3.1/NULL/PUB")
+    version, mechanism, socket_type = [word or None for word in [*words, "", "", ""][:3]]
+    if mechanism is not None and version is None:
+        raise ValueError(f"{text!r}: a mechanism needs the version in front of it, as in zmtp/3.1/{mechanism}")
     if selector not in SELECTORS:
         raise ValueError(f"{selector!r} selects nothing; tcp.port==N, udp.port==N, conn==N and topic==TEXT do")
     payload = None
@@ -71,7 +79,11 @@ def parse_decode_as(text: str) -> Forced:
         raise ValueError(f"there is no ZMTP {version}; there are {', '.join(VERSIONS)}")
     if mechanism is not None and mechanism not in (known := _mechanisms()):
         raise ValueError(f"the mechanism {mechanism!r} is not known; {', '.join(known)} are")
-    return Forced(selector, int(number), version, mechanism, payload)
+    if socket_type is not None:
+        socket_type = _known_type(socket_type)
+        if selector != "tcp.port":
+            raise ValueError(f"{selector}=={number}: only a port says which side is {socket_type}; name it by tcp.port")
+    return Forced(selector, int(number), version, mechanism, payload, socket_type)
 
 
 def parse_payload(text: str) -> str:
@@ -86,6 +98,14 @@ def known_payload(name: str) -> str:
     if name not in (known := names()):
         raise ValueError(f"there is no payload dissector {name!r}{nearest(name, known)}")
     return name
+
+
+def _known_type(name: str) -> str:
+    from zmtpscope.zmtp.socket_types import PEERS
+
+    if name.upper() not in PEERS:
+        raise ValueError(f"there is no socket type {name!r}{nearest(name.upper(), PEERS)}")
+    return name.upper()
 
 
 def _mechanisms() -> list[str]:

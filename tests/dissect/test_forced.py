@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import DecodeAs, Options
@@ -68,3 +72,76 @@ def test_what_is_not_zmtp_has_a_record_that_says_so() -> None:
     found = read_as(talk, DecodeAs("tcp.port", 5555))
     assert [record["record"] for record in found] == ["leftover", "connection"]
     assert found[1]["undissected_bytes"] == 18
+
+
+def under_way() -> Conversation:
+    """A publisher at port 5555 and a subscriber that goes on subscribing, captured from the midst of it."""
+    talk = Conversation(syn=False)
+    for number in range(4):
+        talk.send(1, 3 * message(b"a.b", b"%d" % number) + message(b"one%d frame" % number))
+        talk.send(0, b"".join(message(b"\x01one%d" % each) for each in range(9)) if number == 1 else b"")
+    return talk
+
+
+def test_the_side_with_the_port_has_the_type_that_the_user_gave() -> None:
+    found = read_as(under_way(), DecodeAs("tcp.port", 5555, "3.0", "NULL", socket_type="PUB"))
+    told = [record for record in found if record["record"] == "message"]
+    types = {(each["side"], each["socket_type"], each["peer_socket_type"]) for each in told}
+    publisher = [found[-1]["port_0"], found[-1]["port_1"]].index(5555)
+    assert types == {(publisher, "PUB", "SUB"), (1 - publisher, "SUB", "PUB")}
+    topics = [each["topic"] for each in told if each["kind"] == "data"]
+    assert topics == [topic for number in range(4) for topic in ("a.b", "a.b", "a.b", f"one{number}")]
+    assert [each["topic"] for each in told if each["kind"] == "subscribe"] == [f"one{each}" for each in range(9)]
+    assert {each["confidence"] for each in told} == {"likely"}
+    assert sorted(found[-1][f"socket_type_{side}"] for side in (0, 1)) == ["PUB", "SUB"]
+
+
+@given(size=st.integers(1, 9))
+def test_what_the_user_said_holds_from_the_first_message_on_wherever_blocks_end(size: int) -> None:
+    rule = DecodeAs("tcp.port", 5555, None, None, socket_type="PUB")
+    packets = under_way().packets
+    whole, _ = records(Capture(packets), Options(decode_as=(rule,)))
+    assert [each["topic"] for each in whole if each["record"] == "message"].count("a.b") == 12
+    assert records(Capture(packets, size), Options(decode_as=(rule,)))[0] == whole
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *[
+            ("XSUB", "PUB"),
+            ("PUSH", "PULL"),
+            ("PULL", "PUSH"),
+            ("PAIR", "PAIR"),
+            ("DISH", "RADIO"),
+            ("CLIENT", "SERVER"),
+        ],
+        *[("DEALER", None), ("ROUTER", None), ("REQ", None), ("REP", None)],
+    ],
+)
+def test_the_other_side_is_what_it_must_be_or_unknown(one: str, other: str | None) -> None:
+    talk = Conversation(syn=False)
+    talk.send(0, message(b"body"))
+    told = read_as(talk, DecodeAs("tcp.port", 50_000, "3.1", "NULL", socket_type=one))
+    assert [(each["socket_type"], each["peer_socket_type"]) for each in told if each["record"] == "message"] == [
+        (one, other)
+    ]
+    assert (told[-1]["socket_type_0"], told[-1]["socket_type_1"]) == (one, other)
+
+
+def test_envelopes_are_known_by_the_type_that_was_given() -> None:
+    talk = Conversation(syn=False)
+    talk.send(1, message(b"\0addr", b"", b"reply"))
+    rule = DecodeAs("tcp.port", 5555, "3.1", "NULL", socket_type="REP")
+    (told,) = [each for each in read_as(talk, rule) if each["record"] == "message"]
+    assert told["envelope"] == ["\0addr"]
+
+
+def test_what_sides_said_of_themselves_comes_before_what_the_user_says() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PULL"))
+    talk.send(1, hello("PUSH") + message(b"a", b"b"))
+    found = read_as(talk, DecodeAs("tcp.port", 5555, "3.1", "NULL", socket_type="PUB"))
+    (told,) = [each for each in found if each["record"] == "message"]
+    assert (told["socket_type"], told["peer_socket_type"], told["topic"]) == ("PUSH", "PULL", None)
+    assert (found[-1]["socket_type_0"], found[-1]["socket_type_1"]) == ("PULL", "PUSH")

@@ -109,8 +109,9 @@ FORCED = click.option(
     "forced",
     multiple=True,
     callback=parse_forced,
-    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM]][:PAYLOAD]",
-    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp; these "
+    metavar="SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]",
+    help="Read these connections as ZMTP, whatever they look like: tcp.port==5555,zmtp/3.1/NULL or conn==3,zmtp; where "
+    "their start was not captured, the side with the port is a TYPE: tcp.port==5555,zmtp/3.1/NULL/PUB; these "
     "datagrams as RADIO/DISH: udp.port==5556,zmtp; and what they carry as PAYLOAD: topic==prices,zmtp:json.",
 )
 PAYLOAD = click.option(

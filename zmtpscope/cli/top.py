@@ -255,5 +255,5 @@ def _say_limits(rates: Rates) -> None:
     if unknown:
         say(
             f"zmtpscope: {unknown} messages are of connections whose beginning was not captured: their topics are not "
-            "known -> capture from the start of the subscribers, or let them connect anew"
+            "known -> say who publishes, -d tcp.port==5555,zmtp/3.1/NULL/PUB, or let the subscribers connect anew"
         )

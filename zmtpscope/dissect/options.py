@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zmtpscope.zmtp.socket_types import USUAL_PARTNERS
+
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
     from zmtpscope.payloads.registry import Registry
@@ -16,11 +18,12 @@ LEAST_KEPT = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class DecodeAs:
-    """`-d SELECTOR,zmtp[/VERSION[/MECHANISM]][:PAYLOAD]`: connections that are read as ZMTP whatever their first octets
-    say, datagrams, or messages of one topic; and what reads the messages.
+    """`-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`: connections that are read as ZMTP whatever their first
+    octets say, datagrams, or messages of one topic; and what reads the messages.
 
     `selector` is "tcp.port", "udp.port", "conn" or "topic", `value` the port, the connection number or the octets of
-    the topic. `payload` is the name of a payload dissector and the argument for it.
+    the topic. `payload` is the name of a payload dissector and the argument for it. `socket_type` is that of the side
+    with the port, where the capture lacks what the side said of itself.
     """
 
     selector: str
@@ -28,10 +31,19 @@ class DecodeAs:
     version: str | None = None
     mechanism: str | None = None
     payload: tuple[str, str | None] | None = None
+    socket_type: str | None = None
 
     def matches(self, conn: int, ports: tuple[int, int]) -> bool:
         """Whether connection number `conn` between `ports` is meant."""
         return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
+
+    def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
+        """What the sides with these ports are by this: the one that has the port, and the other as far as that follows.
+        None where nothing was said, or where both have the port."""
+        if self.socket_type is None or ports[0] == ports[1]:
+            return None, None
+        partner = USUAL_PARTNERS.get(self.socket_type)
+        return (self.socket_type, partner) if self.value == ports[0] else (partner, self.socket_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ KINDS = (
         "note",
         "wire.md, 9.5",
         "The capture starts after the connection did: version, mechanism and socket types are guessed",
-        "start the capture before the peers, or name the version with -d",
+        "start the capture before the peers, or say what they are: -d tcp.port==5555,zmtp/3.1/NULL/PUB",
     ),
     FindingKind(
         "ZMTP-CONN-02",

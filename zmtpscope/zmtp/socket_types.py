@@ -30,6 +30,14 @@ PEERS: dict[str, frozenset[str]] = {
 }
 """Every socket type that travels over TCP, with the types it may meet."""
 
+USUAL_PARTNERS = {
+    **{one: next(iter(others)) for one, others in PEERS.items() if len(others) == 1},
+    **dict.fromkeys(("PUB", "XPUB"), "SUB"),
+    **dict.fromkeys(("SUB", "XSUB"), "PUB"),
+}
+"""What the other side is taken for where only one is known: the one type that it may be; SUB and PUB, which on the wire
+XSUB and XPUB are like. The others may meet several that differ (a REP meets REQ and DEALER): nothing is assumed."""
+
 DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
 """Types that ZMTP 3.0 does not know."""
 

@@ -58,6 +58,9 @@ class ZmtpConnection:
             SideStream(0, ends[0], self.options, budget, ROW_RULES, one),
             SideStream(1, ends[1], self.options, budget, ROW_RULES, other),
         )
+        if forced is not None:
+            for stream, assumed in zip(self.streams, forced.socket_types(tcp.ports), strict=True):
+                stream.assumed_type = assumed
         self.negotiation = Negotiation(tcp.tcp, self.streams, forced)
         self.view = ConnectionView(tcp, self.streams, self.negotiation, self.session)
         self.relations = Relations(self.view)

@@ -150,9 +150,11 @@ class MessageRows:
             self.writer.note_repeats(_note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
-        """The run with the other side's socket type, from the message on at which that was known."""
+        """The run with the other side's socket type, from the message on at which that was known; in front of it what
+        the user said it is."""
         peer = self.view.streams[1 - side]
         known = peer.units.type_known
+        run.peer_socket_type = peer.assumed_type
         if known is None or run.orders[-1] < known:
             return [run]
         cut = int(run.orders.searchsorted(known))

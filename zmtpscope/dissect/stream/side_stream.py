@@ -56,6 +56,8 @@ class SideStream:
     """What frames are searched for while it is not known which."""
     forced: DecodeAs | None = None
     """What the user said of a side whose start was not captured, until a frame is found."""
+    assumed_type: str | None = None
+    """Its socket type then, as the user said it."""
     lost_since: int | None = None
     """Ordinal of the segment that made known  the first hole."""
 
@@ -92,8 +94,10 @@ class SideStream:
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, once it is known, in clear or in a box that was opened."""
-        return None if self.reading is None else self.reading.socket_type
+        """The socket type of the side, once it is known, in clear or in a box that was opened; until then what the user
+        said it is."""
+        known = None if self.reading is None else self.reading.socket_type
+        return self.assumed_type if known is None else known
 
     @property
     def identity(self) -> str | None:
@@ -291,7 +295,13 @@ class SideStream:
             return found.octets
         forced, self.forced = self.forced, None
         version, mechanism = (None, None) if forced is None else (forced.version, forced.mechanism)
-        reader = SideReader.midstream(boundary.framing, offset=boundary.offset, version=version, mechanism=mechanism)
+        reader = SideReader.midstream(
+            boundary.framing,
+            offset=boundary.offset,
+            version=version,
+            mechanism=mechanism,
+            socket_type=self.assumed_type,
+        )
         self._read_with(reader, "likely")
         if forced is None:
             self.found_since = settled

@@ -35,7 +35,7 @@ from zmtpscope.export.top.subscriptions import LONGEST_TOPIC, Subscriptions
 from zmtpscope.export.top.topic_rows import TopicRows
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SUBSCRIBE
-from zmtpscope.zmtp.socket_types import PUBLISHERS
+from zmtpscope.zmtp.socket_types import PUBLISHERS, USUAL_PARTNERS
 
 KINDS = ("topic", "connection", "peer")
 
@@ -206,6 +206,8 @@ class Rates:
         if place <= first_places.get(conn, place):
             ends.learn(values["side"], values["socket_type"], values["identity"])
         if changes_subscribers(record) and values["topic"] is not None:
+            if ends.socket_types[1 - values["side"]] is None:  # the capture lacks the start, and this tells as well
+                ends.learn(1 - values["side"], USUAL_PARTNERS["SUB"], None)
             entering = values["name"] == "SUBSCRIBE"
             self.subscriptions.change(ends, values["side"], from_text(values["topic"]), entering)
 
