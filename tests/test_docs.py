@@ -24,6 +24,7 @@ PAGES = [
     "README.md",
     "docs/cookbook.md",
     "docs/command-line.md",
+    "docs/fields.md",
     "docs/keys.md",
     "docs/payload-dissectors.md",
     "docs/websocket.md",

@@ -40,6 +40,7 @@ from zmtpscope.cli.output import (
 )
 from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
 from zmtpscope.cli.status_line import State, StatusLine
+from zmtpscope.cli.templates import template_options
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @capture_options
 @FILTER
 @JSON
+@template_options
 @FRAMES
 @BODY
 @QUIET

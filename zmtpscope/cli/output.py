@@ -11,6 +11,7 @@ import click
 
 from zmtpscope.cli.captures import say_if_nothing_was_found, say_what_cannot_be_used, say_what_stayed_closed
 from zmtpscope.cli.filters import Filtered
+from zmtpscope.cli.templates import parsed_template
 from zmtpscope.export.clock import FORMS
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ VERBOSE = click.option(
 
 
 def check_output(given: dict[str, Any]) -> None:
-    """Raises `click.UsageError` where options for the output contradict each other."""
+    """Raises `click.UsageError` where options for the output contradict each other. Puts the template that they ask for
+    in place of its text."""
+    given["template"] = parsed_template(given)
+    if given["template"] is not None and (given["quiet"] or given["as_json"] or given["tree"] or given["hex_dump"]):
+        raise click.UsageError("-T fields and --format say what is shown: leave out -q, --json, -V and -x")
     if given["quiet"] and (given["as_json"] or given["tree"] or given["hex_dump"] or given["frames"]):
         raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
     if given["as_json"] and (given["tree"] or given["hex_dump"]):
@@ -75,6 +80,8 @@ def record_writer(
         writer = Writer(lambda batch: None, lambda: None)
     elif given["as_json"]:
         writer = _json_writer(options)
+    elif given["template"] is not None:
+        writer = _template_writer(given, options, first_time)
     else:
         writer = _text_writer(given, options, first_time, waits=waits)
     return writer if given["filter"] is None else _filtered(writer, given, options, first_time)
@@ -100,6 +107,21 @@ def _json_writer(options: Options) -> Writer:
         for text in text_of(batch, options, ascii_only=ascii_only):
             output.write(text)
         output.flush()
+
+    return Writer(write, lambda: None)
+
+
+def _template_writer(given: dict[str, Any], options: Options, first_time: Callable[[], int | None]) -> Writer:
+    from zmtpscope.export.clock import Clock
+    from zmtpscope.templates import TemplateLines
+
+    lines = TemplateLines(given["template"], Clock(given["time_form"], first_time), options, first_time)
+    sys.stdout.write(lines.template.header or "")
+
+    def write(batch: Batch) -> None:
+        for text in lines.lines(batch):
+            sys.stdout.write(text)
+        sys.stdout.flush()
 
     return Writer(write, lambda: None)
 

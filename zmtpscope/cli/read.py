@@ -41,6 +41,7 @@ from zmtpscope.cli.parameters import (
     PAYLOAD_FILES,
     SHOW_SECRETS,
 )
+from zmtpscope.cli.templates import template_options
 
 
 @click.command(short_help="Say what happened in captures, a line each.")
@@ -48,6 +49,7 @@ from zmtpscope.cli.parameters import (
 @MORE_FILES
 @FILTER
 @JSON
+@template_options
 @FRAMES
 @BODY
 @PACKETS

@@ -33,7 +33,7 @@ from zmtpscope.filter.predicates import (
     Within,
     of_members,
 )
-from zmtpscope.filter.syntax import Both, Call, Expression, Not, Path, Range, Slice, Test, Value
+from zmtpscope.filter.syntax import Both, Call, Expression, Not, Path, Range, Slice, Test, Value, parse_operand
 from zmtpscope.filter.syntax import Operand as Written
 from zmtpscope.filter.tokens import Kind, Token
 
@@ -41,6 +41,11 @@ PAYLOAD = "payload.fields"
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SEARCHED = (Type.TEXT, Type.OCTETS, Type.MEMBERS)
 _UNORDERED = (Type.ADDRESS, Type.TRUTH)
+
+
+def operand_of(text: str) -> Operand:
+    """A field, what of it, or a function of it, as outputs show it. Raises `FilterError`."""
+    return Checker(text).operand(parse_operand(text))
 
 
 class Checker:
@@ -61,10 +66,10 @@ class Checker:
     def _test(self, test: Test) -> Condition:
         left, operator_ = test.left, test.operator
         if operator_ is None:
-            return Compared(self._operand(left), IsThere(), is_all=False)
+            return Compared(self.operand(left), IsThere(), is_all=False)
         if self._is_value(left) and self._is_field(test.right[0]):
             return self._mirrored(test)
-        operand = self._operand(left)
+        operand = self.operand(left)
         self._check_operator(operand, test)
         is_all = test.quantifier == "all" or (operator_ == "!=" and test.quantifier is None)
         if operator_ == "in":
@@ -72,7 +77,7 @@ class Checker:
         right = test.right[0]
         assert not isinstance(right, Range)
         if not isinstance(right, Value) or self._means_field(operand, right):
-            return self._fields_compared(operand, operator_, self._operand(right), right, is_all)
+            return self._fields_compared(operand, operator_, self.operand(right), right, is_all)
         assert isinstance(right, Value)
         return Compared(operand, self._predicate(operand, operator_, right.token), is_all)
 
@@ -102,9 +107,10 @@ class Checker:
         field = self._field_named(right)
         return field is not None and (field.type is operand.type or operand.type not in _SEARCHED)
 
-    def _operand(self, written: Written) -> Operand:
+    def operand(self, written: Written) -> Operand:
+        """What was written, as something that has values. Raises `FilterError`."""
         if isinstance(written, Call):
-            inner = self._operand(written.operand)
+            inner = self.operand(written.operand)
             if inner.type not in _SEARCHED:
                 raise self._error(f"{written.function} wants text or octets, and this is {inner.type.value}", written)
             return Applied(written.function, inner)
@@ -163,7 +169,7 @@ class Checker:
             return pattern(octets_of(token), token, self.text)
         if name == "contains":
             return Contains(literal(_as_text(operand), token, self.text))
-        value = literal(_described(operand), token, self.text)
+        value = literal(described(operand), token, self.text)
         if operand.type is Type.ADDRESS:
             return InNetwork(value, is_inverted=name == "!=")
         return Comparison(_compare(operand, name), value)
@@ -172,7 +178,7 @@ class Checker:
         if isinstance(written, Range):
             if operand.type in _UNORDERED:
                 raise self._error(f"{operand.type.value} has no range", written.low)
-            low, high = (literal(_described(operand), each.token, self.text) for each in (written.low, written.high))
+            low, high = (literal(described(operand), each.token, self.text) for each in (written.low, written.high))
             return Within(low, high)
         assert isinstance(written, Value)
         return self._predicate(operand, "==", written.token)
@@ -181,7 +187,7 @@ class Checker:
         if left.type is not right.type:
             raise self._error(f"this is {right.type.value}, and {left.type.value} is in front of {name}", written)
         for each in (left, right):
-            field = _described(each)
+            field = described(each)
             if (field.scale, field.shift) != (1, 0):
                 ours = field.alias_of
                 raise self._error(f"{field.name} is compared with numbers only", written, hint=f"write {ours}")
@@ -212,10 +218,10 @@ def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
     return None if field is None else FieldOperand(field, steps)
 
 
-def _described(operand: Operand) -> FilterField:
+def described(operand: Operand) -> FilterField:
     """The field that tells how values that an operand is compared with are written."""
     if isinstance(operand, Applied):
-        inner = _described(operand.operand)
+        inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)
     assert isinstance(operand, FieldOperand)
     return operand.field
@@ -223,5 +229,5 @@ def _described(operand: Operand) -> FilterField:
 
 def _as_text(operand: Operand) -> FilterField:
     """The same where something within its values is meant: a part of a payload is text, whatever it looks like."""
-    field = _described(operand)
+    field = described(operand)
     return replace(field, type=Type.TEXT) if field.type is Type.MEMBERS else field

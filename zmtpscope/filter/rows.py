@@ -81,7 +81,7 @@ class Rows:
         field = operand.field
         if self.known["record"] not in field.records:
             return np.zeros(len(rows), np.bool_)
-        parts = [self._numbers(field, name) for name in field.reads if name in self.columns.derive]
+        parts = [self.column(field, name) for name in field.reads if name in self.columns.derive]
         if not parts:
             return None
         any_, all_ = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
@@ -95,8 +95,8 @@ class Rows:
             some |= found[2]
         return all_ & some if condition.is_all else any_
 
-    def _numbers(self, field: FilterField, name: str) -> Column | None:
-        """The column that holds the values of a field; None where a value is made of more than that."""
+    def column(self, field: FilterField, name: str) -> Column | None:
+        """The column that holds the values of a field made of `name`; None where a value is made of more than that."""
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)

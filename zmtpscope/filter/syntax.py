@@ -138,6 +138,11 @@ def parse(text: str) -> Expression:
     return _Parser(text).filter()
 
 
+def parse_operand(text: str) -> Operand:
+    """What an operand by itself says. Raises `FilterError`."""
+    return _Parser(text).operand_alone()
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -190,6 +195,14 @@ class _Parser:
                 raise self.error(f"{rest.text} closes nothing", rest)
             raise self.error(f"{rest.text} is not expected here", rest, "join tests with and, or", "operator")
         return expression
+
+    def operand_alone(self) -> Operand:
+        if self.next.kind is Kind.END:
+            raise self.error("no field is named", self.next, "write one, for example topic", "field")
+        operand, rest = self.operand(), self.next
+        if rest.kind is not Kind.END:
+            raise self.error(f"{rest.text} is not expected here", rest, "one field is wanted, or a part of it")
+        return operand
 
     def either(self) -> Expression:
         return self.joined("or", ("or", "||"), self.every)

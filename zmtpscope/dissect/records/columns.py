@@ -125,7 +125,19 @@ class Octets:
         return self.octets.slice(int(self.starts[place]), int(self.sizes[place]))
 
     def tolist(self) -> list[bytes | None]:
-        return [self[row] for row in range(len(self.index))]
+        known = np.arange(len(self.index)) if self.known is None else np.flatnonzero(self.known)
+        places = self.index[known]
+        starts, whole = self.starts[places], self.octets.whole
+        stops = starts + self.sizes[places]
+        found: list[bytes | None] = [
+            whole[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        ]
+        if self.known is None:
+            return found
+        octets = np.full(len(self.index), None, object)
+        octets[known] = found
+        listed: list[bytes | None] = octets.tolist()
+        return listed
 
     def of(self, rows: Int64) -> Octets:
         """Those of some rows."""

@@ -1,0 +1,105 @@
+"""`-T fields`, `-e`, `-E` and `--format`: lines that the user describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.filters import BadFilter
+
+if TYPE_CHECKING:
+    from zmtpscope.templates import Template
+
+NO_TYPES = {"json": "--json writes JSON lines", "text": "lines of text are what there is without -T"}
+
+
+def parse_type(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """`-T`."""
+    if value not in (None, "fields"):
+        raise click.BadParameter(f"{value!r} is not fields; {NO_TYPES.get(value or '', 'nothing else is there')}")
+    return value
+
+
+def complete_field(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The fields that begin so."""
+    from zmtpscope.filter.fields import FIELDS  # they take their time to make
+
+    return [name for name in FIELDS if name.startswith(incomplete)]
+
+
+TYPE = click.option(
+    "-T", "output_type", callback=parse_type, metavar="fields", help="Show only the fields that -e names, in columns."
+)
+FIELD = click.option(
+    "-e",
+    "shown_fields",
+    multiple=True,
+    shell_complete=complete_field,
+    metavar="FIELD",
+    help="With -T fields: a column, for example topic, size or payload.fields.price (zmtpscope fields lists all).",
+)
+SEPARATORS = click.option(
+    "-E",
+    "separators",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="With -T fields: separator=/t|/s|C [/t], header=y|n [n], quote=d|s|n [n], occurrence=f|l|a [a], "
+    "aggregator=,|/s|C [,].",
+)
+FORMAT = click.option(
+    "--format",
+    "template",
+    metavar="TEMPLATE",
+    help=r"Show each record so, for example '{time} {topic} {size}'; \n, \t, {{ and }} as usual.",
+)
+_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
+
+
+def template_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of commands that print records."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def parsed_template(given: dict[str, Any]) -> Template | None:
+    """The template that options ask for. Raises `click.UsageError`."""
+    if given["output_type"] is None:
+        for parameter, option in (("shown_fields", "-e"), ("separators", "-E")):
+            if given[parameter]:
+                raise click.UsageError(f"{option} goes with -T fields")
+        return None if given["template"] is None else _parsed("--format", lambda: _of_text(given["template"]))
+    if given["template"] is not None:
+        raise click.UsageError("-T fields and --format are two forms: leave out one")
+    if not given["shown_fields"]:
+        raise click.UsageError("-T fields needs columns: -e topic -e size (zmtpscope fields lists all)")
+    return _parsed("-e", lambda: _of_fields(given["shown_fields"], given["separators"]))
+
+
+def _of_text(text: str) -> Template:
+    from zmtpscope.templates import parse_template
+
+    return parse_template(text)
+
+
+def _of_fields(names: tuple[str, ...], options: tuple[str, ...]) -> Template:
+    from zmtpscope.templates import of_fields, parse_separators
+
+    try:
+        separators = parse_separators(options)
+    except ValueError as error:
+        raise click.UsageError(f"-E: {error}") from None
+    return of_fields(names, separators)
+
+
+def _parsed(option: str, parse: Callable[[], Template]) -> Template:
+    """What is wrong with it is a usage error, with carets under it."""
+    from zmtpscope.filter import FilterError  # its fields take their time to make
+
+    try:
+        return parse()
+    except FilterError as error:
+        sentence, *shown = str(error).split("\n")
+        raise BadFilter(f"{option}: {sentence}", tuple(shown)) from None

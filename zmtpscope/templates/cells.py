@@ -1,0 +1,108 @@
+"""What an operand shows in many rows: from columns, and row by row where it is made of more than one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Octets, Texts, Words
+from zmtpscope.dissect.records.row_columns import RowColumns
+from zmtpscope.filter.conditions import FieldOperand, Operand
+from zmtpscope.filter.rows import Rows
+from zmtpscope.records import to_text
+from zmtpscope.templates.separators import Separators
+from zmtpscope.templates.values import Shown
+
+MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
+"""Texts whose form is remembered, and their octets."""
+
+
+class Remembered(dict[Any, str]):
+    """What values show, as many as are worth it: the same few come again and again."""
+
+    def __init__(self, show: Callable[[Any], str]) -> None:
+        self._show = show
+
+    def __missing__(self, value: Any) -> str:
+        shown = self._show(value)
+        if not isinstance(value, bytes) or len(value) <= LONGEST_REMEMBERED:
+            if len(self) == MOST_REMEMBERED:
+                self.clear()
+            self[value] = shown
+        return shown
+
+
+class Cells:
+    """What `operand` shows, one cell a row. `moves`: the same value is shown in another way a row further on."""
+
+    def __init__(self, operand: Operand, shown: Shown, separators: Separators, *, moves: bool) -> None:
+        self.operand = operand
+        self._shown = shown
+        self._separators = separators
+        self._moves = moves
+        self._number = str if shown is str and separators.leave_numbers else self._of_one
+        self._one = Remembered(self._of_one)
+        self._text = Remembered(lambda octets: separators.quoted(shown(to_text(octets))))
+
+    def _of_one(self, value: Any) -> str:
+        return self._separators.quoted(self._shown(value))
+
+    def of_record(self, record: dict[str, Any]) -> str:
+        """What it shows of one record, as fields by name."""
+        return self._separators.written(map(self._shown, self.operand.values(record))) or ""
+
+    def of_rows(self, columns: RowColumns[Any], start: int | None) -> list[str]:
+        """What it shows in all rows; `start` is the time of the first packet of all."""
+        rows = Rows(columns, start)
+        column = self._column(rows)
+        if column is not None:
+            return self._of_column(column)
+        names = [name for name in self.operand.reads if name in columns.derive]
+        values = zip(*[columns[name].tolist() for name in names], strict=True) if names else [()] * len(columns)
+        return [self.of_record(rows.known | dict(zip(names, each, strict=True))) for each in values]
+
+    def _column(self, rows: Rows) -> Column | None:
+        """The one column that has the values, if there is such a one."""
+        operand = self.operand
+        if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
+            return None
+        field = operand.field
+        names = [name for name in field.reads if name in rows.columns.derive]
+        if len(names) != 1 or rows.known["record"] not in field.records:
+            return None
+        column = rows.column(field, names[0])
+        return column if isinstance(column, Integers | Booleans | Words | Texts | Octets | Lists) else None
+
+    def _of_column(self, column: Column) -> list[str]:
+        if isinstance(column, Words):
+            words = ["" if word is None else self._one[word] for word in column.words]
+            return list(map(words.__getitem__, column.codes.tolist()))
+        if isinstance(column, Booleans):
+            return list(map((self._one[False], self._one[True]).__getitem__, column.values.tolist()))
+        if isinstance(column, Lists):
+            return self._of_lists(column)
+        if isinstance(column, Integers):
+            return self._of_numbers(column)
+        assert isinstance(column, Texts | Octets)
+        octets, show = (column.octets, self._text) if isinstance(column, Texts) else (column, self._one)
+        return ["" if each is None else show[each] for each in octets.tolist()]
+
+    def _of_numbers(self, column: Integers) -> list[str]:
+        values, show = column.values, self._number
+        if column.known is not None and not column.known.all():
+            return ["" if value is None else show(value) for value in column.tolist()]
+        if show is str or self._moves:
+            return list(map(show, values.tolist()))
+        # numbers that are alike stand side by side: the times of messages that came with one packet
+        begins = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+        shown = list(map(show, values[begins].tolist()))
+        repeated: list[str] = np.array(shown, object).repeat(np.diff(begins, append=len(values))).tolist()
+        return repeated
+
+    def _of_lists(self, column: Lists) -> list[str]:
+        items: Sequence[str] = list(map(self._shown, column.items.tolist()))
+        written = self._separators.written
+        return [written(items[begin:end]) or "" for begin, end in pairwise(column.edges.tolist())]

@@ -1,0 +1,101 @@
+"""Batches in, the lines of a template out: in the order of JSON lines, each record a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Any
+
+from zmtpscope.dissect import Batch, FrameRun, Options, Record
+from zmtpscope.dissect.records.batch import Arrangement
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.values import record_values
+from zmtpscope.filter.fields import CAPTURE_START
+from zmtpscope.templates.cells import Cells
+from zmtpscope.templates.template import Template
+from zmtpscope.templates.values import shown_by
+
+ROWS = 1 << 16
+"""Rows whose lines are made at once."""
+
+
+class TemplateLines:
+    """Makes the lines of a run. `first_time` is asked for the time of the first packet of all."""
+
+    def __init__(
+        self, template: Template, clock: Clock, options: Options, first_time: Callable[[], int | None]
+    ) -> None:
+        self.template = template
+        self.options = options
+        self.first_time = first_time
+        self.records = template.records
+        self._moves = clock.moves
+        self._cells = {
+            operand: Cells(operand, shown_by(operand, clock), template.separators, moves=clock.moves)
+            for operand in template.operands
+        }
+
+    def lines(self, batch: Batch) -> Iterator[str]:
+        """The lines of a batch, some at a time."""
+        start, order = self.first_time(), batch.arranged()
+        between, at = order.between, 0
+        frames: Iterator[dict[str, Any]] = iter(())
+        if batch.frame_runs and "frame" in self.records:
+            frames = FrameRowColumns.of(batch.frame_runs, batch.files).records()
+
+        def line(item: Record | FrameRun) -> str:
+            if (item.type if isinstance(item, Record) else "frame") not in self.records:
+                return ""
+            record = record_values(item, self.options) if isinstance(item, Record) else next(frames)
+            return self._line({**record, CAPTURE_START: start})
+
+        for low, high in self._chunks(order) if "message" in self.records else ():
+            pieces: list[str] | None = None
+            begin = low
+            while begin < high:
+                while at < len(between) and between[at][0] == begin:
+                    yield line(between[at][1])
+                    at += 1
+                if pieces is None:  # behind the lines in front of it, which its times may depend on
+                    pieces = self._pieces(_part(order, low, high, batch.files, self.options), start)
+                end = min(high, between[at][0]) if at < len(between) else high
+                yield "".join(pieces[(begin - low) * self._width : (end - low) * self._width])
+                begin = end
+        for _, item, _ in between[at:]:
+            yield line(item)
+
+    @property
+    def _width(self) -> int:
+        """Pieces of a line."""
+        return len(self.template.texts) + len(self.template.operands)
+
+    def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
+        """(low, high): rows whose lines are made at once; where a line depends on the one above it, no record stands
+        between them."""
+        count = len(order.run_of)
+        edges = {*range(0, count, ROWS), count}
+        if self._moves:
+            edges.update(place for place, _, _ in order.between)
+        return pairwise(sorted(edges))
+
+    def _line(self, record: dict[str, Any]) -> str:
+        cells = {operand: cells.of_record(record) for operand, cells in self._cells.items()}
+        shown = [cells[operand] for operand in self.template.operands]
+        return "".join(chain.from_iterable(zip(self.template.texts, [*shown, ""], strict=True)))
+
+    def _pieces(self, columns: MessageColumns, start: int | None) -> list[str]:
+        """The lines of rows, as many pieces each."""
+        pieces = [""] * (self._width * len(columns))
+        for place, text in enumerate(self.template.texts):
+            if text:
+                pieces[2 * place :: self._width] = [text] * len(columns)
+        cells = {operand: cells.of_rows(columns, start) for operand, cells in self._cells.items()}
+        for place, operand in enumerate(self.template.operands):
+            pieces[2 * place + 1 :: self._width] = cells[operand]
+        return pieces
+
+
+def _part(order: Arrangement, low: int, high: int, files: Sequence[str | None], options: Options) -> MessageColumns:
+    return MessageColumns(order.runs, order.run_of[low:high], order.row_of[low:high], files, options)
