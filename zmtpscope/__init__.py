@@ -1,3 +1,73 @@
-"""zmtpscope: a protocol analyser for ZeroMQ traffic."""
+"""zmtpscope: a protocol analyser for ZeroMQ traffic. From Python: docs/python.md."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from zmtpscope.version import __version__
+
+if TYPE_CHECKING:
+    from zmtpscope.api.reading import CaptureWarning, Records, read
+    from zmtpscope.api.record_classes import (
+        Command,
+        Connection,
+        Datagram,
+        Finding,
+        Frame,
+        Gap,
+        Greeting,
+        Leftover,
+        Message,
+        ZrePair,
+    )
+    from zmtpscope.api.rows import Payload, Property, Record
+    from zmtpscope.api.sniffing import Sniffer, sniff
+    from zmtpscope.capture import CaptureError
+    from zmtpscope.filter import FilterError
+    from zmtpscope.live.capture.filters import CaptureFilterError
+    from zmtpscope.live.capture.session import CaptureRefused
+
+__all__ = (
+    "CaptureError",
+    "CaptureFilterError",
+    "CaptureRefused",
+    "CaptureWarning",
+    "Command",
+    "Connection",
+    "Datagram",
+    "FilterError",
+    "Finding",
+    "Frame",
+    "Gap",
+    "Greeting",
+    "Leftover",
+    "Message",
+    "Payload",
+    "Property",
+    "Record",
+    "Records",
+    "Sniffer",
+    "ZrePair",
+    "__version__",
+    "read",
+    "sniff",
+)
+
+_MODULES = {
+    "CaptureError": "capture",
+    "CaptureFilterError": "live.capture.filters",
+    "CaptureRefused": "live.capture.session",
+    "FilterError": "filter",
+    **dict.fromkeys(("CaptureWarning", "Records", "read"), "api.reading"),
+    **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
+    **dict.fromkeys(("Payload", "Property", "Record"), "api.rows"),
+}
+"""Where each public name lives, where it is no class of records. All is loaded when it is first used: commands, and
+parts of the package by themselves, want none of it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'api.record_classes')}"), name)

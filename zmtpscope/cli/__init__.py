@@ -16,10 +16,10 @@ from typing import Any
 
 import click
 
-from zmtpscope import __version__
 from zmtpscope.cli.filters import BadFilter
 from zmtpscope.cli.messages import say
 from zmtpscope.option_texts import nearest
+from zmtpscope.version import __version__
 
 COMMANDS = ("analyze", "cat", "export", "fields", "keys", "live", "probe", "read", "top")
 """Each is the function of its name in the module of its name, which is imported where the command is asked for."""

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -23,8 +23,7 @@ from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
-    from zmtpscope.capture import Captures, SegmentBlock
-    from zmtpscope.dissect import Analyser, Batch
+    from zmtpscope.capture import Captures
     from zmtpscope.live.capture.settings import CaptureSettings, Program
 
 USAGE = 2
@@ -199,46 +198,43 @@ class CapturedByUs:
     """A capture of our own. Raises `click.ClickException` where it does not begin."""
 
     def __init__(self, settings: CaptureSettings) -> None:
-        from zmtpscope.capture import follow_captures
-        from zmtpscope.live.capture.following import SessionFollow
+        from zmtpscope.live.analysis import OwnCapture
         from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
-        from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
+        from zmtpscope.live.capture.session import CaptureRefused
 
         self._name = ", ".join(settings.interfaces)
-        self._session = CaptureSession(settings)
         try:
-            self._session.start()
-            become(invoking_user(settings.user, os.environ))
+            self._capture = OwnCapture(settings)
         except CaptureRefused as error:
             raise refused(error.sentence, *(f"  {way}" for way in (error.hint or "").splitlines())) from None
+        try:
+            become(invoking_user(settings.user, os.environ))
         except (UnknownUser, RightsKept) as error:
-            self._session.close()
+            self._capture.close()
             raise NoCapture(str(error)) from None
-        self._follow = SessionFollow(self._session, settings)
-        self.captures = follow_captures(self._follow)
+        self.captures = self._capture.captures
 
     def say_begin(self) -> None:
-        engine, others = self._session.status.engine, self._session.status.passed_over
+        engine, others = self._capture.status.engine, self._capture.status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         say(f"zmtpscope: capturing on {self._name}{how}; Ctrl-C stops")
 
     def stop(self) -> None:
-        self._session.stop()
+        self._capture.stop()
 
     def known_until(self, latest: int, *, is_idle: bool) -> int:
-        return max(latest, self._session.status.known_until) if is_idle else latest
+        return self._capture.known_until(latest, is_idle=is_idle)
 
     @property
     def unread(self) -> int:
-        return self._follow.unread
+        return self._capture.unread
 
     @property
     def dropped(self) -> int:
-        status = self._session.status
-        return status.kernel_drops + status.unread_drops
+        return self._capture.dropped
 
     def say_end(self) -> int:
-        status = self._session.status
+        status = self._capture.status
         freezes = f"; the kernel's buffer was full {counted(status.freezes, 'time')}" if status.freezes else ""
         say(f"zmtpscope: {counted(status.packets, 'packet')} captured on {self._name}, {self.dropped} dropped{freezes}")
         if status.failure is not None:
@@ -247,7 +243,7 @@ class CapturedByUs:
         return 0
 
     def close(self) -> None:
-        self._session.close()
+        self._capture.close()
 
 
 def open_followed(given: dict[str, Any]) -> Followed:
@@ -266,25 +262,6 @@ def open_followed(given: dict[str, Any]) -> Followed:
     if os.path.isdir(path):
         raise NoCapture(f"{path}: is a directory; name the file in it that is written")
     return WrittenByOthers(path, given["packets"])
-
-
-def steps(analyser: Analyser, captures: Captures, followed: Followed | None) -> Iterator[Iterator[Batch]]:
-    """What becomes known by each block of captures, to be read before the next one is asked for; of what is `followed`
-    also what time alone decides. `end` gives the rest."""
-    analyser.begin(captures.files)
-    for block in captures:
-        yield _step(analyser, block, followed)
-
-
-def _step(analyser: Analyser, block: SegmentBlock, followed: Followed | None) -> Iterator[Batch]:
-    yield from analyser.feed(block)
-    if followed is not None:
-        yield from analyser.tick(followed.known_until(analyser.latest, is_idle=not block.latest))
-
-
-def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
-    """What is left when there are no more steps, or none are wanted."""
-    return analyser.finish(captures.statistics.dropped(), captures.problems)
 
 
 def seconds_behind(followed: Followed, latest: int) -> float:
@@ -344,16 +321,13 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
     )
 
 
-def _programs(text: str, snap_length: int) -> dict[int, Program]:
+def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
     """What a filter is compiled to, by link type."""
-    if not text.strip():
-        return {}
-    from zmtpscope.live.capture.filters import FilterError, compile_filters
-    from zmtpscope.live.capture.interfaces import ETHERNET, RAW_IP
+    from zmtpscope.live.capture.filters import CaptureFilterError, programs
 
     try:
-        return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length))
-    except FilterError as error:
+        return programs(text, snap_length)
+    except CaptureFilterError as error:
         raise refused(*error.lines()) from None
 
 

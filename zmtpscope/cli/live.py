@@ -13,11 +13,9 @@ from zmtpscope.cli.following import (
     FOLLOWED_FILE,
     Followed,
     capture_options,
-    end,
     list_interfaces,
     open_followed,
     seconds_behind,
-    steps,
     stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -89,6 +87,7 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError
     from zmtpscope.dissect import Analyser
+    from zmtpscope.live.analysis import end, steps
 
     keys = given_keys({**given, "files": [given["file"]], "more_files": []})
     said = say_problems(keys)

@@ -21,11 +21,9 @@ from zmtpscope.cli.following import (
     Followed,
     capture_options,
     check_no_capture_options,
-    end,
     list_interfaces,
     open_followed,
     seconds_behind,
-    steps,
     stopped_by_interrupt,
 )
 from zmtpscope.cli.key_files import given_keys, say_problems
@@ -152,6 +150,7 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
     from zmtpscope.export.top.rates import Rates
+    from zmtpscope.live.analysis import end
 
     paths = [*given["files"], *given["more_files"]]
     keys = given_keys(given)
@@ -209,6 +208,8 @@ def _intervals(
     analyser: Analyser, captures: Captures, rates: Rates, followed: Followed | None
 ) -> Iterator[Interval | None]:
     """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too."""
+    from zmtpscope.live.analysis import steps
+
     clock = CaptureClock()
     for step in steps(analyser, captures, followed):
         for batch in step:

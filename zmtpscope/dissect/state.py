@@ -16,9 +16,9 @@ from dataclasses import fields
 from hashlib import blake2b
 from typing import Any
 
-from zmtpscope import __version__
 from zmtpscope.dissect.analyser import Analyser
 from zmtpscope.dissect.options import Options
+from zmtpscope.version import __version__
 
 HEAD = f"zmtpscope {__version__} analyser\n".encode()
 """What a state begins with: one of another version does not fit the code."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import BinaryIO
 
-from zmtpscope import __version__
 from zmtpscope.capture.link import RAW_IP
 from zmtpscope.capture.pcapng import END_OF_OPTIONS, INTERFACE, PACKET, SECTION, TIME_RESOLUTION
+from zmtpscope.version import __version__
 
 STATISTICS = 5
 """The type of an Interface Statistics Block (section 4.6)."""

@@ -100,7 +100,7 @@ class Rows:
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)
-            return Integers(_sums(sizes), sizes.known)
+            return sizes.sums()
         start = self.known[CAPTURE_START]
         if name == "ts_ns" and CAPTURE_START in field.reads:
             return None if start is None else Integers(self.columns.times - start)
@@ -164,13 +164,6 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)
     return 2, column.values[rows]
-
-
-def _sums(sizes: Lists) -> NDArray[Any]:
-    """The sum of each list; frames lie side by side, so no sum of their sizes reaches 2^64."""
-    assert isinstance(sizes.items, Integers)
-    sums = np.append(np.zeros(1, np.uint64), np.cumsum(sizes.items.values.astype(np.uint64)))
-    return sums[sizes.edges[1:]] - sums[sizes.edges[:-1]]
 
 
 def _reads_summary(condition: Condition) -> bool:

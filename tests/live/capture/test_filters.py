@@ -22,7 +22,7 @@ from tests.live.capture.bpf import run
 from tests.live.capture.capturing import capturing, contents, wait_for
 from tests.live.capture.namespaces import VETH, in_namespace, python_in_namespace
 from zmtpscope.live.capture import filters, packet_socket
-from zmtpscope.live.capture.filters import FilterError, compile_filter, compile_filters
+from zmtpscope.live.capture.filters import CaptureFilterError, compile_filter, compile_filters
 from zmtpscope.live.capture.interfaces import ETHERNET, LINK_TYPES, RAW_IP
 
 WHOLE = 262144
@@ -176,23 +176,23 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "words", "caret"), WRONG)
 def test_a_wrong_filter_is_shown_with_the_words_of_libpcap_and_a_caret(text: str, words: str, caret: str) -> None:
-    with pytest.raises(FilterError) as refused:
+    with pytest.raises(CaptureFilterError) as refused:
         compile_filter(text, ETHERNET, WHOLE)
     assert refused.value.lines() == [words, f"  {text}".replace("\t", " "), f"  {caret}"]
-    with pytest.raises(FilterError) as refused:
+    with pytest.raises(CaptureFilterError) as refused:
         compile_filters(text, [ETHERNET, RAW_IP], WHOLE)
     assert refused.value.words == words
 
 
 def test_octets_that_a_terminal_would_obey_are_not_in_the_lines() -> None:
-    with pytest.raises(FilterError) as refused:
+    with pytest.raises(CaptureFilterError) as refused:
         compile_filter("tcp \x1b[2J", ETHERNET, WHOLE)
     assert all(line.isprintable() for line in refused.value.lines())
 
 
 @pytest.mark.parametrize("text", ["tcp\0", "\udcff", "ü", "'", "\\", "[" * 100, "(" * 200])
 def test_no_text_is_too_strange_for_an_error(text: str) -> None:
-    with pytest.raises(FilterError):
+    with pytest.raises(CaptureFilterError):
         compile_filter(text, ETHERNET, WHOLE)
 
 
@@ -202,7 +202,7 @@ def test_a_program_that_the_kernel_would_not_take_is_refused(monkeypatch: pytest
         (" or ".join(f"host 10.0.0.{each} and port {each}" for each in range(1, 50)), [ETHERNET]),
         (" or ".join(f"host 10.0.0.{each} and port {each}" for each in range(1, 15)), [ETHERNET, RAW_IP]),
     ):
-        with pytest.raises(FilterError, match=r"program of \d+ instructions, and the kernel takes about 300"):
+        with pytest.raises(CaptureFilterError, match=r"program of \d+ instructions, and the kernel takes about 300"):
             compile_filters(text, link_types, WHOLE)
 
 
@@ -218,7 +218,7 @@ def without_libpcap(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_libpcap")
 def test_without_libpcap_tcpdump_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     by_tcpdump = [compile_filter(text, link, 96) for text in ("tcp port 5555", "-1 = 1 - 2") for link in PACKETS]
-    with pytest.raises(FilterError) as refused:
+    with pytest.raises(CaptureFilterError) as refused:
         compile_filter("tcp prot 5555", ETHERNET, WHOLE)
     assert refused.value.column == 4
     monkeypatch.undo()
@@ -231,7 +231,7 @@ def test_without_libpcap_tcpdump_compiles(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_both_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        FilterError, match=r"libpcap, which is not here -> .*apt install libpcap0.8.*or tcpdump"
+        CaptureFilterError, match=r"libpcap, which is not here -> .*apt install libpcap0.8.*or tcpdump"
     ) as refused:
         compile_filter("tcp", ETHERNET, WHOLE)
     assert len(refused.value.lines()) == 1
@@ -240,7 +240,7 @@ def test_without_both_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
 KERNEL = textwrap.dedent(
     """
     import ctypes, select, socket, struct
-    from zmtpscope.live.capture.filters import FilterError, compile_filter, compile_filters
+    from zmtpscope.live.capture.filters import CaptureFilterError, compile_filter, compile_filters
 
     def opened(program):
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -290,7 +290,7 @@ def test_a_filter_for_a_vlan_finds_tags_that_the_kernel_took_out() -> None:
             print(text, count(packets))
         try:
             compile_filter("vlan and", 1, {WHOLE})
-        except FilterError as error:
+        except CaptureFilterError as error:
             print(*error.lines(), sep="|")
         """
     )
@@ -306,10 +306,10 @@ def test_a_filter_for_a_vlan_finds_tags_that_the_kernel_took_out() -> None:
 
 def test_a_filter_for_a_vlan_needs_an_interface_that_is_up() -> None:
     program = f"""
-from zmtpscope.live.capture.filters import FilterError, compile_filter
+from zmtpscope.live.capture.filters import CaptureFilterError, compile_filter
 try:
     compile_filter("vlan", 1, {WHOLE})
-except FilterError as error:
+except CaptureFilterError as error:
     print(error)
 """
     sentence = "`vlan` is compiled for an interface of Ethernet that is up, and there is none\n"

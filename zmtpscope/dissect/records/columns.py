@@ -40,7 +40,7 @@ class Column(Protocol):
 class Integers:
     """int: `values[row]`, null where not `known`; None: all are known."""
 
-    values: Int64
+    values: Int64 | NDArray[np.uint64]
     known: Bool | None = None
 
     def __getitem__(self, row: int, /) -> int | None:
@@ -170,6 +170,12 @@ class Lists:
         if not self.known[row]:
             return None
         return [self.items[place] for place in range(self.edges[row], self.edges[row + 1])]
+
+    def sums(self) -> Integers:
+        """The sum of each list of sizes. (Frames lie side by side, so none reaches 2^64.)"""
+        assert isinstance(self.items, Integers)
+        sums = np.append(np.zeros(1, np.uint64), np.cumsum(self.items.values.astype(np.uint64)))
+        return Integers(sums[self.edges[1:]] - sums[self.edges[:-1]], self.known)
 
     def tolist(self) -> list[list[Any] | None]:
         items, edges = self.items.tolist(), self.edges.tolist()

@@ -47,7 +47,7 @@ HOW_TO_GET_LIBPCAP = (
 )
 
 
-class FilterError(Exception):
+class CaptureFilterError(ValueError):
     """A filter that cannot be used. `words` say why, mostly libpcap's own; `column` is where in `text`, from 0 on, if
     that could be found out."""
 
@@ -56,6 +56,9 @@ class FilterError(Exception):
         self.text = text
         self.words = words
         self.column = column
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
         """For people: the words, and the filter with a caret under what is wrong."""
@@ -70,38 +73,41 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
 
     The kernel takes VLAN tags out of packets before filters see them. A filter that says `vlan` is therefore compiled
     for live capture, by opening an interface of Ethernet: that needs the rights to do so, and one that is up.
-    Raises `FilterError`.
+    Raises `CaptureFilterError`.
     """
     if not text.strip():
         return (Instruction(RETURN, 0, 0, snap_length),)
     if "\0" in text:
-        raise FilterError(text, "a filter has no zero octet in it")
+        raise CaptureFilterError(text, "a filter has no zero octet in it")
     interface = None
     if link_type == ETHERNET and re.search(r"\bvlan\b", text):
         interface = next((each.name for each in interfaces() if each.is_up and each.link_type == ETHERNET), None)
         if interface is None:
-            raise FilterError(text, "`vlan` is compiled for an interface of Ethernet that is up, and there is none")
+            raise CaptureFilterError(
+                text, "`vlan` is compiled for an interface of Ethernet that is up, and there is none"
+            )
     try:
         with _compiler(link_type, snap_length, interface) as compile_text:
             try:
                 program = compile_text(text)
             except _Refused as refused:
-                raise FilterError(text, refused.words, _column(text, refused.words, compile_text)) from None
+                raise CaptureFilterError(text, refused.words, _column(text, refused.words, compile_text)) from None
     except _Refused as refused:  # there is no compiler for this interface
-        raise FilterError(text, refused.words) from None
+        raise CaptureFilterError(text, refused.words) from None
     _check_length(text, len(program))
     return program
 
 
 def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
     """The programs of a filter for each link type, without those for which it makes no sense, such as an Ethernet
-    address on a tunnel. Raises `FilterError` where it makes sense for none, or where the kernel would not take all."""
+    address on a tunnel. Raises `CaptureFilterError` where it makes sense for none, or where the kernel would not take
+    all."""
     programs: dict[int, Program] = {}
-    errors: list[FilterError] = []
+    errors: list[CaptureFilterError] = []
     for link_type in link_types:
         try:
             programs[link_type] = compile_filter(text, link_type, snap_length)
-        except FilterError as error:
+        except CaptureFilterError as error:
             errors.append(error)
     if errors and not programs:
         raise errors[0]
@@ -110,9 +116,15 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
     return programs
 
 
+def programs(text: str, snap_length: int) -> dict[int, Program]:
+    """What a filter is compiled to for the link types of interfaces; nothing for one that is empty. Raises
+    `CaptureFilterError`."""
+    return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
+
+
 def _check_length(text: str, length: int) -> None:
     if length > MOST_INSTRUCTIONS:
-        raise FilterError(
+        raise CaptureFilterError(
             text,
             f"the filter makes a program of {length} instructions, and the kernel takes about {MOST_INSTRUCTIONS} -> "
             "use fewer words: `net` for many hosts, `portrange` for many ports",
@@ -177,14 +189,16 @@ def _compile_by_tcpdump(link_type: int, snap_length: int, interface: str | None,
     elif link_type in DLT_NAMES:
         where = ["-y", DLT_NAMES[link_type]]
     else:
-        raise FilterError(text, f"tcpdump makes no filters for link type {link_type} -> {HOW_TO_GET_LIBPCAP}")
+        raise CaptureFilterError(text, f"tcpdump makes no filters for link type {link_type} -> {HOW_TO_GET_LIBPCAP}")
     command = ["tcpdump", "-ddd", *where, "-s", str(snap_length), "--", text]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILER_SECONDS)
     except OSError:
-        raise FilterError(text, f"filters are compiled by libpcap, which is not here -> {HOW_TO_GET_LIBPCAP}") from None
+        raise CaptureFilterError(
+            text, f"filters are compiled by libpcap, which is not here -> {HOW_TO_GET_LIBPCAP}"
+        ) from None
     except subprocess.TimeoutExpired:
-        raise FilterError(text, f"tcpdump needs over {COMPILER_SECONDS} s to compile this") from None
+        raise CaptureFilterError(text, f"tcpdump needs over {COMPILER_SECONDS} s to compile this") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"tcpdump ended with exit code {done.returncode}"]
         raise _Refused(said[-1].removeprefix("tcpdump: "))

@@ -10,11 +10,11 @@ import pyarrow as pa
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from zmtpscope import __version__
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import size
 from zmtpscope.spark.report import units
 from zmtpscope.spark.report.sections import SECTIONS, Row, Section, spoken, storm
+from zmtpscope.version import __version__
 
 MOST_ROWS = 20
 """Rows of a table in the page; the Parquet file has all."""

@@ -1,0 +1,67 @@
+"""Write record_classes.pyi, what type checkers know of the classes of records: `python docs/api/generate.py`."""
+
+from __future__ import annotations
+
+import pathlib
+
+from zmtpscope.api.rows import class_name
+from zmtpscope.export.types import translate
+from zmtpscope.records import RECORDS, RecordType
+
+STUB = pathlib.Path(__file__).parents[2] / "zmtpscope/api/record_classes.pyi"
+
+_COMMON = frozenset(("schema", "record", "ts_ns", "packet"))
+_ADDRESSED = _COMMON | {"conn_id", "src_ip", "src_port", "dst_ip", "dst_port"}
+_OF_STREAM = _ADDRESSED | {"side", "source", "offset", "length"}
+_OF_CONNECTION = _OF_STREAM | {"conn"}
+_SIDES = ("messages", "sealed", "bytes", "stream_bytes")
+
+KNOWN = {
+    "connection": _ADDRESSED
+    | {"conn", "start_ns", "end_ns", "ip_0", "port_0", "ip_1", "port_1", "transport", "handshake", "close"}
+    | {f"{name}_{side}" for name in _SIDES for side in (0, 1)}
+    | {"gap_bytes", "unfinished_bytes", "undissected_bytes", "confidence"},
+    "greeting": _OF_CONNECTION | {"form", "complete"},
+    "command": _OF_CONNECTION | {"size", "decrypted", "complete"},
+    "message": _OF_CONNECTION
+    | {"bodies_kept", "packet_end", "ts_end_ns", "kind", "decrypted", "complete", "confidence"},
+    "frame": _OF_CONNECTION | {"flags", "more", "long", "size", "message"},
+    "datagram": _OF_STREAM | {"kind", "complete", "confidence"},
+    "zre_pair": _ADDRESSED | {"conn", "uuid_0", "uuid_1"},
+    "gap": _OF_CONNECTION | {"bytes", "reason"},
+    "leftover": _OF_CONNECTION | {"bytes", "kind", "reason"},
+    "finding": _COMMON | {"id", "severity", "text", "section", "refs", "count"},
+}
+"""The fields that every record of a type knows."""
+
+PYTHON = {"int": "int", "bool": "bool", "text": "str", "octets": "bytes", "json": "Any"}
+
+
+def stub() -> str:
+    """The text of the stub."""
+    head = (
+        "# Written by docs/api/generate.py from zmtpscope/records.py.\n"
+        "from zmtpscope.api.rows import Payload, Property, Record\n\n"
+    )
+    classes = "\n".join(map(_class, RECORDS.values()))
+    return f"{head}{classes}\nCLASSES: dict[str, type[Record]]\n"
+
+
+def _class(type_: RecordType) -> str:
+    lines = [f"class {class_name(type_.name)}(Record):"]
+    for field in type_.fields:
+        known = _python_type(field.type)
+        if field.name not in KNOWN[type_.name]:
+            known += " | None"
+        lines += ["    @property", f"    def {field.name}(self) -> {known}: ..."]
+    if any(field.name == "sizes" for field in type_.fields):
+        lines += ["    @property", "    def size(self) -> int | None: ..."]
+    return "\n".join(lines) + "\n"
+
+
+def _python_type(type_: str) -> str:
+    return translate(type_, PYTHON, "list[{}]".format, lambda members: "Payload" if "fields" in members else "Property")
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub())

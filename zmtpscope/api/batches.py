@@ -1,0 +1,65 @@
+"""What Python sees of batches: the records of a class, as a batch, as objects, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from zmtpscope.api.record_classes import CLASSES, Frame, Message
+from zmtpscope.api.rows import Record, Values
+from zmtpscope.dissect import Batch, FrameRun, Options
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.values import record_values
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def part_of(batch: Batch, record: type[Record]) -> Batch:
+    """The records of a batch that are of a class; `Record` means all."""
+    if record is Record:
+        return batch
+    if record is Message:
+        return Batch(batch.files, runs=batch.runs)
+    if record is Frame:
+        return Batch(batch.files, frame_runs=batch.frame_runs)
+    return Batch(batch.files, records=[each for each in batch.records if each.type == record.type.name])
+
+
+def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
+    """The records of a batch as objects, in order."""
+    order = batch.arranged()
+    messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
+    if batch.frame_runs:
+        frames = Values(FrameRowColumns.of(batch.frame_runs, batch.files))
+        at_frame = 0
+    at = 0
+    for place, item, _ in order.between:
+        for row in range(at, place):
+            yield Message(messages, row)
+        at = place
+        if isinstance(item, FrameRun):
+            yield Frame(frames, at_frame)
+            at_frame += 1
+        else:
+            yield CLASSES[item.type]({name: (value,) for name, value in record_values(item, options).items()})
+    for row in range(at, len(order.run_of)):
+        yield Message(messages, row)
+
+
+def table_of(batches: Iterable[Batch], record: type[Record], options: Options) -> pyarrow.Table:
+    """The records of batches, all of which are of one class, as a table. Raises `ImportError` where pyarrow is
+    missing."""
+    import pyarrow as pa
+
+    from zmtpscope.export.arrow import arrow_batch, arrow_schema, held_schema
+
+    name, columns = record.type.name, [field.name for field in record.type.fields]
+    schema, held = arrow_schema(name, columns), held_schema(name, columns)
+    parts = [
+        pa.Table.from_batches([arrow_batch(batch, name, held, options)]).cast(schema)
+        for batch in batches
+        if batch.runs or batch.frame_runs or batch.records
+    ]
+    return pa.concat_tables(parts) if parts else schema.empty_table()

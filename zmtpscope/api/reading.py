@@ -1,0 +1,165 @@
+"""`zmtpscope.read`: captures in, records out, one after the other, as they become known."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
+
+from zmtpscope.api.batches import part_of, rows_of, table_of
+from zmtpscope.api.record_classes import Frame, Message
+from zmtpscope.api.rows import Record
+from zmtpscope.api.settings import PathLike, Settings, analyser_options, names
+from zmtpscope.capture import Captures, open_captures
+from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.dissect.findings.drops import by_interface
+from zmtpscope.export.words import counted
+from zmtpscope.filter import Filter
+from zmtpscope.filter.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+R = TypeVar("R", bound=Record)
+
+
+class CaptureWarning(UserWarning):
+    """A capture was damaged or lost packets, or something that was given for reading it was of no use; what could be
+    read was."""
+
+
+@overload
+def read(
+    paths: PathLike | Iterable[PathLike],
+    *,
+    filter: str | None = ...,
+    packets: int | None = ...,
+    **settings: Unpack[Settings],
+) -> Records[Message]: ...
+
+
+@overload
+def read(
+    paths: PathLike | Iterable[PathLike],
+    record: type[R],
+    *,
+    filter: str | None = ...,
+    packets: int | None = ...,
+    **settings: Unpack[Settings],
+) -> Records[R]: ...
+
+
+def read(
+    paths: PathLike | Iterable[PathLike],
+    record: type[Record] = Message,
+    *,
+    filter: str | None = None,
+    packets: int | None = None,
+    **settings: Unpack[Settings],
+) -> Records[Any]:
+    """The records of captures that are of one class; `zmtpscope.Record` means all but frames.
+
+    `paths` are files and directories, `"-"` is standard input; `filter` is one of `-Y` (docs/filters.md), `packets` how
+    many are read at most. What else can be asked for is in `Settings`.
+
+    Raises `CaptureError` where nothing can be read, `FilterError` and other `ValueError`s for what cannot be
+    understood.
+    """
+    options = analyser_options(settings, frames=record is Frame)
+    captures = open_captures(names(paths), packet_limit=packets)
+    return Records(record, captures, Analyser(options).run(captures), options, filter)
+
+
+class Records(Generic[R]):
+    """Records of one reading, each handed out once, in the order in which they became known.
+
+    To be iterated in a loop, or with `async for`: files are read in a thread then, so that the event loop goes on. What
+    has to be said of the captures at their end is warned of, as `CaptureWarning`.
+    """
+
+    def __init__(
+        self, record: type[R], captures: Captures, batches: Iterator[Batch], options: Options, filter: str | None
+    ) -> None:
+        self._record = record
+        self._captures = captures
+        self._options = options
+        self._batches = self._parts(batches, None if filter is None else Filter(filter))
+        self._rows = self._all_rows()
+
+    def __iter__(self) -> Iterator[R]:
+        return self._rows
+
+    def __next__(self) -> R:
+        return next(self._rows)
+
+    async def __aiter__(self) -> AsyncIterator[R]:
+        while (batch := await _in_thread(self._batches)) is not None:
+            for row in self._rows_of(batch):
+                yield row
+
+    def close(self) -> None:
+        """Read no further."""
+        self._rows.close()
+        self._batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All that are left as a table of Arrow, with the columns of `zmtpscope export --format parquet`."""
+        return table_of(self._batches, self._record, self._options)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a frame of pandas."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same as a frame of polars."""
+        import polars
+
+        return cast(polars.DataFrame, polars.from_arrow(self.to_arrow()))
+
+    def _all_rows(self) -> Generator[R]:
+        for batch in self._batches:
+            yield from self._rows_of(batch)
+
+    def _rows_of(self, batch: Batch) -> Iterator[R]:
+        return cast(Iterator[R], rows_of(batch, self._options))
+
+    def _parts(self, batches: Iterator[Batch], filter: Filter | None) -> Generator[Batch]:
+        """What of each batch is wanted; the warnings behind the last one."""
+        for batch in batches:
+            part = part_of(batch, self._record)
+            if filter is not None:
+                part = Selection(filter, part, self._options, self._captures.statistics.first_time).as_batch()
+            yield part
+        for problem in problems(self._captures, self._options):
+            warnings.warn(problem, CaptureWarning, stacklevel=3)
+
+
+async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
+    """The next batch, made in a thread; None behind the last one. Who cancels waits for it: nobody can end a thread."""
+    next_batch = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
+    try:
+        return await asyncio.shield(next_batch)
+    except asyncio.CancelledError:
+        await asyncio.wait([next_batch])
+        raise
+
+
+def problems(captures: Captures, options: Options) -> list[str]:
+    """What has to be said at the end: what was damaged or lost, and what was of no use."""
+    found = [str(problem) for problem in captures.problems]
+    if drops := captures.statistics.dropped():
+        found.append(f"{counted(sum(drops.values()), 'packet')} dropped by the capture: {by_interface(drops)}")
+    if options.payloads is not None:
+        found += options.payloads.problems
+    if options.keys is not None:
+        found += options.keys.problems
+    return found

@@ -1,0 +1,24 @@
+"""The classes of records. What type checkers and editors know of them is in `record_classes.pyi`, which
+`python docs/api/generate.py` writes from the same schema."""
+
+from __future__ import annotations
+
+from zmtpscope.api.rows import class_of
+from zmtpscope.records import RECORDS
+
+Connection = class_of(RECORDS["connection"])
+Greeting = class_of(RECORDS["greeting"])
+Command = class_of(RECORDS["command"])
+Message = class_of(RECORDS["message"])
+Frame = class_of(RECORDS["frame"])
+Datagram = class_of(RECORDS["datagram"])
+ZrePair = class_of(RECORDS["zre_pair"])
+Gap = class_of(RECORDS["gap"])
+Leftover = class_of(RECORDS["leftover"])
+Finding = class_of(RECORDS["finding"])
+
+CLASSES = {
+    class_.type.name: class_
+    for class_ in (Connection, Greeting, Command, Message, Frame, Datagram, ZrePair, Gap, Leftover, Finding)
+}
+"""The class of each record type, by its name."""

@@ -1,0 +1,132 @@
+"""Rows as objects of Python: an attribute for each field, read from the columns when somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import Any, ClassVar, NamedTuple
+
+from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Words
+from zmtpscope.dissect.records.row_columns import RowColumns
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.payloads.values import shortened
+from zmtpscope.records import COMMON, STREAM, RecordType
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+LONGEST_SHOWN = 60
+"""Characters of a value where a row is shown as a whole."""
+
+
+class Payload(NamedTuple):
+    """What rides inside a message: the dissector that claims it, one line about it, and its members."""
+
+    protocol: str
+    summary: str
+    fields: Any
+
+
+class Property(NamedTuple):
+    """A property of metadata."""
+
+    name: str
+    value: str
+
+
+class Values(dict[str, Any]):
+    """Values of many records: `values[field][row]`. They are made when a field is first asked for: cheap ones for all
+    rows, which costs less than one by one, the others row by row."""
+
+    def __init__(self, columns: RowColumns[Any]) -> None:
+        self._columns = columns
+
+    def __missing__(self, field: str) -> Any:
+        column = self._columns[field] if field in self._columns.derive else _total(self._columns["sizes"])
+        self[field] = values = column.tolist() if isinstance(column, Integers | Words | Booleans) else column
+        return values
+
+
+def _total(sizes: Column) -> Column:
+    """`size` of messages, which is no field of theirs."""
+    assert isinstance(sizes, Lists)
+    return sizes.sums()
+
+
+class Record:
+    """A record: an attribute for each field of its type, None where it is unknown (docs/records.md).
+
+    `values[field][row]` are its values. Those of messages are read when they are asked for, from the columns of all
+    messages that became known together: who keeps one keeps these.
+    """
+
+    __slots__ = ("_row", "_values")
+
+    type: ClassVar[RecordType]
+
+    def __init__(self, values: Mapping[str, Any], row: int = 0) -> None:
+        self._values = values
+        self._row = row
+
+    @property
+    def time(self) -> datetime:
+        """Time of the packet, cut to microseconds; `ts_ns` has all of it."""
+        return EPOCH + timedelta(microseconds=self._values["ts_ns"][self._row] // 1000)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every field by its name; octets are bytes."""
+        return {field.name: self._values[field.name][self._row] for field in self.type.fields}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown_fields(self))})"
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in shown_fields(self))
+        return f"<table><caption>{escape(type(self).__name__)}</caption>{''.join(rows)}</table>"
+
+
+_PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "packet"}
+"""Fields that say little where a record is shown as a whole."""
+
+
+def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
+    """What is worth showing of a record as a whole: names and short texts, safe to print."""
+    for field in record.type.fields:
+        value = None if field.name in _PASSED_OVER else getattr(record, field.name)
+        if value is not None and value != []:
+            yield field.name, shortened(safe_text(repr(value)), LONGEST_SHOWN)
+
+
+def class_of(type_: RecordType) -> type[Record]:
+    """The class of a record type."""
+    members: dict[str, Any] = {field.name: _attribute(field.name, field.type, field.meaning) for field in type_.fields}
+    if "sizes" in members:
+        members["size"] = _attribute("size", "int", "Octets in all frames; None where they are not known")
+    members |= {"__doc__": f"{type_.meaning}.", "__module__": "zmtpscope", "__slots__": (), "type": type_}
+    return type(class_name(type_.name), (Record,), members)
+
+
+def class_name(record: str) -> str:
+    """What the class of a record type is called: `ZrePair` for `zre_pair`."""
+    return "".join(word.capitalize() for word in record.split("_"))
+
+
+def _attribute(name: str, type_: str, meaning: str) -> property:
+    convert = next((convert for start, convert in _STRUCTS.items() if type_.startswith(start)), None)
+
+    def value(record: Record) -> Any:
+        return record._values[name][record._row]
+
+    def converted(record: Record) -> Any:
+        found = record._values[name][record._row]
+        return None if found is None or convert is None else convert(found)
+
+    return property(value if convert is None else converted, doc=meaning)
+
+
+_STRUCTS: dict[str, Callable[[Any], Any]] = {
+    "struct<protocol": lambda payload: Payload(**payload),
+    "list<struct<name": lambda properties: [Property(**each) for each in properties],
+}
+"""What stands in place of the structs of some types."""

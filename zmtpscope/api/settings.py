@@ -1,0 +1,72 @@
+"""What callers ask of a reading, as keyword arguments with types, made options of the analyser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from zmtpscope.option_texts import known_payload, parse_body, parse_decode_as, parse_payload
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import Keys
+    from zmtpscope.dissect import Options
+
+PathLike = str | os.PathLike[str]
+"""The name of a file."""
+
+
+class Settings(TypedDict, total=False):
+    """How captures are read; the defaults are those of the command line.
+
+    `keys` are files with CURVE keys (docs/keys.md). `decode_as` says what `-d` says: `"tcp.port==5555,zmtp/3.1/NULL"`.
+    `payload` is "auto", "off" or the name of a payload dissector; `payload_files` what such a one needs to know, by its
+    name: `{"protobuf": ["prices.desc"]}`. `body` is how much of bodies is kept: "full", "full:64k", "head:100" or
+    "none". Passwords are masked unless `show_secrets` is true.
+    """
+
+    keys: PathLike | Sequence[PathLike]
+    decode_as: str | Sequence[str]
+    payload: str
+    payload_files: Mapping[str, Sequence[PathLike]]
+    body: str
+    show_secrets: bool
+
+
+def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
+    """Options of the analyser. Raises `ValueError` for what cannot be understood, `KeyFileError` or `OSError` for files
+    that cannot be read, `TypeError` for a setting that there is not."""
+    from zmtpscope.dissect import DecodeAs, Options
+    from zmtpscope.payloads.registry import Registry
+
+    for name in settings:
+        if name not in Settings.__annotations__:
+            raise TypeError(f"there is no setting {name!r}; there are {', '.join(Settings.__annotations__)}")
+    payload = parse_payload(settings.get("payload", "auto"))
+    files = {
+        known_payload(name): {path: Path(path).read_bytes() for path in names(paths)}
+        for name, paths in settings.get("payload_files", {}).items()
+    }
+    return Options(
+        **parse_body(settings.get("body", "full")).options(),
+        frames=frames,
+        details=details,
+        decode_as=tuple(DecodeAs(*parse_decode_as(each)) for each in names(settings.get("decode_as", ()))),
+        keys=_keys(names(settings.get("keys", ()))),
+        payloads=None if payload == "off" else Registry(None if payload == "auto" else payload, files),
+        show_secrets=settings.get("show_secrets", False),
+    )
+
+
+def names(given: PathLike | Iterable[PathLike]) -> list[str]:
+    """One name, or several, as a list."""
+    return [os.fspath(each) for each in ([given] if isinstance(given, str | os.PathLike) else given)]
+
+
+def _keys(paths: list[str]) -> Keys | None:
+    if not paths:
+        return None
+    from zmtpscope.curve_keys import Keys  # loads libsodium
+
+    return Keys([Path(path) for path in paths])

@@ -1,0 +1,72 @@
+"""The analyser over a capture that still grows: what becomes known by each block, and by time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from zmtpscope.capture import Captures, SegmentBlock, follow_captures
+from zmtpscope.dissect import Analyser, Batch
+from zmtpscope.live.capture.following import SessionFollow
+from zmtpscope.live.capture.session import CaptureSession
+from zmtpscope.live.capture.settings import CaptureSettings
+
+
+class Following(Protocol):
+    """Whoever knows how far the packets of a capture that grows have come."""
+
+    def known_until(self, latest: int, *, is_idle: bool) -> int:
+        """Up to which time all packets have been read, in nanoseconds since the epoch: `latest` is that of the newest,
+        `is_idle` says that the last look brought nothing."""
+
+
+class OwnCapture:
+    """A capture of our own: `captures` are to be iterated; `close` in any case. Raises `CaptureRefused` when made."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._session = CaptureSession(settings)
+        self._session.start()
+        self._follow = SessionFollow(self._session, settings)
+        self.status = self._session.status
+        self.captures = follow_captures(self._follow)
+
+    def stop(self) -> None:
+        """Read what was captured until now, and end. May be called by a signal handler, and from another thread."""
+        self._session.stop()
+
+    def known_until(self, latest: int, *, is_idle: bool) -> int:
+        """See `Following`."""
+        return max(latest, self.status.known_until) if is_idle else latest
+
+    @property
+    def unread(self) -> int:
+        """Octets that were written and not read yet."""
+        return self._follow.unread
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost so far."""
+        return self.status.kernel_drops + self.status.unread_drops
+
+    def close(self) -> None:
+        """End the capture, and remove what it wrote where nobody asked for it."""
+        self._session.close()
+
+
+def steps(analyser: Analyser, captures: Captures, following: Following | None) -> Iterator[Iterator[Batch]]:
+    """What becomes known by each block of captures, to be read before the next one is asked for; of those that grow
+    also what time alone decides. `end` gives the rest."""
+    analyser.begin(captures.files)
+    for block in captures:
+        yield _step(analyser, block, following)
+
+
+def _step(analyser: Analyser, block: SegmentBlock, following: Following | None) -> Iterator[Batch]:
+    yield from analyser.feed(block)
+    if following is not None:
+        yield from analyser.tick(following.known_until(analyser.latest, is_idle=not block.latest))
+
+
+def end(analyser: Analyser, captures: Captures) -> Iterator[Batch]:
+    """What is left when there are no more steps, or none are wanted."""
+    return analyser.finish(captures.statistics.dropped(), captures.problems)
