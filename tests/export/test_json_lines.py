@@ -176,7 +176,7 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
             batch.frame_runs.append(frames_of(run))
     for ordinal in draw(st.lists(st.integers(0, 6), max_size=5)):
         values = empty("gap") | {"schema": 1, "record": "gap", "ts_ns": 5, "reason": 'file","file":'}
-        batch.records.append(Record("gap", (ordinal, draw(st.integers(0, 4)), 0, 0, RANKS["gap"]), values))
+        batch.records.append(Record("gap", (ordinal, draw(st.integers(0, 4)), 0, 0, 0, RANKS["gap"]), values))
     return batch
 
 

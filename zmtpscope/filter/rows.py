@@ -7,14 +7,14 @@ text once for each different one. The rest is looked at row by row, last, and on
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, Lists, Octets, Texts, Words
 from zmtpscope.dissect.records.message_columns import NOTHING_INSIDE, TEXT_INSIDE, Payloads
-from zmtpscope.dissect.records.row_columns import RowColumns
 from zmtpscope.filter.arrays import fits_of
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Inverted
 from zmtpscope.filter.fields import CAPTURE_START, FilterField
@@ -23,10 +23,28 @@ MOST_TEXTS = 65_536
 """Different texts whose answers are remembered at a time."""
 
 
+class FieldColumns(Protocol):
+    """Rows as columns by the names of fields; `derive` has the names of those that there are."""
+
+    @property
+    def derive(self) -> Mapping[str, Any]:
+        """How the column of each field is made."""
+
+    @property
+    def times(self) -> Int64:
+        """The field `ts_ns` as numbers."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of a field."""
+
+
 class Rows:
     """The rows of some runs. `start` is the time of the first packet of all, where that is known."""
 
-    def __init__(self, columns: RowColumns[Any], start: int | None) -> None:
+    def __init__(self, columns: FieldColumns, start: int | None) -> None:
         self.columns = columns
         self.known = {"record": columns["record"][0], CAPTURE_START: start}
         """What is the same for all rows."""

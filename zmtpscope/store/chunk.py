@@ -1,0 +1,142 @@
+"""Some thousand records that follow each other, packed: which of them are rows, and the tables of each type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.records import RECORDS
+from zmtpscope.store.packed import Int64, Packed, joined
+from zmtpscope.store.record_tables import PackedRecords, join_records, pack_records
+from zmtpscope.store.rows import PackedRows, ReadOctets, frame_runs, join_rows, message_runs, pack_frames, pack_messages
+from zmtpscope.store.streams import Streams, joined_streams
+
+KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
+"""Record types, by the numbers that chunks have for them."""
+MESSAGE, FRAME = range(2)
+NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
+
+
+@dataclass(slots=True)
+class Kept:
+    """Where chunks keep octets: those of runs, what dissectors made, and the rest of records. Each gives the place, and
+    where it takes octets of any kind also how many."""
+
+    octets: Callable[[MessageRun | FrameRun], int]
+    made: Callable[[Dissected], tuple[int, int]]
+    rest: Callable[[bytes], tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Read:
+    """How chunks get back what `Kept` has kept; without octets or what dissectors made where nobody wants it."""
+
+    octets: ReadOctets | None
+    made: Callable[[int, int], Dissected] | None
+    rest: Callable[[int, int], bytes]
+
+
+class Chunk:
+    """`kinds` are the numbers of the types of its records, in order; `tables` have the records of each type."""
+
+    def __init__(self, streams: Streams, kinds: Packed, tables: dict[int, PackedRows | PackedRecords]) -> None:
+        self.streams = streams
+        self.kinds = kinds
+        self.tables = tables
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of the columns."""
+        return self.streams.nbytes + self.kinds.nbytes + sum(table.nbytes for table in self.tables.values())
+
+    def rows_of(self, kind: int) -> Int64:
+        """Which rows are of a type."""
+        return np.flatnonzero(self.kinds.all() == kind)
+
+    def places(self, rows: Int64) -> list[tuple[int, Int64]]:
+        """Which of each table some rows are, which ascend: (kind, places)."""
+        if self.kinds.more is None:
+            return [(self.kinds.base, rows)]
+        kinds = self.kinds.all()
+        wanted = kinds[rows]
+        found = []
+        for kind in np.unique(wanted).tolist():
+            before = np.cumsum(kinds == kind)
+            found.append((kind, before[rows[wanted == kind]] - 1))
+        return found
+
+    def batch(self, rows: Int64, files: list[str | None], read: Read) -> Batch:
+        """Some rows, which ascend, as a batch."""
+        batch = Batch(files)
+        streams: dict[int, Stream] = {}
+
+        def stream_of(code: int) -> Stream:
+            found = streams.get(code)
+            if found is None:
+                found = streams[code] = self.streams[code]
+            return found
+
+        for kind, places in self.places(rows):
+            table = self.tables[kind]
+            if isinstance(table, PackedRecords):
+                batch.records += [table.record(place, stream_of, read.rest) for place in places.tolist()]
+            elif kind == MESSAGE:
+                batch.runs = message_runs(table, places, stream_of, read.octets, read.made)
+            else:
+                batch.frame_runs = frame_runs(table, places, stream_of, read.octets)
+        return batch
+
+
+def pack(batch: Batch, options: Options, kept: Kept) -> Chunk:
+    """The chunk of a batch, in which is something."""
+    order = batch.arranged()
+    streams: dict[Stream, int] = {}
+
+    def code_of(stream: Stream) -> int:
+        return streams.setdefault(stream, len(streams))
+
+    count = len(order.run_of) + len(order.between)
+    kinds = np.zeros(count, np.int64)
+    records: dict[str, list[Record]] = {}
+    for number, (place, item, _) in enumerate(order.between):
+        if isinstance(item, Record):
+            kinds[place + number] = NUMBER_OF[item.type]
+            records.setdefault(item.type, []).append(item)
+        else:
+            kinds[place + number] = FRAME
+    tables: dict[int, Any] = {}
+    if len(order.run_of):
+        columns = MessageColumns.of_arrangement(order, batch.files, options)
+        codes = [code_of(run.stream) for run in order.runs]
+        tables[MESSAGE] = pack_messages(columns, codes, [kept.octets(run) for run in order.runs], kept.made)
+    if batch.frame_runs:
+        frames = FrameRowColumns.of(batch.frame_runs, batch.files)
+        codes = [code_of(run.stream) for run in frames.runs]
+        tables[FRAME] = pack_frames(frames, codes, [kept.octets(run) for run in frames.runs])
+    for type_, each in records.items():
+        tables[NUMBER_OF[type_]] = pack_records(type_, each, code_of, kept.rest)
+    return Chunk(Streams.of(list(streams)), Packed.of(kinds), tables)
+
+
+def join(chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks one behind the other, as one."""
+    counts = [len(chunk.streams.ids) for chunk in chunks]
+    tables: dict[int, Any] = {}
+    for kind in sorted({kind for chunk in chunks for kind in chunk.tables}):
+        begins = np.cumsum([0, *counts[:-1]]).tolist()
+        having = [number for number, chunk in enumerate(chunks) if kind in chunk.tables]
+        parts: list[Any] = [chunks[number].tables[kind] for number in having]
+        shifts = [begins[number] for number in having]
+        tables[kind] = join_records(parts, shifts) if kind > FRAME else join_rows(parts, shifts)
+    return Chunk(joined_streams([chunk.streams for chunk in chunks]), joined([chunk.kinds for chunk in chunks]), tables)

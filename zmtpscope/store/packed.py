@@ -1,0 +1,130 @@
+"""Columns of integers in as few octets as hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+WIDTHS = (np.uint8, np.uint16, np.uint32)
+"""What holds the differences from the smallest value, the narrowest first; else it takes eight octets."""
+
+
+class Packed:
+    """`count` integers of 64 bits: `base`, the smallest, and what each has more, in the smallest type that holds that.
+    Where all are equal there is nothing but `base`."""
+
+    __slots__ = ("base", "count", "more")
+
+    def __init__(self, base: int, count: int, more: NDArray[Any] | None) -> None:
+        self.base = base
+        self.count = count
+        self.more = more
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Packed:
+        """These integers, or truths."""
+        if not len(values):
+            return cls(0, 0, None)
+        if values.dtype == np.bool_:
+            values = values.view(np.uint8)
+        low, high = int(values.min()), int(values.max())
+        if low == high:
+            return cls(low, len(values), None)
+        for width in WIDTHS:
+            if high - low <= np.iinfo(width).max:
+                more = np.empty(len(values), width)
+                np.subtract(values, low, out=more, casting="unsafe")
+                return cls(low, len(values), more)
+        # the difference of two may need 64 bits: it is right when it wraps
+        return cls(low, len(values), (values.astype(np.int64) - np.int64(low)).view(np.uint64))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, place: int) -> int:
+        return self.base if self.more is None else self.base + int(self.more[place])
+
+    def all(self) -> Int64:
+        """All of them."""
+        return self._unpacked(self.more, self.count)
+
+    def take(self, places: Int64 | slice) -> Int64:
+        """Those at some places."""
+        if self.more is not None:
+            some = self.more[places]
+            return self._unpacked(some, len(some))
+        count = len(range(*places.indices(self.count))) if isinstance(places, slice) else len(places)
+        return self._unpacked(None, count)
+
+    def _unpacked(self, more: NDArray[Any] | None, count: int) -> Int64:
+        if more is None:
+            return np.full(count, self.base, np.int64)
+        values: Int64 = more.astype(np.uint64).view(np.int64)
+        values += np.int64(self.base)
+        return values
+
+    @property
+    def nbytes(self) -> int:
+        """Octets that the values take."""
+        return 0 if self.more is None else self.more.nbytes
+
+
+def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Packed:
+    """Columns one behind the other; to the values of each its shift is added."""
+    shifts = [0] * len(parts) if shifts is None else list(shifts)
+    bases = {part.base + shift for part, shift in zip(parts, shifts, strict=True) if len(part)}
+    if len(bases) == 1 and all(part.more is None for part in parts):
+        return Packed(bases.pop(), sum(map(len, parts)), None)
+    return Packed.of(np.concatenate([part.all() + shift for part, shift in zip(parts, shifts, strict=True)]))
+
+
+class Optional:
+    """Integers of which some are None."""
+
+    __slots__ = ("known", "values")
+
+    def __init__(self, values: Packed, known: Packed) -> None:
+        self.values = values
+        self.known = known
+
+    @classmethod
+    def of(cls, values: Sequence[int | None]) -> Optional:
+        """These; raises `OverflowError` where one of them does not fit 64 bits with a sign."""
+        known = np.array([value is not None for value in values], np.bool_)
+        held = values if known.all() else [value for value in values if value is not None]
+        numbers = np.array(held, np.int64)
+        if len(numbers) < len(values):  # the others take no room if they are like one of these
+            whole = np.full(len(values), numbers.min() if len(numbers) else 0, np.int64)
+            whole[known] = numbers
+            numbers = whole
+        return cls(Packed.of(numbers), Packed.of(known))
+
+    def __len__(self) -> int:
+        return self.values.count
+
+    def __getitem__(self, place: int) -> int | None:
+        return self.values[place] if self.known[place] else None
+
+    def tolist(self, places: Int64 | slice) -> list[int | None]:
+        """Those at some places."""
+        values: list[int | None] = self.values.take(places).tolist()
+        if self.known.more is None:
+            return values if self.known.base else [None] * len(values)
+        known = self.known.take(places).tolist()
+        return [value if is_known else None for value, is_known in zip(values, known, strict=True)]
+
+    @property
+    def nbytes(self) -> int:
+        """Octets that the values take."""
+        return self.values.nbytes + self.known.nbytes
+
+
+def joined_optional(parts: Sequence[Optional]) -> Optional:
+    """Columns one behind the other."""
+    return Optional(joined([part.values for part in parts]), joined([part.known for part in parts]))

@@ -1,0 +1,132 @@
+"""Records that are no rows, packed: numbers as columns, everything else in few different octets that are kept once.
+
+A greeting or READY says the same on thousands of connections, so what is left when its numbers and its stream are taken
+out is one of a few values; it is kept where octets are kept (`spool.py`), and read when somebody looks.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import RANKS
+from zmtpscope.records import RECORDS, empty
+from zmtpscope.store.packed import Optional, Packed, joined, joined_optional
+from zmtpscope.store.streams import Words, joined_words
+
+OF_STREAM = Stream._fields
+SET = ("schema", "record")
+"""Fields that are the same in all records of a type."""
+
+NUMBERS = {
+    name: tuple(
+        field.name for field in type_.fields if field.type in ("int", "bool") and field.name not in (*OF_STREAM, *SET)
+    )
+    for name, type_ in RECORDS.items()
+}
+"""The fields of each type that are columns."""
+TRUTHS = {
+    name: frozenset(field.name for field in type_.fields if field.type == "bool") for name, type_ in RECORDS.items()
+}
+REST = {
+    name: tuple(field.name for field in type_.fields if field.name not in (*OF_STREAM, *SET, "file", *NUMBERS[name]))
+    for name, type_ in RECORDS.items()
+}
+"""The others, that are kept together."""
+
+LARGE = 2**63
+"""A number that is no signed 64 bits is kept with the others."""
+
+ORDER = ("ordinal", "place", "side", "source", "offset")
+"""The order of a record, but for the rank of its type; places and offsets are numbers of 64 bits without a sign."""
+
+UNSIGNED = 2**64 - 1
+
+
+@dataclass(slots=True)
+class PackedRecords:
+    """Records of one type. `rest` are place and size of all fields that are no numbers."""
+
+    type: str
+    streams: Packed
+    files: Words
+    numbers: dict[str, Optional]
+    order: dict[str, Packed]
+    places: Packed
+    sizes: Packed
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of the columns."""
+        found = self.streams.nbytes + self.files.nbytes + self.places.nbytes + self.sizes.nbytes
+        found += sum(column.nbytes for column in self.numbers.values())
+        return found + sum(column.nbytes for column in self.order.values())
+
+    def record(self, place: int, stream_of: Callable[[int], Stream], read: Callable[[int, int], bytes]) -> Record:
+        """One of them again."""
+        values = empty(self.type)
+        values["schema"], values["record"], values["file"] = 1, self.type, self.files[place]
+        values.update(stream_of(self.streams[place])._asdict())
+        truths = TRUTHS[self.type]
+        for name, column in self.numbers.items():
+            number = column[place]
+            values[name] = bool(number) if number is not None and name in truths else number
+        rest, large = marshal.loads(read(self.places[place], self.sizes[place]))
+        values.update(zip(REST[self.type], rest, strict=True))
+        values.update(large)
+        ordinal, at, side, source, offset = (self.order[name][place] for name in ORDER)
+        return Record(self.type, (ordinal, at & UNSIGNED, side, source, offset & UNSIGNED, RANKS[self.type]), values)
+
+
+def pack_records(
+    type_: str, records: Sequence[Record], code_of: Callable[[Stream], int], keep: Callable[[bytes], tuple[int, int]]
+) -> PackedRecords:
+    """Records of one type. `code_of` numbers streams; `keep` keeps octets, the same ones once: place and size."""
+    streams, kept = [], []
+    numbers: dict[str, list[int | None]] = {name: [] for name in NUMBERS[type_]}
+    for record in records:
+        values = record.values
+        streams.append(code_of(Stream(*[values[name] for name in OF_STREAM])))
+        large = {}
+        for name, column in numbers.items():
+            number = values[name]
+            if number is not None and not -LARGE <= number < LARGE:
+                large[name], number = number, None
+            column.append(number)
+        kept.append(keep(marshal.dumps(([values[name] for name in REST[type_]], large), 2)))
+    # what a place adds up to may need all of 64 bits, and an ordinal may be below zero
+    orders = np.array([[number & UNSIGNED for number in record.order[:-1]] for record in records], np.uint64)
+    orders = orders.view(np.int64)
+    places = np.array(kept, np.int64)
+    return PackedRecords(
+        type_,
+        Packed.of(np.array(streams, np.int64)),
+        Words.of(record.values["file"] for record in records),
+        {name: Optional.of(column) for name, column in numbers.items()},
+        {name: Packed.of(orders[:, column]) for column, name in enumerate(ORDER)},
+        Packed.of(places[:, 0]),
+        Packed.of(places[:, 1]),
+    )
+
+
+def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
+    """Records of chunks one behind the other; the streams of each begin at one of `stream_begins` in the joined
+    table."""
+    first = parts[0]
+    return PackedRecords(
+        first.type,
+        joined([part.streams for part in parts], stream_begins),
+        joined_words([part.files for part in parts]),
+        {name: joined_optional([part.numbers[name] for part in parts]) for name in first.numbers},
+        {name: joined([part.order[name] for part in parts]) for name in ORDER},
+        joined([part.places for part in parts]),
+        joined([part.sizes for part in parts]),
+    )

@@ -1,0 +1,332 @@
+"""Message and frame rows without their octets, packed; runs are made of them again.
+
+Rows stand in the order of records, and their frames likewise. What rows of a run share stands in tables of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect import FrameRun, MessageRun
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.columns import numbers
+from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, TEXT_INSIDE, MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.store.packed import Int64, Packed, joined
+from zmtpscope.store.streams import Words, joined_codes, joined_words
+from zmtpscope.store.topics import Topics, joined_topics
+
+SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
+"""What rows of a run share, besides their stream."""
+
+OF_RUNS = ("ends", "bases", "kept", "places", "first_offsets")
+"""Of each run: `end` and `base`, how many octets were kept and where they are, and the offset of the first frame."""
+
+OF_MESSAGES = ("complete", "orders", "packets", "times", "packet_delays", "time_delays", "counts", "inside")
+OF_FRAME_ROWS = ("orders", "packets", "times", "messages")
+"""Of each row; `packet_delays` and `time_delays` are how much later the last octet came than the first, `counts` how
+many frames there are, `messages` how far behind the message its frame begins."""
+
+OF_FRAMES = ("offsets", "headers", "sizes", "flags")
+"""Of each frame: its offset behind the first frame of the run, and the size of its header."""
+
+NEAR = 4096
+"""Octets between two messages that are read with them rather than each by itself."""
+
+ReadOctets = Callable[[Stream, int, int, int], bytes]
+"""Octets of a run again: (stream, place, offset behind the first octet that was kept, how many)."""
+
+
+@dataclass(slots=True)
+class Payloads:
+    """What dissectors made, of the rows of which they made anything, in order: where it was kept, in how many octets,
+    and who said it."""
+
+    places: Packed
+    sizes: Packed
+    protocols: Words
+
+
+@dataclass(slots=True)
+class PackedRows:
+    """Rows of one kind. `runs` are the tables of runs, `streams` and `run_of` codes: the stream of each run, and the
+    run of each row. Frame rows have no `payloads` and no `topics`."""
+
+    streams: Packed
+    shared: Words
+    runs: dict[str, Packed]
+    run_of: Packed
+    rows: dict[str, Packed]
+    frames: dict[str, Packed]
+    payloads: Payloads | None
+    topics: Topics | None
+
+    def __len__(self) -> int:
+        return len(self.run_of)
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of the columns."""
+        found = self.streams.nbytes + self.shared.nbytes + self.run_of.nbytes
+        for table in (self.runs, self.rows, self.frames):
+            found += sum(column.nbytes for column in table.values())
+        if self.payloads is not None:
+            payloads = self.payloads
+            found += payloads.places.nbytes + payloads.sizes.nbytes + payloads.protocols.nbytes
+        return found + (0 if self.topics is None else self.topics.nbytes)
+
+    # -- what is derived of several columns ----------------------------------------------------------------------------
+
+    def first_frames(self) -> Int64 | None:
+        """The first frame of each row, and behind the last; None where each row is one frame."""
+        counts = self.rows.get("counts")
+        if counts is None or (counts.more is None and counts.base == 1):
+            return None
+        return np.append(0, np.cumsum(counts.all()))
+
+    def payload_places(self) -> Int64:
+        """By row, which of `payloads` it has."""
+        has: Int64 = np.cumsum(self.rows["inside"].all() == OTHER_INSIDE)
+        return has - 1
+
+
+def pack_messages(
+    columns: MessageColumns, streams: Sequence[int], places: Sequence[int], keep: Callable[[Dissected], tuple[int, int]]
+) -> PackedRows:
+    """The messages of a batch; `streams` and `places` are codes of the streams of their runs, and where the octets of
+    these are. `keep` keeps what dissectors made: place and size."""
+    inside = columns.inside.astype(np.int64)
+    made = [(columns.dissected(row), row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
+    kept = np.array([keep(each) for each, _ in made if each is not None], np.int64).reshape(-1, 2)
+    texts = columns.topic().octets
+    rows = {
+        "complete": columns.complete,
+        "orders": columns.of_rows("orders"),
+        "packets": columns.packets,
+        "times": columns.times,
+        "packet_delays": columns.packet_ends - columns.packets,
+        "time_delays": columns.time_ends - columns.times,
+        "counts": columns.counts,
+        "inside": inside,
+    }
+    return PackedRows(
+        **_runs_and_frames(columns, streams, places, numbers(columns.first, columns.counts), columns.counts),
+        rows={name: Packed.of(column) for name, column in rows.items()},
+        payloads=Payloads(
+            Packed.of(kept[:, 0]),
+            Packed.of(kept[:, 1]),
+            Words.of(each.protocol for each, _ in made if each is not None),
+        ),
+        topics=Topics.of(texts, columns.topic_sizes),
+    )
+
+
+def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequence[int]) -> PackedRows:
+    """The frame rows of a batch."""
+    rows = {
+        "orders": columns.of_rows("orders"),
+        "packets": columns.packets,
+        "times": columns.times,
+        "messages": columns.offsets[columns.first] - columns.of_rows("messages"),
+    }
+    return PackedRows(
+        **_runs_and_frames(columns, streams, places, columns.first, np.ones(len(columns), np.int64)),
+        rows={name: Packed.of(column) for name, column in rows.items()},
+        payloads=None,
+        topics=None,
+    )
+
+
+def _runs_and_frames(
+    columns: MessageColumns | FrameRowColumns,
+    streams: Sequence[int],
+    places: Sequence[int],
+    frames: Int64,
+    counts: Int64,
+) -> dict[str, Any]:
+    runs: Sequence[MessageRun | FrameRun] = columns.runs
+    first_offsets = np.array([run.offsets[0] for run in runs])
+    of_runs = {
+        "ends": [run.end for run in runs],
+        "bases": [run.base for run in runs],
+        "kept": [len(run.data) for run in runs],
+        "places": places,
+        "first_offsets": first_offsets,
+    }
+    offsets = columns.offsets[frames]
+    in_front = first_offsets[columns.run_of]
+    of_frames = {
+        "offsets": offsets - (in_front if len(counts) == len(frames) else in_front.repeat(counts)),
+        "headers": columns.bodies[frames] - offsets,
+        "sizes": columns.sizes[frames],
+        "flags": columns.flags[frames],
+    }
+    return {
+        "streams": Packed.of(np.array(streams, np.int64)),
+        "shared": Words.of(tuple(getattr(run, name, None) for name in SHARED) for run in runs),
+        "runs": {name: Packed.of(np.array(values, np.int64)) for name, values in of_runs.items()},
+        "run_of": Packed.of(columns.run_of),
+        "frames": {name: Packed.of(column) for name, column in of_frames.items()},
+    }
+
+
+def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> PackedRows:
+    """Rows of chunks one behind the other; the streams of each begin at one of `stream_begins` in the joined table."""
+    first = parts[0]
+    payloads = [part.payloads for part in parts if part.payloads is not None]
+    topics = [part.topics for part in parts if part.topics is not None]
+
+    def of(table: str) -> dict[str, Packed]:
+        return {name: joined([getattr(part, table)[name] for part in parts]) for name in getattr(first, table)}
+
+    return PackedRows(
+        streams=joined([part.streams for part in parts], stream_begins),
+        shared=joined_words([part.shared for part in parts]),
+        runs=of("runs"),
+        run_of=joined_codes([part.run_of for part in parts], [len(part.streams) for part in parts]),
+        rows=of("rows"),
+        frames=of("frames"),
+        payloads=None
+        if not payloads
+        else Payloads(
+            joined([each.places for each in payloads]),
+            joined([each.sizes for each in payloads]),
+            joined_words([each.protocols for each in payloads]),
+        ),
+        topics=joined_topics(topics) if topics else None,
+    )
+
+
+# -- rows become runs again --------------------------------------------------------------------------------------------
+
+
+class Unpacked:
+    """Some rows of a chunk, sorted by run; `places` are theirs in `packed`, and ascend."""
+
+    def __init__(self, packed: PackedRows, places: Int64) -> None:
+        self.packed = packed
+        run_of = packed.run_of.take(places)
+        order = run_of.argsort(kind="stable")
+        self.places = places[order]
+        self.run_of = run_of[order]
+        first = packed.first_frames()
+        if first is None:
+            self.counts = np.ones(len(places), np.int64)
+            frames = self.places
+        else:
+            self.counts = first[self.places + 1] - first[self.places]
+            frames = numbers(first[self.places], self.counts)
+        runs = self.run_of if first is None else self.run_of.repeat(self.counts)
+        self.offsets = packed.frames["offsets"].take(frames) + packed.runs["first_offsets"].take(runs)
+        self.bodies = self.offsets + packed.frames["headers"].take(frames)
+        self.sizes = packed.frames["sizes"].take(frames)
+        self.flags = packed.frames["flags"].take(frames)
+        self.ends = np.cumsum(self.counts)
+        """Behind the last frame of each row."""
+
+    def row(self, name: str) -> Int64:
+        """A column of the rows."""
+        return self.packed.rows[name].take(self.places)
+
+    def runs(
+        self, stream_of: Callable[[int], Stream], read: ReadOctets | None
+    ) -> Iterator[tuple[dict[str, Any], slice, slice]]:
+        """What runs are made of: the fields that all have, their rows and their frames among these. Rows of one run are
+        apart where many octets lie between them. Without `read` there are no octets."""
+        packed = self.packed
+        first = self.ends - self.counts
+        last = self.ends - 1
+        ends = packed.runs["ends"].take(self.run_of)
+        begins = self.offsets[first]
+        stops = self.bodies[last] + np.minimum(self.sizes[last], np.maximum(ends - self.bodies[last], 0))
+        apart = np.ones(len(self.places), np.bool_)
+        apart[1:] = (self.run_of[1:] != self.run_of[:-1]) | (begins[1:] - stops[:-1] > NEAR)
+        cuts = np.append(np.flatnonzero(apart), len(self.places)).tolist()
+        for low, high in pairwise(cuts):
+            run = int(self.run_of[low])
+            stream = stream_of(packed.streams[run])
+            base, kept = packed.runs["bases"][run], packed.runs["kept"][run]
+            start = min(max(int(begins[low]), base), base + kept)
+            stop = max(start, min(int(stops[high - 1]), base + kept))
+            frames = slice(int(first[low]), int(self.ends[high - 1]))
+            data = b""
+            if read is not None and stop > start:
+                data = read(stream, packed.runs["places"][run], start - base, stop - start)
+            fields = dict(zip(SHARED, packed.shared[run], strict=True))
+            fields |= {
+                "stream": stream,
+                "data": data,
+                "base": start,
+                "end": packed.runs["ends"][run],
+                "pieces": None,
+                "offsets": self.offsets[frames],
+                "bodies": self.bodies[frames],
+                "sizes": self.sizes[frames],
+                "flags": self.flags[frames],
+            }
+            yield fields, slice(low, high), frames
+
+
+def message_runs(
+    packed: PackedRows,
+    places: Int64,
+    stream_of: Callable[[int], Stream],
+    read: ReadOctets | None,
+    made_at: Callable[[int, int], Dissected] | None,
+) -> list[MessageRun]:
+    """The messages at `places`, which ascend, as runs. `made_at` gives what dissectors made, by place and size."""
+    rows = Unpacked(packed, places)
+    assert packed.topics is not None
+    assert packed.payloads is not None
+    columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
+    columns["packet_ends"] = columns["packets"] + rows.row("packet_delays")
+    columns["time_ends"] = columns["times"] + rows.row("time_delays")
+    columns["complete"] = rows.row("complete").astype(np.bool_)
+    topics = packed.topics.sizes(rows.places)
+    inside = rows.row("inside")
+    texts, others = inside == TEXT_INSIDE, inside == OTHER_INSIDE
+    which = packed.payload_places()[rows.places] if others.any() and made_at is not None else None
+    first = rows.ends - rows.counts
+    runs = []
+    for fields, some, frames in rows.runs(stream_of, read):
+        payloads: list[Dissected | None] | None = None
+        if which is not None and made_at is not None and others[some].any():
+            found = packed.payloads
+            payloads = [
+                made_at(found.places[place], found.sizes[place]) if is_there else None
+                for place, is_there in zip(which[some].tolist(), others[some].tolist(), strict=True)
+            ]
+        runs.append(
+            MessageRun(
+                **fields,
+                **{name: column[some] for name, column in columns.items()},
+                first=first[some] - frames.start,
+                last=rows.ends[some] - 1 - frames.start,
+                payloads=payloads,
+                texts=texts[some] if texts[some].any() else None,
+                topics=topics[some] if (topics[some] >= 0).any() else None,
+            )
+        )
+    return runs
+
+
+def frame_runs(
+    packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], read: ReadOctets | None
+) -> list[FrameRun]:
+    """The same of frame rows."""
+    rows = Unpacked(packed, places)
+    columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
+    columns["messages"] = rows.offsets - rows.row("messages")
+    return [
+        FrameRun(
+            **{name: value for name, value in fields.items() if name not in SHARED or name in ("regime", "confidence")},
+            **{name: column[some] for name, column in columns.items()},
+        )
+        for fields, some, _ in rows.runs(stream_of, read)
+    ]

@@ -1,0 +1,77 @@
+"""Octets that stand in no file of the user's, or not as they are wanted: in a temporary file, or in memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from typing import IO
+
+LIMIT = 16 << 30
+"""Octets of the file, unless told otherwise."""
+MEMORY_LIMIT = 1 << 30
+"""The same in memory."""
+
+
+class SpoolError(Exception):
+    """Octets cannot be kept, or not be had again. `str()` is one sentence: what, and what to do."""
+
+
+class Spool:
+    """Octets one behind the other; what was written does not change. The file has no name, so nobody else opens it, and
+    it is gone with the process; nobody but the user may read it while it is there.
+
+    One thread may write while others read.
+    """
+
+    def __init__(self, *, in_memory: bool = False, limit: int | None = None) -> None:
+        self.in_memory = in_memory
+        self.limit = limit if limit is not None else MEMORY_LIMIT if in_memory else LIMIT
+        self.end = 0
+        """How many octets there are."""
+        self._pieces = bytearray()
+        self._file = None if in_memory else tempfile.TemporaryFile(prefix="zmtpscope-")  # noqa: SIM115 (stays open)
+        self.close = weakref.finalize(self, _close, self._file)
+        """Nothing of it is needed any more."""
+
+    def write(self, octets: bytes) -> int:
+        """Keep these; the place of the first. Raises `SpoolError`."""
+        place = self.end
+        if place + len(octets) > self.limit:
+            what = "memory" if self.in_memory else "a temporary file"
+            raise SpoolError(f"more than {self.limit:,} octets would have to be kept in {what} -> raise the limit")
+        if self._file is None:
+            self._pieces += octets
+        else:
+            self._write_file(self._file.fileno(), octets)
+        self.end = place + len(octets)
+        return place
+
+    def _write_file(self, descriptor: int, octets: bytes) -> None:
+        view, place = memoryview(octets), self.end
+        try:
+            while view:
+                count = os.pwrite(descriptor, view, place)
+                view, place = view[count:], place + count
+        except OSError as error:
+            where = tempfile.gettempdir()
+            raise SpoolError(
+                f"cannot keep octets in {where}: {error.strerror} -> make room there, or set TMPDIR to a larger place"
+            ) from error
+
+    def read(self, place: int, size: int) -> bytes:
+        """`size` octets that were written, from `place` on."""
+        if self._file is None:
+            return bytes(self._pieces[place : place + size])
+        found = os.pread(self._file.fileno(), size, place)
+        while len(found) < size:
+            more = os.pread(self._file.fileno(), size - len(found), place + len(found))
+            if not more:
+                raise SpoolError("the temporary file has lost octets -> read the capture again")
+            found += more
+        return found
+
+
+def _close(file: IO[bytes] | None) -> None:
+    if file is not None:
+        file.close()

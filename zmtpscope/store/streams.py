@@ -1,0 +1,110 @@
+"""The connections, flows and sides that the rows of a chunk are of."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.store.packed import Int64, Optional, Packed, joined, joined_optional
+
+NUMBERS = ("conn", "side", "src_port", "dst_port")
+WORDS = ("src_ip", "dst_ip")
+
+
+class Words:
+    """Few different values, and which of them stands in each place."""
+
+    __slots__ = ("codes", "words")
+
+    def __init__(self, words: list[Any], codes: Packed) -> None:
+        self.words = words
+        self.codes = codes
+
+    @classmethod
+    def of(cls, values: Iterable[Hashable]) -> Words:
+        """These."""
+        numbers: dict[Hashable, int] = {}
+        codes = [numbers.setdefault(value, len(numbers)) for value in values]
+        return cls(list(numbers), Packed.of(np.array(codes, np.int64)))
+
+    def __getitem__(self, place: int) -> Any:
+        return self.words[self.codes[place]]
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of what stands in each place."""
+        return self.codes.nbytes
+
+
+def joined_words(parts: Sequence[Words]) -> Words:
+    """Columns one behind the other."""
+    numbers: dict[Hashable, int] = {}
+    codes = []
+    for part in parts:
+        of_words = np.array([numbers.setdefault(word, len(numbers)) for word in part.words], np.int64)
+        codes.append(of_words[part.codes.all()] if len(of_words) else part.codes.all())
+    return Words(list(numbers), Packed.of(np.concatenate(codes)))
+
+
+@dataclass(slots=True)
+class Streams:
+    """A table of `Stream`s, column by column; `ids` are the octets of `conn_id`."""
+
+    numbers: dict[str, Optional]
+    ids: Optional
+    words: dict[str, Words]
+
+    @classmethod
+    def of(cls, streams: Sequence[Stream]) -> Streams:
+        """These."""
+        ids = [None if each.conn_id is None else _signed(each.conn_id) for each in streams]
+        return cls(
+            {name: Optional.of([getattr(each, name) for each in streams]) for name in NUMBERS},
+            Optional.of(ids),
+            {name: Words.of(getattr(each, name) for each in streams) for name in WORDS},
+        )
+
+    def __getitem__(self, code: int) -> Stream:
+        values: dict[str, Any] = {name: column[code] for name, column in self.numbers.items()}
+        values |= {name: column[code] for name, column in self.words.items()}
+        number = self.ids[code]
+        values["conn_id"] = None if number is None else f"{number & (1 << 64) - 1:016x}"
+        return Stream(**values)
+
+    def column(self, name: str) -> list[Any]:
+        """A field of all."""
+        if name in self.numbers:
+            return self.numbers[name].tolist(slice(None))
+        if name in self.words:
+            return [self.words[name][place] for place in range(len(self.ids))]
+        return [self[place].conn_id for place in range(len(self.ids))]
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of the columns."""
+        numbers = sum(column.nbytes for column in (self.ids, *self.numbers.values()))
+        return numbers + sum(column.nbytes for column in self.words.values())
+
+
+def _signed(conn_id: str) -> int:
+    """The octets of an identity as 64 bits with a sign."""
+    return int.from_bytes(bytes.fromhex(conn_id), signed=True)
+
+
+def joined_streams(parts: Sequence[Streams]) -> Streams:
+    """Tables one behind the other."""
+    return Streams(
+        {name: joined_optional([part.numbers[name] for part in parts]) for name in NUMBERS},
+        joined_optional([part.ids for part in parts]),
+        {name: joined_words([part.words[name] for part in parts]) for name in WORDS},
+    )
+
+
+def joined_codes(columns: Sequence[Packed], counts: Sequence[int]) -> Packed:
+    """Codes into tables that were put one behind the other, of `counts` entries."""
+    begins: Int64 = np.cumsum([0, *counts[:-1]])
+    return joined(columns, begins.tolist())

@@ -1,0 +1,103 @@
+"""The topics of many messages: different texts, and which of them each has, as long as there are few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zmtpscope.dissect.records.columns import Octets
+from zmtpscope.dissect.records.message_columns import NO_TOPIC
+from zmtpscope.store.packed import Int64, Packed, joined
+
+TEXT_COST = 64
+"""Octets of memory that a text takes beside its own."""
+
+PER_ROW = 8
+"""So many octets a row may take for different texts; where they would take more, rows have only the size of theirs."""
+
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Topics:
+    """`texts[codes[row]]`, None where a message has no topic. Where there are too many texts `codes` are sizes, below
+    zero where there is none, and the octets have to be read."""
+
+    __slots__ = ("codes", "texts")
+
+    def __init__(self, texts: list[bytes | None] | None, codes: Packed) -> None:
+        self.texts = texts
+        self.codes = codes
+
+    @classmethod
+    def of(cls, octets: Octets, sizes: Int64) -> Topics:
+        """Those of rows; `sizes` are those of the topics, `NO_TOPIC` where there is none."""
+        has = np.flatnonzero(sizes != NO_TOPIC)
+        if not len(has):
+            return cls([None], Packed(0, len(sizes), None))
+        texts, codes = different(octets, has, sizes[has])
+        if texts is None or _cost(texts) > PER_ROW * len(sizes):
+            return cls(None, Packed.of(sizes))
+        if len(has) == len(sizes):
+            return cls(list(texts), Packed.of(codes))
+        of_rows = np.zeros(len(sizes), np.int64)
+        of_rows[has] = codes + 1
+        return cls([None, *texts], Packed.of(of_rows))
+
+    def sizes(self, places: Int64 | slice) -> Int64:
+        """Octets of some rows' topics, `NO_TOPIC` where there is none."""
+        codes = self.codes.take(places)
+        return codes if self.texts is None else self._sizes()[codes]
+
+    def _sizes(self) -> Int64:
+        assert self.texts is not None
+        return np.array([NO_TOPIC if text is None else len(text) for text in self.texts], np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of what each row has, and of the texts."""
+        return self.codes.nbytes + _cost([text for text in self.texts or () if text is not None])
+
+
+def _cost(texts: Sequence[bytes]) -> int:
+    return sum(map(len, texts)) + TEXT_COST * len(texts)
+
+
+def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | None, Int64]:
+    """The different texts of some rows, and which each has. None where it would take long to tell."""
+    if len(octets.octets.pieces) == 0:
+        return None, rows
+    whole = np.frombuffer(octets.octets.whole, np.uint8)
+    starts = octets.starts[octets.index[rows]]
+    # a number for each text, which different ones rarely share; that none does is looked at below
+    marks = sizes.astype(np.uint64) + np.uint64(1)
+    longest = int(sizes.max())
+    for place in range(longest):
+        longer = sizes > place
+        if longer.all():
+            marks = (marks ^ whole[starts + place]) * FACTOR
+        else:
+            marks[longer] = (marks[longer] ^ whole[starts[longer] + place]) * FACTOR
+    _, first, codes = np.unique(marks, return_index=True, return_inverse=True)
+    texts = [bytes(whole[start : start + size]) for start, size in zip(starts[first], sizes[first], strict=True)]
+    begins = np.cumsum([0, *map(len, texts)])
+    of_texts = np.frombuffer(b"".join(texts), np.uint8)
+    if (sizes != sizes[first][codes]).any():
+        return None, rows
+    for place in range(longest):
+        having = np.flatnonzero(sizes > place)
+        if (of_texts[begins[codes[having]] + place] != whole[starts[having] + place]).any():
+            return None, rows
+    return texts, codes
+
+
+def joined_topics(parts: Sequence[Topics]) -> Topics:
+    """Those of chunks one behind the other."""
+    numbers: dict[bytes | None, int] = {}
+    columns = []
+    for part in parts:
+        if part.texts is None:
+            return Topics(None, joined([Packed.of(each.sizes(slice(None))) for each in parts]))
+        of_texts = np.array([numbers.setdefault(text, len(numbers)) for text in part.texts], np.int64)
+        columns.append(of_texts[part.codes.all()])
+    return Topics(list(numbers), Packed.of(np.concatenate(columns)))
