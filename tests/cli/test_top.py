@@ -117,6 +117,15 @@ def test_a_beginning_that_is_missing_is_said(zmtpscope: Run) -> None:
     assert code == 0
     assert "(no topic)" in output
     assert "beginning was not captured" in errors
+    assert "-d tcp.port==5581,zmtp///PUB" in errors
+
+
+def test_topics_of_a_system_that_runs_already(zmtpscope: Run) -> None:
+    """By its READY, or a subscription, or as the user says."""
+    path = CAPTURES / "damage/midstream-pubsub.pcap"
+    _, output, errors = zmtpscope("top", path)
+    assert ("(no topic)" in output, errors) == (False, "")
+    assert output == zmtpscope("top", path, "-d", "tcp.port==5630,zmtp///PUB")[1]
 
 
 def test_keys_that_terminals_send() -> None:

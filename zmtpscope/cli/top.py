@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -248,13 +249,14 @@ def _say_limits(rates: Rates) -> None:
             )
     if rates.subscriptions.left_out:
         say(f"zmtpscope: {rates.subscriptions.left_out} subscriptions were not counted: there are too many at a time")
-    unknown = sum(
-        messages
-        for topic, messages in zip(rates.topics.keys, rates.topics.total[SENT].tolist(), strict=False)
-        if topic is not None and topic.name is None and topic.sender.socket_type is None
-    )
+    unknown, ports = 0, Counter[int]()
+    for topic, messages in zip(rates.topics.keys, rates.topics.total[SENT].tolist(), strict=False):
+        if topic is not None and topic.name is None and topic.sender.socket_type is None:
+            unknown += messages
+            ports.update({topic.sender.port: messages} if topic.sender.port is not None else {})
     if unknown:
+        port = max(ports, key=ports.__getitem__, default=5555)
         say(
             f"zmtpscope: {unknown} messages are of connections whose beginning was not captured: their topics are not "
-            "known -> say who publishes, -d tcp.port==5555,zmtp/3.1/NULL/PUB, or let the subscribers connect anew"
+            f"known -> if this one publishes, say so: -d tcp.port=={port},zmtp///PUB; else let its peers connect anew"
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.connection.type_inference import TypeInference
 from zmtpscope.dissect.findings.row_rules import broken_rows
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import FrameRun, Int64, MessageRun
 from zmtpscope.dissect.records.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads, starred
@@ -23,6 +24,9 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 from zmtpscope.zmtp.reader import Finding
 
+Made = tuple[Assembly, list[MessageRun], list[FrameRun]]
+"""What an assembly has made of a block."""
+
 FOLLOWED = frozenset({Zap.name, Zre.name})
 """Payloads of which more is known than their dissectors know: that takes both sides, or several connections."""
 
@@ -35,6 +39,8 @@ class MessageRows:
         self.sink = sink
         self.options = sink.options
         self.writer = writer
+        self.inference: TypeInference | None = None
+        """What socket types the sides have of which the start was not captured."""
         self.zap = ZapRequests()
         self.topics = Topics(sink.budget)
         self.zre_sides: list[ZreSide | None] = [None, None]
@@ -44,16 +50,21 @@ class MessageRows:
 
     def feed(self, side: int, command: Command, ordinal: int) -> None:
         """A command was read, decidable with the segment `ordinal`: it may subscribe."""
-        if command.fields.get("name") in COMMANDS and self.options.records:
-            self.topics.feed(side, command, ordinal)
+        if command.fields.get("name") in COMMANDS:
+            if self.options.records:
+                self.topics.feed(side, command, ordinal)
+            if self.view.streams[side].is_midstream:
+                self._infers().feed(side, ordinal)
 
     def write(self) -> None:
         """Write the messages that were made since this was asked last."""
         batch = self.sink.batch
         written: tuple[list[MessageRun], list[MessageRun]] = ([], [])
+        made = [[(each, *each.drain()) for each in stream.messages.assemblies()] for stream in self.view.streams]
+        if self.inference is not None or any(stream.is_midstream for stream in self.view.streams):
+            made = self._infer_types(made)
         for side, stream in enumerate(self.view.streams):
-            for assembly in stream.messages.assemblies():
-                runs, frame_runs = assembly.drain()
+            for assembly, runs, frame_runs in made[side]:
                 secrets: list[range] = []
                 for run in runs:
                     for part in self._with_peer_type(side, run):
@@ -78,6 +89,8 @@ class MessageRows:
     def release(self) -> None:
         """No more messages will come."""
         self.topics.release()
+        if self.inference is not None:
+            self.inference.release()
 
     def end(self, arrival: Arrival, is_whole: bool) -> None:
         """The connection is over, as `arrival` says; `is_whole`: every octet of it was captured."""
@@ -87,6 +100,32 @@ class MessageRows:
         for sender in self.zre_sides:
             if sender is not None:
                 self.sink.report(ZreClose(arrival, sender, self.view.tcp.has_ended))
+
+    # -- socket types ------------------------------------------------------------------------------------------------
+
+    def _infers(self) -> TypeInference:
+        if self.inference is None:
+            self.inference = TypeInference(self.view, self.sink.budget)
+        return self.inference
+
+    def _infer_types(self, made: list[list[Made]]) -> list[list[Made]]:
+        """What both sides have made, with the socket types that it shows."""
+        inference = self._infers()
+        one, other = ([run for _, runs, _ in own for run in runs] for own in made)
+        changes = inference.evaluate((one, other))
+        for side, change in changes if self.options.records else ():
+            self.topics.change(side, change)
+        return [
+            [
+                (
+                    assembly,
+                    [part for run in runs for part in inference.apply(run)],
+                    [part for frames in frame_runs for part in inference.apply(frames)],
+                )
+                for assembly, runs, frame_runs in own
+            ]
+            for own in made
+        ]
 
     # -- what rides inside -------------------------------------------------------------------------------------------
 
@@ -155,6 +194,8 @@ class MessageRows:
         peer = self.view.streams[1 - side]
         known = peer.units.type_known
         run.peer_socket_type = peer.assumed_type
+        if known is None and peer.inferred_type is not None and self.inference is not None:
+            known = self.inference.since
         if known is None or run.orders[-1] < known:
             return [run]
         cut = int(run.orders.searchsorted(known))

@@ -143,7 +143,11 @@ class Topics:
         topic = from_text(command.fields.get("topic") or "")
         if len(topic) <= LARGEST_TOPIC and "topic" in command.fields:
             entering = command.fields["name"] == "SUBSCRIBE"
-            self._of(side).changes.append(Change(ordinal, command.start, topic, entering))
+            self.change(side, Change(ordinal, command.start, topic, entering))
+
+    def change(self, side: int, change: Change) -> None:
+        """Take what a side has subscribed to, or cancelled."""
+        self._of(side).changes.append(change)
 
     def assign(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> None:
         """Find the topics of the messages that both sides have sent in the block."""

@@ -25,7 +25,8 @@ class Messages:
     """`in_clear` makes messages of frames as they were sent, `opened` of those that were in boxes, where keys were
     given."""
 
-    _are_rows_required = False
+    _rows_required_by = 0
+    """How many want rows in any case."""
 
     def __init__(
         self,
@@ -92,13 +93,14 @@ class Messages:
 
     # -- whether rows are wanted -------------------------------------------------------------------------------------
 
-    def require_rows(self) -> None:
-        """Make rows of the messages even where they are only counted: somebody evaluates them."""
-        self._are_rows_required = True
+    def require_rows(self, wanted: bool = True) -> None:
+        """Make rows of the messages even where they are only counted: somebody evaluates them; or one who did does so
+        no more."""
+        self._rows_required_by += 1 if wanted else -1
 
     def are_wanted(self, socket_type: str | None) -> bool:
         """Whether message rows are to be made: to be written, or to be evaluated."""
-        if self.options.records or self._are_rows_required or socket_type in self.ruled_types:
+        if self.options.records or self._rows_required_by or socket_type in self.ruled_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
 

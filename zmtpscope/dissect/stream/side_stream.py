@@ -57,7 +57,11 @@ class SideStream:
     forced: DecodeAs | None = None
     """What the user said of a side whose start was not captured, until a frame is found."""
     assumed_type: str | None = None
-    """Its socket type then, as the user said it."""
+    """Its socket type then, as the user said it, ..."""
+    inferred_type: str | None = None
+    """... or as something shows that was captured."""
+    is_midstream = False
+    """Frames were found in the midst of it: what it said of itself was not captured."""
     lost_since: int | None = None
     """Ordinal of the segment that made known  the first hole."""
 
@@ -95,9 +99,9 @@ class SideStream:
     @property
     def socket_type(self) -> str | None:
         """The socket type of the side, once it is known, in clear or in a box that was opened; until then what the user
-        said it is."""
+        said it is, or what was inferred."""
         known = None if self.reading is None else self.reading.socket_type
-        return self.assumed_type if known is None else known
+        return known or self.assumed_type or self.inferred_type
 
     @property
     def identity(self) -> str | None:
@@ -303,6 +307,8 @@ class SideStream:
             socket_type=self.assumed_type,
         )
         self._read_with(reader, "likely")
+        self.is_midstream = True
+        self.messages.require_rows()
         if forced is None:
             self.found_since = settled
             self.outputs.add(FoundMidstream(boundary.offset, found.arrival._replace(ordinal=settled)))

@@ -1,0 +1,242 @@
+"""What socket types the sides of a connection have of which the capture lacks the start, where something shows it
+(decisions/analyser.md, "Socket types of a capture begun midstream").
+
+What is found holds from the segment on that shows it, so it depends neither on blocks nor on what comes later, and
+rows that were written stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from zmtpscope.dissect.findings.view import ConnectionView
+from zmtpscope.dissect.records.batch import FrameRun, MessageRun
+from zmtpscope.dissect.records.topics import Change
+from zmtpscope.zmtp.events import CANCEL, SPECIAL, SUBSCRIBE
+from zmtpscope.zmtp.framing import MORE
+from zmtpscope.zmtp.regime import Framing, Regime, regime
+from zmtpscope.zmtp.socket_types import SUBSCRIBERS, USUAL_PARTNERS
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect.budget import OctetBudget
+
+LEAST_MATCHES = 3
+"""So many messages have to begin with what was subscribed to, one behind the other and none from before it: who answers
+what is asked for sends one for each."""
+
+MOST_HEADS, HEAD = 256, 32
+"""Of so many different messages of a side the first octets are remembered, so many of each. Where there are more, only
+commands show that somebody subscribes."""
+HEAD_COST = 96
+"""Octets of memory that one of them takes."""
+MOST_ASKED = 64
+"""So many subscriptions of a side may wait for messages."""
+MOST_MESSAGES = 65_536
+"""So many messages are looked at, one by one."""
+
+R = TypeVar("R", MessageRun, FrameRun)
+
+
+class Said(NamedTuple):
+    """A message in clear: where it stands in the order of what became decidable, its packet and its first octets.
+    `subscription`: it is one frame that begins with `00` or `01`."""
+
+    order: int
+    side: int
+    offset: int
+    packet: int
+    head: bytes
+    subscription: bool
+
+
+@dataclass(slots=True)
+class Asked:
+    """A message of the stream offset `offset` in `packet` that may have subscribed to `topic`. `is_new`: no message
+    that began like this came before. `matches` of them have come since its side has said anything."""
+
+    topic: bytes
+    packet: int
+    offset: int
+    is_new: bool
+    matches: int = 0
+
+
+class TypeInference:
+    """The sides of a connection, at least one of which has not said what it is."""
+
+    def __init__(self, view: ConnectionView, budget: OctetBudget) -> None:
+        self.view = view
+        self.budget = budget
+        self.types: list[str | None] = [None, None]
+        """What was found of each side, ..."""
+        self.since = 0
+        """... and the ordinal of the segment that shows it."""
+        self.is_over = False
+        """Nothing more will be found."""
+        self._commands: list[tuple[int, int]] = []
+        """(ordinal, side) of SUBSCRIBE and CANCEL."""
+        self._watches_messages = True
+        self._looked_at = 0
+        self._others_said = [False, False]
+        """The side has sent messages that cannot be subscriptions."""
+        self._last_packets = [0, 0]
+        """The last packet that began a message of the side."""
+        self._heads: tuple[set[bytes], set[bytes]] = (set(), set())
+        """What the messages of each side have begun with."""
+        self._asked: tuple[dict[bytes, Asked], dict[bytes, Asked]] = ({}, {})
+        """What each side may have subscribed to."""
+
+    def feed(self, side: int, ordinal: int) -> None:
+        """A SUBSCRIBE or CANCEL of `side` was read, decidable with the segment `ordinal`: nobody else sends these."""
+        self._commands.append((ordinal, side))
+
+    def evaluate(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> list[tuple[int, Change]]:
+        """See what the commands and messages of a block show, before anything else is done with them. What a side, now
+        known to subscribe, had subscribed to in messages that are not known as subscriptions: (side, change)."""
+        if self.is_over:
+            return []
+        found = min([*self._commands, *self._by_the_other_side()], default=None)
+        for said in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if self._watches_messages else ():
+            if found is not None and said.order >= found[0]:
+                break
+            if self._shows_subscriber(said):
+                found = said.order, 1 - said.side
+                break
+        if found is None:
+            return []
+        self.since, side = found
+        asked = [(side, Change(self.since, each.offset, each.topic, True)) for each in self._asked[side].values()]
+        self._find(side)
+        return asked
+
+    def apply(self, run: R) -> list[R]:
+        """A run with the types of its sides from where they are known on."""
+        side = run.stream.side or 0
+        if (self.types[0] is None and self.types[1] is None) or run.orders[-1] < self.since:
+            return [run]
+        cut = int(run.orders.searchsorted(self.since))
+        before, behind = np.arange(cut), np.arange(cut, len(run.orders))
+        after = run.take(behind) if cut else run
+        found = self.types[side]
+        if found is not None and after.regime.socket_type is None:
+            after.regime = _with_type(after.regime, found)
+            if isinstance(after, MessageRun):
+                after.socket_type = found
+                if found in SUBSCRIBERS:
+                    _mark(after)
+        return [run.take(before), after] if cut else [after]
+
+    def release(self) -> None:
+        """Watch no more messages, and remember nothing of them."""
+        if self._watches_messages:
+            self.budget.held -= HEAD_COST * sum(map(len, self._heads))
+            self._heads, self._asked, self._watches_messages = (set(), set()), ({}, {}), False
+            for stream in self.view.streams:
+                if stream.is_midstream:
+                    stream.messages.require_rows(False)
+
+    # -- evidence ----------------------------------------------------------------------------------------------------
+
+    def _by_the_other_side(self) -> Iterator[tuple[int, int]]:
+        """(ordinal, side) of a side whose own type is known, and with it that of the other."""
+        for side, stream in enumerate(self.view.streams):
+            known = stream.units.type_known
+            if known is not None and stream.socket_type in USUAL_PARTNERS:
+                yield known, side
+
+    def _find(self, side: int) -> None:
+        """The other side of `side`, which subscribes, or has said what it is, is known as well."""
+        own = self.view.streams[side].socket_type
+        types = own or "SUB", USUAL_PARTNERS.get(own or "SUB")
+        for each, found in zip((side, 1 - side), types, strict=True):
+            stream = self.view.streams[each]
+            is_silent = stream.reading is None and not self.view.tcp.tcp[each].begun
+            if stream.socket_type is None and (stream.is_midstream or is_silent):
+                self.types[each] = stream.inferred_type = found
+        self.is_over = True
+        self.release()
+
+    def _shows_subscriber(self, said: Said) -> bool:
+        """Whether the message is one of those that show that the other side has subscribed to them: the other side has
+        sent nothing but subscriptions, and nothing began like this before."""
+        if not self._watches_messages:
+            return False
+        side, other = said.side, 1 - said.side
+        self._looked_at += 1
+        if said.subscription:
+            self._take_subscription(said)
+        else:
+            self._others_said[side] = True
+        self._last_packets[side] = max(self._last_packets[side], said.packet)
+        for asked in self._asked[side].values():
+            asked.matches = 0
+        head = said.head[:HEAD]
+        asked_for = [asked for topic, asked in self._asked[other].items() if head.startswith(topic)]
+        if asked_for and not self._others_said[other]:
+            longest = asked_for[0] if len(asked_for) == 1 else max(asked_for, key=_topic_size)
+            longest.is_new &= said.packet > longest.packet  # else it was only read behind what it does not follow
+            longest.matches += longest.is_new and said.packet > self._last_packets[other]
+            if longest.matches >= LEAST_MATCHES:
+                return True
+        if head not in self._heads[side]:
+            self._heads[side].add(head)
+            self.budget.held += HEAD_COST
+        is_full = len(self._heads[side]) > MOST_HEADS or self._looked_at > MOST_MESSAGES or self.budget.is_exceeded
+        if all(self._others_said) or is_full:
+            self.release()
+        return False
+
+    def _take_subscription(self, said: Said) -> None:
+        """A message that may subscribe, or cancel."""
+        topic, asked = said.head[1:], self._asked[said.side]
+        if said.head[0] and 0 < len(topic) <= HEAD and len(asked) < MOST_ASKED:
+            is_new = not any(head.startswith(topic) for head in self._heads[1 - said.side])
+            asked.setdefault(topic, Asked(topic, said.packet, said.offset, is_new))
+        elif not said.head[0]:
+            asked.pop(topic, None)
+
+
+def _topic_size(asked: Asked) -> int:
+    return len(asked.topic)
+
+
+def _messages(runs: tuple[list[MessageRun], list[MessageRun]]) -> Iterator[Said]:
+    for side, own in enumerate(runs):
+        for run in own:
+            if run.regime.framing is not Framing.V2:
+                continue
+            firsts, orders, packets = run.first.tolist(), run.orders.tolist(), run.packets.tolist()
+            single = (run.last == run.first) & ((run.flags[run.first] & SPECIAL) == 0)
+            for row, (frame, is_single) in enumerate(zip(firsts, single.tolist(), strict=True)):
+                head = run.head(frame, 1 + HEAD) or b""
+                may_be = is_single and head[:1] in (b"\0", b"\1")
+                yield Said(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
+
+
+def _with_type(now: Regime, socket_type: str) -> Regime:
+    return regime(
+        now.framing,
+        now.version,
+        now.mechanism,
+        now.phase,
+        now.form,
+        now.role,
+        socket_type,
+        now.early,
+        now.opened,
+    )
+
+
+def _mark(run: MessageRun) -> None:
+    """Mark the subscriptions of what turned out to be a subscriber, as its reader would have."""
+    flags = run.flags.copy()
+    for frame in run.first[(flags[run.first] & (SPECIAL | MORE)) == 0].tolist():
+        head = run.head(frame, 1)
+        if head in (b"\0", b"\1"):
+            flags[frame] |= SUBSCRIBE if head == b"\1" else CANCEL
+    run.flags = flags
