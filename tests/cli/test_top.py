@@ -277,3 +277,26 @@ def test_the_clock_is_that_of_the_packets() -> None:
     now += 2
     assert clock.now(5 * SECOND) == 7 * SECOND - on_their_way
     assert clock.now(6 * SECOND) == 6 * SECOND - on_their_way
+
+
+def test_only_messages_that_a_filter_holds_of_are_counted(zmtpscope: Run) -> None:
+    code, output, _ = zmtpscope("top", "--json", "--interval", "0", PUBSUB, "-Y", "bodies[1] == late or size > 1KiB")
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert code == 0
+    assert {(row["topic"], row["messages"], row["subscribers"]) for row in rows} == {
+        ("a.topic", 1, 2),
+        ("b.topic", 2, 2),
+        ("c.topic", 1, 1),
+    }
+    assert "did you mean topic" in zmtpscope("top", PUBSUB, "-Y", "topik == x")[2]
+
+
+def test_who_subscribes_counts_whatever_the_filter(zmtpscope: Run) -> None:
+    """On ZMTP 3.0 subscriptions are messages."""
+    path = CAPTURES / "versions/pubsub-bind4.0.10-conn4.0.10.pcap"
+    plain, filtered = (
+        [json.loads(line) for line in zmtpscope("top", "--json", "--interval", "0", path, *arguments)[1].splitlines()]
+        for arguments in ([], ["-Y", "kind == data"])
+    )
+    assert plain == filtered
+    assert any(row["subscribers"] for row in plain)

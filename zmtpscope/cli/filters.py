@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zmtpscope.export.words import counted
+from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Batch, Options
@@ -72,3 +73,20 @@ class Filtered:
         """How many there are: `12 messages, 1 finding`."""
         words = [counted(count, NOUNS.get(name, name)) for name, count in self.records.most_common() if count]
         return ", ".join(words) or "nothing"
+
+
+def messages_filtered(
+    filter: Filter | None, options: Options, first_time: Callable[[], int | None]
+) -> Callable[[Batch], Batch]:
+    """What leaves of a batch no messages but those that `filter` holds of, for those who count them."""
+    if filter is None:
+        return lambda batch: batch
+    from zmtpscope.filter.selection import with_messages
+
+    return lambda batch: with_messages(filter, batch, options, first_time())
+
+
+def body_for(filter: Filter | None) -> Body:
+    """How much of bodies somebody keeps who shows none: what a filter looks at."""
+    is_read = filter is not None and not filter.reads.isdisjoint(("bodies", "bodies_kept"))
+    return Body("full" if is_read else "none", None)

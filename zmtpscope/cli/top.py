@@ -18,6 +18,7 @@ from zmtpscope.cli.captures import (
     say_what_cannot_be_used,
     say_what_stayed_closed,
 )
+from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.following import (
     Followed,
     capture_options,
@@ -40,12 +41,11 @@ from zmtpscope.cli.parameters import (
 )
 from zmtpscope.cli.status_line import LAG_THAT_MATTERS
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
-from zmtpscope.option_texts import Body
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
-    from zmtpscope.dissect import Analyser
+    from zmtpscope.dissect import Analyser, Batch
     from zmtpscope.export.top.rates import Interval, Rates
     from zmtpscope.export.top.view import View
 
@@ -78,6 +78,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
 )
 @click.option("--sort", type=click.Choice(SORTS), default="rate", metavar="COLUMN", help=f"{', '.join(SORTS)} [rate].")
 @click.option("--contains", default="", metavar="TEXT", help="Only rows whose name contains TEXT.")
+@FILTER
 @click.option("--rows", "most", type=click.IntRange(1), metavar="N", help="Only the first N rows.")
 @click.option(
     "--interval",
@@ -156,16 +157,18 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     paths = [*given["files"], *given["more_files"]]
     keys = given_keys(given)
     said = say_problems(keys)
-    options = analyser_options({**given, "body": Body("none", None)}, keys=keys)
+    options = analyser_options({**given, "body": body_for(given["filter"])}, keys=keys)
     analyser, rates = Analyser(options), Rates(given["interval"])
+    counted = messages_filtered(given["filter"], options, lambda: captures.statistics.first_time)
     numbers = Numbers(rates, captures.statistics, is_live=followed is not None)
     output = _output(given, view, numbers, lambda: f"{title}{_lost(analyser, followed)}")
     bar = Progress(captures.statistics, paths, followed is None and is_seen() and not isinstance(output, Screen))
     try:
         with bar, output:
-            is_wanted = all(output.update(interval) for interval in _intervals(analyser, captures, rates, followed))
+            intervals = _intervals(analyser, captures, rates, counted, followed)
+            is_wanted = all(output.update(interval) for interval in intervals)
             for batch in end(analyser, captures):
-                for interval in rates.feed(batch):
+                for interval in rates.feed(counted(batch)):
                     output.update(interval)
             for interval in rates.finish():
                 output.update(interval)
@@ -206,15 +209,20 @@ def _output(given: dict[str, Any], view: View, numbers: Numbers, title: Callable
 
 
 def _intervals(
-    analyser: Analyser, captures: Captures, rates: Rates, followed: Followed | None
+    analyser: Analyser,
+    captures: Captures,
+    rates: Rates,
+    counted: Callable[[Batch], Batch],
+    followed: Followed | None,
 ) -> Iterator[Interval | None]:
-    """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too."""
+    """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too. Of a
+    batch what is `counted` of it is."""
     from zmtpscope.live.analysis import steps
 
     clock = CaptureClock()
     for step in steps(analyser, captures, followed):
         for batch in step:
-            yield from rates.feed(batch)
+            yield from rates.feed(counted(batch))
         if followed is not None and analyser.latest:
             yield from rates.tick(clock.now(analyser.latest))
         yield None

@@ -14,6 +14,11 @@ class Filter:
         self.text = text
         self.condition = Checker(text).condition(parse(text))
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The fields of records that it looks at."""
+        return self.condition.reads
+
     def holds(self, record: Values) -> bool:
         """Whether one record, as fields by name, is meant; octets are bytes."""
         return self.condition.holds(record)
