@@ -60,14 +60,18 @@ class ConnectionEnds:
             self._peers = one, other
         return self._peers
 
+    @property
+    def listener(self) -> int:
+        """The side that listens: it tells which service this is a connection of."""
+        is_given, is_given_there = (port >= FIRST_EPHEMERAL for _, port in self.addresses)
+        return 1 if is_given == is_given_there or is_given else 0
+
     def _peer(self, side: int) -> Peer:
         socket_type, identity = self.socket_types[side], self.identities[side]
         if identity:
             return Peer(identity, None, None, socket_type)
         address, port = self.addresses[side]
-        is_given, is_given_there = port >= FIRST_EPHEMERAL, self.addresses[1 - side][1] >= FIRST_EPHEMERAL
-        listens = side == 1 if is_given == is_given_there else is_given_there
-        return Peer(None, address, port if listens else None, socket_type)
+        return Peer(None, address, port if side == self.listener else None, socket_type)
 
     def __str__(self) -> str:
         """`3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`: safe to show."""

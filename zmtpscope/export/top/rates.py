@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect import Batch, MessageRun, Record
+from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import Arrangement, Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
@@ -28,10 +28,11 @@ from zmtpscope.export.top.counters import (
     SENT,
     SENT_OCTETS,
     Counters,
-    TooManyRows,
 )
+from zmtpscope.export.top.open_connections import OpenConnections
 from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC, Subscriptions
+from zmtpscope.export.top.room import count_with_room
+from zmtpscope.export.top.subscriptions import Subscriptions
 from zmtpscope.export.top.topic_rows import TopicRows
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SUBSCRIBE
@@ -72,7 +73,7 @@ class Rates:
         self.connections = Counters[ConnectionEnds](most_rows)
         self.peers = Counters[Peer](most_rows)
         self.subscriptions = Subscriptions()
-        self._open: dict[int, ConnectionEnds] = {}
+        self._open = OpenConnections()
         self._topic_rows = TopicRows(self.topics)
         self._messages = 0
         """In all batches."""
@@ -199,10 +200,10 @@ class Rates:
         values = record.values
         conn = values["conn"]
         if record.type == "connection":
-            if (ends := self._open.pop(conn, None)) is not None:
+            if (ends := self._open.end(conn)) is not None:
                 self.subscriptions.end_connection(ends)
             return
-        ends = self._ends(Stream(*(values[name] for name in Stream._fields)))
+        ends = self._open.of_record(values)
         if place <= first_places.get(conn, place):
             ends.learn(values["side"], values["socket_type"], values["identity"])
         if changes_subscribers(record) and values["topic"] is not None:
@@ -210,19 +211,6 @@ class Rates:
                 ends.learn(1 - values["side"], USUAL_PARTNERS["SUB"], None)
             entering = values["name"] == "SUBSCRIBE"
             self.subscriptions.change(ends, values["side"], from_text(values["topic"]), entering)
-
-    def _ends(self, stream: Stream) -> ConnectionEnds:
-        assert stream.conn is not None
-        ends = self._open.get(stream.conn)
-        if ends is None:
-            ends = self._open[stream.conn] = ConnectionEnds(stream)
-        return ends
-
-    def _ends_of_run(self, run: MessageRun) -> ConnectionEnds:
-        ends, side = self._ends(run.stream), run.stream.side or 0
-        ends.learn(side, run.socket_type, None)
-        ends.learn(1 - side, run.peer_socket_type, None)
-        return ends
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
@@ -233,70 +221,33 @@ class Rates:
             topic = run.topic(row)
             if topic is not None:
                 entering = bool(run.flags[run.first[row]] & SUBSCRIBE)
-                self.subscriptions.change(self._ends_of_run(run), run.stream.side or 0, topic, entering)
+                self.subscriptions.change(self._open.of_run(run), run.stream.side or 0, topic, entering)
         self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
 
     def _count_data(self, columns: Columns) -> None:
-        """Count messages that are no subscriptions. Where there is no room for the rows they need, all in front of the
-        first that has none are counted before room is made, so that it is made at the same message always."""
-        count = len(columns.run_of)
-        if not count:
-            return
-        before = [(counters, len(counters)) for counters in self.counters.values()]
-        try:
-            sides = self._rows_of_runs(columns)
-            topics = self._rows_of_topics(columns)
-        except TooManyRows as error:
-            for counters, length in before:
-                counters.roll_back(length)
-            self._topic_rows.clear()
-            if count > 1:
-                self._count_data(columns.part(slice(count // 2)))
-                self._count_data(columns.part(slice(count // 2, None)))
-            else:
-                error.counters.fold()
-                self._count_data(columns)
-        else:
-            self._add(columns, topics, sides)
+        """Count messages that are no subscriptions."""
+        if len(columns.run_of):
+            counters = list(self.counters.values())
+            count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
+
+    def _rows_of(self, columns: Columns) -> tuple[Int64, RunRows]:
+        """The rows of each message's topic, and of runs."""
+        sides = self._rows_of_runs(columns)
+        return self._topic_rows.of_messages(columns, self._open), sides
 
     def _rows_of_runs(self, columns: Columns) -> RunRows:
         """The rows of connection, sender and receiver of each run of which there are messages."""
         rows = np.zeros((3, len(columns.runs)), np.int64)
         for number in np.flatnonzero(np.bincount(columns.run_of)).tolist():
             run = columns.runs[number]
-            ends, side = self._ends_of_run(run), run.stream.side or 0
+            ends, side = self._open.of_run(run), run.stream.side or 0
             sender, receiver = ends.peers[side], ends.peers[1 - side]
             rows[:, number] = self.connections.row(ends), self.peers.row(sender), self.peers.row(receiver)
         return RunRows(*rows)
 
-    def _rows_of_topics(self, columns: Columns) -> Int64:
-        """The row of each message's topic."""
-        found = np.empty(len(columns.run_of), np.int64)
-        by_run = np.argsort(columns.run_of, kind="stable")
-        begins = [0, *(np.flatnonzero(np.diff(columns.run_of[by_run])) + 1).tolist()]
-        for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
-            among = by_run[begin:end]
-            run = columns.runs[int(columns.run_of[among[0]])]
-            sender = self._ends_of_run(run).peers[run.stream.side or 0]
-            found[among] = self._rows_of_run(run, columns.row_of[among], sender)
-        return found
-
-    def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | int:
-        """The row of the topic of each message `rows` of a run."""
-        if run.topics is None:
-            return self.topics.row(Topic(sender, None))
-        sizes = np.minimum(run.topics[rows], LONGEST_TOPIC)
-        starts = run.bodies[run.first[rows]] - run.base
-        has_topic = sizes >= 0
-        if has_topic.all():
-            return self._topic_rows.rows(sender, run.data, starts, sizes)
-        found = np.full(len(rows), self.topics.row(Topic(sender, None)))
-        if has_topic.any():
-            found[has_topic] = self._topic_rows.rows(sender, run.data, starts[has_topic], sizes[has_topic])
-        return found
-
-    def _add(self, columns: Columns, topics: Int64, sides: RunRows) -> None:
+    def _add(self, columns: Columns, found: tuple[Int64, RunRows]) -> None:
         """Add messages to the rows that were found for them."""
+        topics, sides = found
         weights = (None, columns.octets, columns.frames)
         count = len(self.topics)
         for column, weight in zip((SENT, SENT_OCTETS, FRAMES), weights, strict=True):
@@ -341,7 +292,7 @@ class Rates:
 
     def _is_new(self, stream: Stream) -> bool:
         """Whether nothing of a connection was counted before."""
-        ends = self._ends(stream)
+        ends = self._open.of_stream(stream)
         is_new, ends.was_counted = not ends.was_counted, True
         return is_new
 

@@ -11,9 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.export.top.columns import Columns
 from zmtpscope.export.top.counters import Counters
+from zmtpscope.export.top.open_connections import OpenConnections
 from zmtpscope.export.top.peers import Peer, Topic
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
 
 UInt64 = NDArray[np.uint64]
 
@@ -47,6 +51,32 @@ class TopicRows:
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1
+
+    def of_messages(self, columns: Columns, connections: OpenConnections) -> Int64:
+        """The row of each message's topic. Raises `TooManyRows`."""
+        found = np.empty(len(columns.run_of), np.int64)
+        by_run = np.argsort(columns.run_of, kind="stable")
+        begins = [0, *(np.flatnonzero(np.diff(columns.run_of[by_run])) + 1).tolist()]
+        for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
+            among = by_run[begin:end]
+            run = columns.runs[int(columns.run_of[among[0]])]
+            sender = connections.of_run(run).peers[run.stream.side or 0]
+            found[among] = self._rows_of_run(run, columns.row_of[among], sender)
+        return found
+
+    def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | int:
+        """The row of the topic of each message `rows` of a run."""
+        if run.topics is None:
+            return self._topics.row(Topic(sender, None))
+        sizes = np.minimum(run.topics[rows], LONGEST_TOPIC)
+        starts = run.bodies[run.first[rows]] - run.base
+        has_topic = sizes >= 0
+        if has_topic.all():
+            return self.rows(sender, run.data, starts, sizes)
+        found = np.full(len(rows), self._topics.row(Topic(sender, None)))
+        if has_topic.any():
+            found[has_topic] = self.rows(sender, run.data, starts[has_topic], sizes[has_topic])
+        return found
 
     def rows(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64) -> Int64:
         """The row of each topic `data[start : start + size]` of a sender. Raises `TooManyRows`."""
