@@ -174,7 +174,7 @@ def local(path: str, columns: str | None = None) -> Cost:
     names = column_names("message", settings.columns)
     begin, wall = time.process_time(), time.perf_counter()
     options = settings.dissect_options(names)
-    rows = RowBatches("message", names, options)
+    rows = RowBatches(settings, names, options)
     for batch in Analyser(options).run(open_captures([path], block_size=1 << 20)):
         for _ in rows.add(batch):
             pass

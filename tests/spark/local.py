@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import struct
@@ -14,9 +15,9 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.tables import by_type
-from zmtpscope.spark.rows import NUMBERS_OF_CONNECTIONS
+from zmtpscope.filter import Filter
 from zmtpscope.spark.schemas import column_names
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.source import CaptureReader
 
 Row = dict[str, Any]
@@ -54,6 +55,30 @@ def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) ->
     if settings.partitions and not settings.needs_one_reader:
         assert len(partitions) == settings.partitions
     return [row for partition in partitions for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+FILTERED = (
+    ("message", "topic contains a or size > 1KiB or payload.protocol == jupyter"),
+    ("message", "bodies contains 'payload 1'"),
+    ("connection", "messages_1 > 2"),
+    ("finding", "severity in {error, warn}"),
+    ("frame", "more and size < 10"),
+)
+"""Record types, and filters of them."""
+
+
+def filtered_rows(files: Sequence[str | pathlib.Path], record: str, filter: str) -> list[Row]:
+    """The rows of one run that a filter holds of."""
+    rows = local_rows(files, ReadSettings.parse({"record": record}))
+    wanted = Filter(filter)
+    found = []
+    for row in rows:
+        payload = row.get("payload")
+        fields = None if payload is None or payload["fields"] is None else json.loads(payload["fields"])
+        whole = row if payload is None else row | {"payload": payload | {"fields": fields}}
+        found += [row] if wanted.holds(whole) else []
+    assert 0 < len(found) < len(rows)
+    return found
 
 
 def in_any_order(rows: Iterable[Row]) -> list[str]:

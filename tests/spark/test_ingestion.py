@@ -39,6 +39,12 @@ def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession,
     assert found["messages"].count() == written["messages"].rows
 
 
+def test_tables_have_only_what_a_filter_holds_of(spark: SparkSession, tmp_path: Path) -> None:
+    ingest(spark, PUBSUB, tmp_path / "out", filter="topic == 'a.topic' or record == connection")
+    rows = {name: frame.count() for name, frame in tables(spark, tmp_path / "out").items()}
+    assert {name: count for name, count in rows.items() if count} == {"messages": 7, "connections": 2}
+
+
 def test_tables_are_not_overwritten_unless_asked(spark: SparkSession, tmp_path: Path) -> None:
     ingest(spark, PUBSUB, tmp_path)
     before = sorted(tmp_path.rglob("*"))

@@ -35,7 +35,7 @@ def test_batches_are_as_large_as_they_may_be_and_no_larger(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rows, "MOST_ROWS", most_rows)
         patched.setattr(rows, "LARGEST_BATCH", most_octets)
-        made = rows.RowBatches(record, columns, options)
+        made = rows.RowBatches(settings, columns, options)
         batches = []
         for batch in Analyser(options).run(open_captures(FILES, block_size=block)):
             batches += made.add(batch)

@@ -86,6 +86,15 @@ def test_options_may_be_values_of_python() -> None:
         ({"host": "db"}, "option host: 'db' is no IP address, such as 10.0.0.7 or fd00::7"),
         ({"from": 5, "to": 5}, "option to: it must be later than the option from"),
         ({"partitions": "0"}, "option partitions: '0' is no number of partitions; give 1 to 10000"),
+        (
+            {"filter": "topik == x"},
+            "option filter: there is no field topik; did you mean topic?\n  topik == x\n  ^^^^^",
+        ),
+        ({"filter": "tcp.stream == 1"}, "option filter: connections have no numbers here; their key is conn_id"),
+        (
+            {"filter": "since_start > 1s"},
+            "option filter: no worker knows when the first packet of all came; compare ts_ns",
+        ),
         ({"onError": "ignore"}, "option onError: 'ignore' is neither continue nor fail"),
     ],
 )

@@ -21,7 +21,7 @@ from tests.capture.containers import ETHERNET, Packet, pcapng
 from tests.capture.test_fragments import fragments
 from tests.invariants import packets_of_capture
 from tests.readings import CAPTURES
-from tests.spark.local import FILES, KEYS, Row, in_any_order, local_rows, rows_of_all_captures
+from tests.spark.local import FILES, FILTERED, KEYS, Row, filtered_rows, in_any_order, local_rows, rows_of_all_captures
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.records import RECORDS
@@ -70,6 +70,12 @@ def test_rows_of_all_captures_are_those_of_one_run(record: str) -> None:
     for partitions in (1, 2, 8):
         settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
         assert in_any_order(shuffled_rows(FILES, settings)) == local
+
+
+@pytest.mark.parametrize(("record", "filter"), FILTERED)
+def test_workers_leave_out_what_a_filter_does_not_hold_of(record: str, filter: str) -> None:
+    settings = ReadSettings.parse({"record": record, "filter": filter, "partitions": 3})
+    assert in_any_order(shuffled_rows(FILES, settings)) == in_any_order(filtered_rows(FILES, record, filter))
 
 
 @pytest.mark.parametrize(("record", "partitions"), [("messages", 3), ("findings", 3)])

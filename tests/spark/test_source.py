@@ -12,7 +12,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.readings import CAPTURES
-from tests.spark.local import FILES, KEYS, Row, in_any_order, local_rows, pieces, rows_of_all_captures, scanned_rows
+from tests.spark.local import (
+    FILES,
+    FILTERED,
+    KEYS,
+    Row,
+    filtered_rows,
+    in_any_order,
+    local_rows,
+    pieces,
+    rows_of_all_captures,
+    scanned_rows,
+)
 from zmtpscope.dissect import analyser
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.records import RECORDS
@@ -50,6 +61,19 @@ def test_rows_of_a_shared_scan_are_those_of_one_run(record: str) -> None:
     for partitions in (1, 2, 8):
         settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
         assert in_any_order(scanned_rows(FILES, settings)) == local
+
+
+@pytest.mark.parametrize(("record", "filter"), FILTERED)
+def test_workers_leave_out_what_a_filter_does_not_hold_of(record: str, filter: str) -> None:
+    expected = in_any_order(filtered_rows(MIXED, record, filter))
+    for partitions in (1, 3):
+        settings = ReadSettings.parse({"record": record, "filter": filter, "partitions": partitions})
+        assert in_any_order(scanned_rows(MIXED, settings)) == expected
+
+
+def test_a_filter_may_be_about_columns_that_nobody_asked_for(spark: SparkSession) -> None:
+    frame = spark.read.format("zmtp").options(columns="topic", filter="bodies == 'payload 1'").load(str(PUBSUB))
+    assert {row["topic"] for row in spark_rows(frame)} == {"a.topic", "b.topic", "c.topic"}
 
 
 @pytest.mark.parametrize(("record", "partitions"), [("messages", 2), ("findings", 1)])

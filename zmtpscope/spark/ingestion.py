@@ -24,13 +24,14 @@ from zmtpscope.dissect import Batch, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.parquet import ParquetRows
 from zmtpscope.export.tables import by_type
+from zmtpscope.filter import Filter
 from zmtpscope.records import RECORDS
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import SettingsError, one_sentence
-from zmtpscope.spark.rows import NUMBERS_OF_CONNECTIONS
+from zmtpscope.spark.rows import selected
 from zmtpscope.spark.schemas import column_names, schema
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, Paths, Run
 from zmtpscope.spark.storage import locate
 
@@ -163,7 +164,8 @@ class WriterStage:
             yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=WRITTEN)
 
     def _parts(self, name: str, options: Options) -> Parts:
-        return Parts(locate(self.out)[0], self.staging, f"{name}-{secrets.token_hex(8)}.parquet", options)
+        filter = self.run.settings.parsed_filter()
+        return Parts(locate(self.out)[0], self.staging, f"{name}-{secrets.token_hex(8)}.parquet", options, filter)
 
 
 def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[Chunk]:
@@ -193,11 +195,12 @@ class Part(NamedTuple):
 class Parts:
     """The tables of one partition on their way into files."""
 
-    def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options) -> None:
+    def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options, filter: Filter | None) -> None:
         self._filesystem = filesystem
         self._folder = folder
         self._name = name
         self._options = options
+        self._filter = filter
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
@@ -209,7 +212,7 @@ class Parts:
 
     def add(self, batch: Batch) -> None:
         """Write the records of a batch into the tables of their types."""
-        for record, part in by_type(batch):
+        for record, part in by_type(selected(batch, self._filter, self._options)):
             self.open((record,))
             self._files[record][1].add(_without_numbers(part, record, self._options))
 

@@ -8,7 +8,10 @@ import pyarrow as pa
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
+from zmtpscope.filter import Filter
+from zmtpscope.filter.selection import Selection
 from zmtpscope.spark.schemas import arrow_schema
+from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 
 LARGEST_BATCH = 8 << 20
 """Octets of an Arrow batch that is handed to Spark; only a single row may be larger."""
@@ -19,16 +22,14 @@ MOST_WAITING = 2 << 20
 MOST_ROWS = 1 << 14
 """So many rows come to some megabytes when every word of theirs is written out."""
 
-NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
-"""These columns are null: each worker would count the connections that it sees. `conn_id` is the key."""
-
 
 class RowBatches:
-    """Makes Arrow batches of the records of one type. The batches of several blocks become one: each costs as much as a
-    thousand rows, and a worker that reads some of the flows has few rows of each block."""
+    """Makes Arrow batches of the records that are asked for. The batches of several blocks become one: each costs as
+    much as a thousand rows, and a worker that reads some of the flows has few rows of each block."""
 
-    def __init__(self, record: str, columns: Sequence[str], options: Options) -> None:
-        self._record = record
+    def __init__(self, settings: ReadSettings, columns: Sequence[str], options: Options) -> None:
+        self._record = record = settings.record
+        self._filter = settings.parsed_filter()
         self._options = options
         made = [name for name in columns if name not in NUMBERS_OF_CONNECTIONS]
         self._held_schema = held_schema(record, made or ["schema"])  # a table without columns has no rows
@@ -38,7 +39,7 @@ class RowBatches:
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
         """Take in the records of a batch; what there is enough of by now."""
-        part = _only(self._record, batch)
+        part = selected(_only(self._record, batch), self._filter, self._options)
         if self._waiting is None:
             self._waiting = part
         else:
@@ -78,6 +79,11 @@ def _only(record: str, batch: Batch) -> Batch:
     if record == "frame":
         return Batch(batch.files, frame_runs=[*batch.frame_runs])
     return Batch(batch.files, records=[each for each in batch.records if each.type == record])
+
+
+def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
+    """What of a batch a filter holds of."""
+    return batch if filter is None else Selection(filter, batch, options, None).as_batch()
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,8 @@ from pyspark.sql.types import StructType
 from zmtpscope.capture import ALWAYS, TimeSpan
 from zmtpscope.curve_keys import KeyFileError, Keys
 from zmtpscope.dissect import DecodeAs, Options
+from zmtpscope.filter import Filter
+from zmtpscope.filter.fields import CAPTURE_START
 from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import SECOND
@@ -28,6 +30,9 @@ LARGEST_BODY = 1 << 30
 """Octets; Spark holds no value of twice as many."""
 MOST_PARTITIONS = 10_000
 FULL = Body("full", None)
+
+NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
+"""These columns are null: each worker would count the connections that it sees. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"})
 """Record types that compare connections: what they say of one depends on others."""
@@ -55,6 +60,8 @@ class ReadSettings:
     """... and before this one."""
     partitions: int | None = None
     """None: as many as fit the size of the captures."""
+    filter: str | None = None
+    """Only records that this filter holds of."""
     fails: bool = False
     """Whether a damaged file ends the job; else its readable packets are read and a finding names it."""
 
@@ -92,6 +99,10 @@ class ReadSettings:
             if not os.access(path, os.R_OK):
                 raise SettingsError(f"option keys: {path}: there is no such file, or no permission to read it")
 
+    def parsed_filter(self) -> Filter | None:
+        """The filter, as workers need it."""
+        return None if self.filter is None else Filter(self.filter)
+
     @property
     def compares(self) -> bool:
         """Whether the record type compares connections."""
@@ -120,7 +131,7 @@ class ReadSettings:
     def dissect_options(self, columns: Iterable[str]) -> Options:
         """How the analyser is asked, where rows of `record` with these columns are wanted. Reads the key files; raises
         `SettingsError` where they cannot be read."""
-        wanted = set(columns)
+        wanted = {*columns, *_reads(self.filter)}
         keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
         return self._options(
             keeps_bodies=keeps_bodies,
@@ -151,6 +162,20 @@ def _texts(value: Any, separator: str) -> list[str]:
     """The parts of a text, or the texts of a list."""
     parts: Iterable[Any] = [value] if not isinstance(value, list | tuple | set | frozenset) else value
     return [text for part in parts for each in str(part).split(separator) if (text := each.strip())]
+
+
+def _filter(value: Any) -> str:
+    reads = _reads(str(value))
+    if reads & NUMBERS_OF_CONNECTIONS:
+        raise ValueError("connections have no numbers here; their key is conn_id")
+    if CAPTURE_START in reads:
+        raise ValueError("no worker knows when the first packet of all came; compare ts_ns")
+    return str(value)
+
+
+def _reads(filter: str | None) -> frozenset[str]:
+    """The fields that a filter is about."""
+    return frozenset() if filter is None else Filter(filter).condition.reads
 
 
 def _columns(value: Any) -> tuple[str, ...]:
@@ -237,6 +262,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "host": ("hosts", _hosts),
     "from": ("since", _time),
     "to": ("until", _time),
+    "filter": ("filter", _filter),
     "partitions": ("partitions", _partitions),
     "onError": ("fails", _fails),
 }

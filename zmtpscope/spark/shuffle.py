@@ -137,7 +137,7 @@ class AnalyserStage:
         with one_sentence():
             settings = self.run.settings
             options = settings.dissect_options(columns)
-            rows = RowBatches(settings.record, columns, options)
+            rows = RowBatches(settings, columns, options)
             for partition in self.partitions(batches, options):
                 for batch in partition.batches():
                     yield from rows.add(batch)
@@ -148,7 +148,7 @@ class AnalyserStage:
         with one_sentence():
             settings = self.run.settings
             options = settings.dissect_options(columns)
-            rows = RowBatches(settings.record, columns, options)
+            rows = RowBatches(settings, columns, options)
             for partition in self.partitions(batches, options):
                 place = 1 + partition.number % BESIDE_THE_COMPARISON
                 for batch, facts in partition.batches_and_facts():
@@ -175,7 +175,7 @@ class ComparisonStage:
         """Records as rows."""
         with one_sentence():
             options = self.run.settings.dissect_options(columns)
-            rows = RowBatches(self.run.settings.record, columns, options)
+            rows = RowBatches(self.run.settings, columns, options)
             chunks = (chunk for batch in batches for chunk in chunks_of(batch))
             for partition, some in groupby(chunks, _partition_of):
                 if partition:

@@ -122,7 +122,7 @@ class CaptureReader(DataSourceReader):
             hint = "captures must lie where every worker can read them"
             raise CaptureError(self.files[0], "there is no such file on this worker", hint=hint)
         options = self.settings.dissect_options(self.columns)
-        batches = RowBatches(self.settings.record, self.columns, options)
+        batches = RowBatches(self.settings, self.columns, options)
         analyser = Analyser(options, comparing=self.settings.compares)
         for batch in self._analysed(analyser, flows):
             for rows in batches.add(batch):

@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             settings = self.settings.read
             columns = self._schema.fieldNames()
             options = settings.dissect_options(columns)
-            rows = RowBatches(settings.record, columns, options)
+            rows = RowBatches(settings, columns, options)
             for batch in self._batches(partition, options):
                 yield from rows.add(batch)
             yield from rows.finish()
