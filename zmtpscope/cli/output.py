@@ -139,7 +139,7 @@ def _text_writer(
         width = get_terminal_size().columns
     look = Look(
         Clock(given["time_form"], first_time),
-        _paint(given),
+        paint_of(given),
         width,
         wide=given["wide"],
         waits=waits,
@@ -163,7 +163,7 @@ def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> 
 
     summary, statistics = analyser.summary, captures.statistics
     if given["quiet"]:
-        for line in summary_lines(summary, statistics, captures.problems, _paint(given), chat=given["verbose"]):
+        for line in summary_lines(summary, statistics, captures.problems, paint_of(given), chat=given["verbose"]):
             click.echo(line)
     else:
         say_if_nothing_was_found(summary, captures)
@@ -175,7 +175,7 @@ def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> 
     sys.stdout.flush()
 
 
-def _paint(given: dict[str, Any]) -> Callable[[str, str], str]:
+def paint_of(given: dict[str, Any]) -> Callable[[str, str], str]:
     from zmtpscope.cli.colour import painter, wants_colour
     from zmtpscope.export.text import STYLES, plain
 

@@ -1,0 +1,152 @@
+"""Conversations: what belongs to one, in what order, and how it is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import connections, hello, message
+from tests.readings import CAPTURES, read
+from tests.traffic import Capture, Conversation, Packet
+from zmtpscope.capture import open_captures
+from zmtpscope.conversations import following as module
+from zmtpscope.conversations.following import COMMANDS, Followed, Following
+from zmtpscope.conversations.text import FORMS, ConversationText
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.filter import Filter
+
+Values = dict[str, Any]
+
+
+def told(capture: Any, followed: Followed, options: Options | None = None) -> list[tuple[Values, bool]]:
+    options = options or Options()
+    following = Following(followed, options, lambda: 0)
+    return [each for batch in Analyser(options).run(capture) for each in following.records(batch)]
+
+
+def text(capture: Any, followed: Followed, form: str = "auto") -> str:
+    lines = ConversationText(Clock("e", lambda: 0), form, lambda style, words: words)
+    shown: list[str] = []
+    for values, is_told in told(capture, followed):
+        if is_told:
+            shown += lines.lines(values)
+        else:
+            lines.learn(values)
+    return "".join(shown)
+
+
+def place(record: Values) -> tuple[Any, ...]:
+    return record["record"], record["conn"], record["side"], record["packet"], record.get("offset"), record["ts_ns"]
+
+
+@pytest.mark.parametrize("name", ["patterns/pubsub.pcap", "damage/holes.pcap", "damage/midstream-pubsub.pcap"])
+def test_it_is_what_read_says_of_the_connection_and_nothing_else(name: str) -> None:
+    expected = [
+        place(each)
+        for each in read(CAPTURES / name).records
+        if each["conn"] == 1
+        and (each["record"] in ("message", "gap", "leftover", "connection") or each.get("name") in COMMANDS)
+    ]
+    found = told(open_captures([str(CAPTURES / name)]), Followed(conn=1))
+    assert [place(each) for each, is_told in found if is_told] == expected
+
+
+def two_clients() -> list[Packet]:
+    """A ROUTER talks to "ann", who comes twice, and to "bob"."""
+    packets: list[Packet] = []
+    for number, name in enumerate((b"ann", b"bob", b"ann")):
+        talk = Conversation(ports=(50_000 + number, 5555), start=1_700_000_000_000_000_000 + number * 10**9)
+        ready = hello("DEALER")[64:]
+        metadata = b"\x08Identity\0\0\0\x03" + name
+        ready = ready[:1] + bytes([ready[1] + len(metadata)]) + ready[2:] + metadata
+        talk.send(1, hello("ROUTER") + message(b"early"))
+        talk.send(0, hello("DEALER")[:64] + ready + message(b"from " + name))
+        talk.send(1, message(b"to " + name))
+        talk.close()
+        packets += talk.packets
+    return packets
+
+
+@given(st.integers(1, 30))
+def test_a_peer_is_followed_from_connection_to_connection(size: int) -> None:
+    found = told(Capture(two_clients(), size), Followed(peer="ann"))
+    bodies = [(each["conn"], each["bodies"]) for each, is_told in found if is_told and each["record"] == "message"]
+    assert bodies == [(conn, [body]) for conn in (1, 3) for body in (b"from ann", b"early", b"to ann")]
+    assert found == told(Capture(two_clients()), Followed(peer="ann"))
+
+
+def test_a_gap_is_told_in_its_place_also_where_only_a_topic_is_followed() -> None:
+    path = str(CAPTURES / "damage" / "holes.pcap")
+    found = told(open_captures([path]), Followed(filters=[Filter("topic matches '^w'")]))
+    kinds = [each["record"] for each, is_told in found if is_told]
+    assert 0 < kinds.index("gap") < len(kinds) - 1
+    assert kinds[-1] == "connection"
+    shown = text(open_captures([path]), Followed(filters=[Filter("topic matches '^w'")]))
+    assert "not captured" in shown
+
+
+FOLLOWED = st.sampled_from(
+    [Followed(conn=1), Followed(peer="a"), Followed(filters=[Filter("size > 3")]), Followed(1, None, [Filter("topic")])]
+)
+
+
+@given(packets=connections(), size=st.integers(1, 9), followed=FOLLOWED, form=st.sampled_from(FORMS))
+def test_blocks_make_no_difference_and_nothing_reaches_the_terminal(
+    packets: list[Packet], size: int, followed: Followed, form: str
+) -> None:
+    whole = text(Capture(packets), followed, form)
+    assert text(Capture(packets, size), followed, form) == whole
+    for line in whole.splitlines():
+        assert safe_text(line) == line
+        assert re.match(r"[<>=]( |$)", line)
+
+
+def shown_as(form: str, *bodies: bytes) -> list[str]:
+    talk = Conversation()
+    talk.send(0, hello("PUSH") + message(*bodies))
+    talk.send(1, hello("PULL"))
+    return [
+        line[3:]
+        for line in text(Capture(talk.packets), Followed(conn=1), form).splitlines()
+        if line[:4] == ">   " and "message" not in line
+    ]
+
+
+def test_frames_are_told_apart_and_shown_as_what_they_are() -> None:
+    assert shown_as("auto", b"one\n\ttwo\r\n", b"", "größe".encode(), b"\x1b[31m") == [
+        " 1  one",
+        "    " + "        two",
+        " 2  (empty)",
+        " 3  größe",
+        " 4  00000000  1b 5b 33 31 6d                                   .[31m",
+    ]
+    assert shown_as("text", b"\x1b[31m", b"a\xff\n") == [r" 1  \x1b[31m", r" 2  a\xff"]
+    assert shown_as("hex", b"ab") == [" 1  00000000  61 62                                            ab"]
+
+
+def test_what_was_not_kept_is_said() -> None:
+    talk = Conversation()
+    talk.send(0, hello("PUSH") + message(b"abcdef"))
+    talk.send(1, hello("PULL"))
+    for options, words in (
+        (Options(bodies="head", head=2), "(2 of 6 octets kept)"),
+        (Options(bodies="none"), "(not kept)"),
+    ):
+        lines = ConversationText(Clock("e", lambda: 0), "auto", lambda style, words: words)
+        found = [each for each, is_told in told(Capture(talk.packets), Followed(conn=1), options) if is_told]
+        assert words in "".join(line for each in found for line in lines.lines(each))
+
+
+def test_connections_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
+    following = Following(Followed(peer="ann"), Options(), lambda: 0)
+    for batch in Analyser(Options()).run(Capture(two_clients())):
+        assert len(list(following.records(batch))) >= 0
+        assert len(following._of_peer) <= 2
+        assert len(following._shown) <= 2

@@ -1,0 +1,184 @@
+"""`zmtpscope follow`: what was said on a connection, by a peer or under a topic, message by message."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.captures import (
+    NoCapture,
+    analyser_options,
+    exit_code,
+    named_captures,
+    say_if_nothing_was_found,
+    say_what_cannot_be_used,
+    say_what_stayed_closed,
+)
+from zmtpscope.cli.filters import FILTER
+from zmtpscope.cli.key_files import given_keys, say_problems
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
+from zmtpscope.cli.parameters import (
+    BODY,
+    FILES,
+    FORCED,
+    KEYS,
+    MORE_FILES,
+    PACKETS,
+    PAYLOAD,
+    PAYLOAD_FILES,
+    SHOW_SECRETS,
+)
+
+if TYPE_CHECKING:
+    from zmtpscope.conversations.body_files import BodyFiles
+    from zmtpscope.conversations.following import Followed, Values
+
+    Told = tuple[Values, bool]
+
+FORMS = ("auto", "text", "hex", "payload")
+
+
+@click.command(short_help="Say what was said on a connection, by a peer or under a topic.")
+@FILES
+@MORE_FILES
+@click.option("--conn", type=click.IntRange(1), metavar="N", help="Follow connection N (c1, c2 in the lines of read).")
+@click.option("--peer", metavar="IDENTITY", help="Follow the peer with this identity, on all of its connections.")
+@click.option("--topic", metavar="TOPIC", help="Follow what is published under TOPIC.")
+@FILTER
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(FORMS),
+    default="auto",
+    metavar="auto|text|hex|payload",
+    help="Bodies as text where they are text and else in hex, always so, or as what payload dissectors say of them "
+    "[auto].",
+)
+@JSON
+@click.option(
+    "--bodies",
+    type=click.Path(),
+    metavar="FILE|DIR/",
+    help="Write bodies into FILE, joined, or into DIR, a file for each message; an index beside them says where "
+    "messages and frames begin.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE if it is there already.")
+@BODY
+@PACKETS
+@TIME_FORM
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@COLOR
+@SHOW_SECRETS
+def follow(**given: Any) -> int:
+    """Say who said what, in order and with bodies in full, on one connection of capture FILEs, by one peer, under one
+    topic, or where a filter holds. What side 0 says, which opened the connection, begins with >, what side 1 says
+    with <; each frame of a message has a number."""
+    paths = named_captures(given)
+    followed = _followed(given)
+    if given["as_json"] and given["form"] != "auto":
+        raise click.UsageError("--as is for people: leave out --json")
+    # imported here, so that help, usage errors and the other commands stay quick
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.conversations.following import Following
+    from zmtpscope.dissect import Analyser
+
+    keys = given_keys(given)
+    said = say_problems(keys)
+    options = analyser_options(given, keys=keys)
+    try:
+        captures = open_captures(paths, packet_limit=given["packets"])
+        analyser = Analyser(options)
+        following = Following(followed, options, lambda: captures.statistics.first_time)
+        found = 0
+        with _body_files(given) as files:
+            write = _writer(given, lambda: captures.statistics.first_time)
+            for batch in analyser.run(captures):
+                records = following.records(batch)
+                found += write(records if files is None else files.written(records))
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+    say_if_nothing_was_found(analyser.summary, captures)
+    if not found and analyser.summary.connections:
+        say("zmtpscope: nothing was said that is followed -> zmtpscope read -q sums up what there is")
+    say_what_cannot_be_used(options)
+    say_what_stayed_closed(analyser.summary, keys)
+    say_problems(keys, said)
+    return exit_code(captures)
+
+
+def _followed(given: dict[str, Any]) -> Followed:
+    """What `--conn`, `--peer`, `--topic` and `-Y` ask for; all of them have to hold."""
+    if all(given[name] is None for name in ("conn", "peer", "topic", "filter")):
+        raise click.UsageError("say what to follow: --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
+    from zmtpscope.conversations.following import Followed
+    from zmtpscope.filter import Filter
+
+    filters = [] if given["filter"] is None else [given["filter"]]
+    if given["topic"] is not None:
+        quoted = given["topic"].replace("\\", "\\\\").replace('"', '\\"')
+        filters.insert(0, Filter(f'topic == "{quoted}"'))
+    return Followed(given["conn"], given["peer"], filters)
+
+
+@contextmanager
+def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
+    """Where `--bodies` go, if anywhere: complete when all went well, else absent."""
+    if given["bodies"] is None:
+        yield None
+        return
+    target = Path(given["bodies"])
+    from zmtpscope.conversations.body_files import TooManyFiles, open_body_files
+
+    is_folder = target.is_dir() or given["bodies"].endswith("/")
+    try:
+        files = open_body_files(target, is_folder=is_folder, force=given["force"])
+    except FileExistsError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        yield files
+        files.commit()
+    except TooManyFiles as error:
+        raise click.UsageError(str(error)) from None
+    finally:
+        files.discard()
+
+
+def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Callable[[Iterable[Told]], int]:
+    """How the records of a batch are written; it says how many there were."""
+    from zmtpscope.export.json_lines import escaped, line_of
+
+    text = None
+    if not given["as_json"]:
+        from zmtpscope.conversations.text import ConversationText
+        from zmtpscope.export.clock import Clock
+
+        text = ConversationText(Clock(given["time_form"], first_time), given["form"], paint_of(given))
+    ascii_only = sys.stdout.isatty()
+
+    def write(records: Iterable[Told]) -> int:
+        count = 0
+        for values, is_told in records:
+            if not is_told:
+                if text is not None:
+                    text.learn(values)
+                continue
+            count += 1
+            if text is not None:
+                for line in text.lines(values):
+                    sys.stdout.write(line)
+            else:
+                octets = line_of(values)
+                sys.stdout.buffer.write(escaped(octets) if ascii_only else octets)
+        sys.stdout.flush()
+        return count
+
+    return write

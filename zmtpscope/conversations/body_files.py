@@ -1,0 +1,144 @@
+"""The bodies of a conversation as files: one for each message in a folder, or all of them joined in one.
+
+Beside them stands an index, a JSON line for each message: who said it, and where its frames begin and end. All of it is
+complete or absent, and readable as other files of the user are. Names are made of numbers only.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from zmtpscope.export.files import OutputFile
+
+INDEX = "index.jsonl"
+ABOUT = (
+    "conn",
+    "side",
+    "packet",
+    "ts_ns",
+    "src_ip",
+    "src_port",
+    "dst_ip",
+    "dst_port",
+    "topic",
+    "complete",
+    "bodies_kept",
+)
+"""What the index says of a message besides its octets."""
+MOST_FILES = 1_000_000
+"""So many messages get a file; whoever has more joins them."""
+
+Values = dict[str, Any]
+
+
+class TooManyFiles(Exception):
+    """There are more messages than files are made for."""
+
+
+class BodyFiles(ABC):
+    """Where bodies go."""
+
+    def written(self, records: Iterable[tuple[Values, bool]]) -> Iterator[tuple[Values, bool]]:
+        """The same records; the bodies of messages, as far as they were kept, are written on their way."""
+        for values, is_told in records:
+            if is_told and values["record"] == "message" and values["kind"] != "encrypted":
+                self._write(values)
+            yield values, is_told
+
+    @abstractmethod
+    def _write(self, values: Values) -> None: ...
+
+    @abstractmethod
+    def commit(self) -> None:
+        """No more messages come: put what was written in its place."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Remove what was not committed."""
+
+
+class JoinedBodies(BodyFiles):
+    """All bodies in one file, and `FILE.index.jsonl`."""
+
+    def __init__(self, target: Path) -> None:
+        self._files = [OutputFile(target), OutputFile(target.with_name(f"{target.name}.{INDEX}"))]
+        try:
+            for file in self._files:
+                file.open()
+        except OSError:
+            self.discard()
+            raise
+
+    def _write(self, values: Values) -> None:
+        bodies, index = self._files
+        index.write(_line(values, {"offset": bodies.octets}))
+        for body in values["bodies"] or ():
+            bodies.write(body)
+
+    def commit(self) -> None:
+        for file in self._files:
+            file.finish()
+        for file in self._files:
+            file.commit()
+
+    def discard(self) -> None:
+        for file in self._files:
+            file.discard()
+
+
+class BodyFolder(BodyFiles):
+    """A file for each message in a folder that is new or empty, and `index.jsonl`."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self._folder = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+        self._count = 0
+        os.mkdir(self._folder, 0o700)
+        self._index: BinaryIO = open(self._folder / INDEX, "wb")  # noqa: SIM115
+
+    def _write(self, values: Values) -> None:
+        self._count += 1
+        if self._count > MOST_FILES:
+            raise TooManyFiles(
+                f"there are more than {MOST_FILES:,} messages: name a file, which gets all of them joined"
+            )
+        name = f"{self._count:07}-c{values['conn'] or 0}-{values['side'] or 0}.bin"
+        with open(self._folder / name, "wb") as file:
+            file.writelines(values["bodies"] or ())
+        self._index.write(_line(values, {"file": name}))
+
+    def commit(self) -> None:
+        self._index.close()
+        umask = os.umask(0o077)
+        os.umask(umask)
+        os.chmod(self._folder, 0o777 & ~umask)
+        os.rename(self._folder, self.target)  # onto nothing, or an empty folder
+
+    def discard(self) -> None:
+        self._index.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def open_body_files(target: Path, *, is_folder: bool, force: bool) -> BodyFiles:
+    """Where bodies go. Raises `FileExistsError` where something is there already that nobody allowed to overwrite."""
+    if is_folder:
+        if target.exists() and any(target.iterdir()):
+            raise FileExistsError(f"{target}: this folder is not empty; name a new one")
+        return BodyFolder(target)
+    if target.exists() and not force:
+        raise FileExistsError(f"{target}: this file is there already; --force overwrites it")
+    return JoinedBodies(target)
+
+
+def _line(values: Values, where: dict[str, Any]) -> bytes:
+    kept = [len(body) for body in values["bodies"] or ()]
+    about = {name: values.get(name) for name in ABOUT}
+    return orjson.dumps({**where, **about, "sizes": values["sizes"], "kept": kept}, option=orjson.OPT_APPEND_NEWLINE)
