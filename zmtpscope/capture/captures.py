@@ -102,6 +102,12 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
     return Captures([file.name for file in files], read, packet_limit)
 
 
+def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Iterator[PacketBlock]:
+    """The packets of files as they were captured, in the order and with the references of `open_captures`; those behind
+    damage are left out. Raises `CaptureError` as it does."""
+    yield from read_merged(find_files(paths), block_size, FileReports(statistics=[]))
+
+
 def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size: int = BLOCK_SIZE) -> Captures:
     """Read the packets within `span` of files that were found to be captures before, perhaps by another process. What
     has become of a file since is one of the problems, and its place in `files` is kept."""

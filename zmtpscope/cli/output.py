@@ -67,15 +67,21 @@ class Writer(NamedTuple):
 
 
 def wants_records(given: dict[str, Any]) -> bool:
-    """Whether anybody looks at records: who writes them, or a filter."""
-    return not given["quiet"] or given["filter"] is not None
+    """Whether anybody looks at records: who writes them, a filter, or who copies the packets behind them."""
+    return not given["quiet"] or given["filter"] is not None or given.get("packets_to") is not None
 
 
 def record_writer(
-    given: dict[str, Any], options: Options, first_time: Callable[[], int | None], *, waits: bool = False
+    given: dict[str, Any],
+    options: Options,
+    first_time: Callable[[], int | None],
+    *,
+    waits: bool = False,
+    also: Callable[[Batch], None] | None = None,
 ) -> Writer:
     """How records are written. `first_time`: that of the first packet; `waits`: lines of text may wait for earlier
-    ones, else each is written with its batch. Of what `-Y` does not hold of nothing is; with `-q` only a count."""
+    ones, else each is written with its batch. Of what `-Y` does not hold of nothing is; with `-q` only a count. What is
+    written goes to `also`, too."""
     if given["quiet"]:
         writer = Writer(lambda batch: None, lambda: None)
     elif given["as_json"]:
@@ -84,7 +90,17 @@ def record_writer(
         writer = _template_writer(given, options, first_time)
     else:
         writer = _text_writer(given, options, first_time, waits=waits)
+    if also is not None:
+        writer = _with_another(writer, also)
     return writer if given["filter"] is None else _filtered(writer, given, options, first_time)
+
+
+def _with_another(writer: Writer, also: Callable[[Batch], None]) -> Writer:
+    def write(batch: Batch) -> None:
+        writer.write(batch)
+        also(batch)
+
+    return Writer(write, writer.finish)
 
 
 def _filtered(writer: Writer, given: dict[str, Any], options: Options, first_time: Callable[[], int | None]) -> Writer:

@@ -104,6 +104,13 @@ BODY = click.option(
     help="How much of message bodies to keep [full:16M].",
 )
 PACKETS = click.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.")
+PACKETS_TO = click.option(
+    "-w",
+    "packets_to",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Also write the packets behind what is shown into FILE (pcapng), what is said of them as packet comments.",
+)
 FORCED = click.option(
     "-d",
     "forced",

@@ -37,6 +37,7 @@ from zmtpscope.cli.parameters import (
     KEYS,
     MORE_FILES,
     PACKETS,
+    PACKETS_TO,
     PAYLOAD,
     PAYLOAD_FILES,
     SHOW_SECRETS,
@@ -48,6 +49,7 @@ from zmtpscope.cli.templates import template_options
 @FILES
 @MORE_FILES
 @FILTER
+@PACKETS_TO
 @JSON
 @template_options
 @FRAMES
@@ -77,6 +79,11 @@ def read(**given: Any) -> int:
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
 
+    excerpt = None
+    if given["packets_to"] is not None:
+        from zmtpscope.cli.excerpt import Excerpt
+
+        excerpt = Excerpt(given, paths)
     keys = given_keys(given)
     said = say_problems(keys)
     options = analyser_options(
@@ -84,7 +91,7 @@ def read(**given: Any) -> int:
         keys=keys,
         records=wants_records(given),
         frames=given["frames"],
-        details=given["tree"] or given["hex_dump"],
+        details=given["tree"] or given["hex_dump"] or excerpt is not None,
     )
     try:
         captures = open_captures(paths, packet_limit=given["packets"])
@@ -92,7 +99,8 @@ def read(**given: Any) -> int:
         shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
         with Progress(captures.statistics, paths, shown):
             waits = all(map(_is_file, paths))
-            writer = record_writer(given, options, lambda: captures.statistics.first_time, waits=waits)
+            also = None if excerpt is None else excerpt.begin(options)
+            writer = record_writer(given, options, lambda: captures.statistics.first_time, waits=waits, also=also)
             try:
                 for batch in analyser.run(captures):
                     writer.write(batch)
@@ -101,6 +109,8 @@ def read(**given: Any) -> int:
                 raise
             writer.finish()
         write_end(analyser, captures, given)
+        if excerpt is not None:
+            excerpt.write(captures, options)
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_problems(keys, said)

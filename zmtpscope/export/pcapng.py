@@ -60,13 +60,14 @@ def interface_description(link_type: int, name: str = "", snap_length: int = NO_
     return _block(INTERFACE, _interface(link_type, 0, snap_length) + options)
 
 
-def packet_block(interface: int, time: int, packet: bytes, original: int) -> bytes:
+def packet_block(interface: int, time: int, packet: bytes, original: int, comment: str = "") -> bytes:
     """An Enhanced Packet Block. `original`: octets of the packet on the wire, of which `packet` is the beginning."""
     size = len(packet)
     padding = -size % 4
-    length = PACKET_OVERHEAD + size + padding
+    options = _options((COMMENT, comment.encode(errors="replace"))) if comment else b""
+    length = PACKET_OVERHEAD + size + padding + len(options)
     header = _packet(PACKET, length, interface, time >> 32, time & 0xFFFFFFFF, size, original)
-    return b"".join((header, packet, bytes(padding), _length(length)))
+    return b"".join((header, packet, bytes(padding), options, _length(length)))
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,14 @@ def _options(*options: tuple[int, bytes]) -> bytes:
     """Those that are not empty, and the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
-        for code, value in ((code, whole[:LONGEST_OPTION]) for code, whole in options)
+        for code, value in ((code, _cut(whole)) for code, whole in options)
         if value
     ]
     return b"".join([*parts, _option(END_OF_OPTIONS, 0)])
+
+
+def _cut(value: bytes) -> bytes:
+    """As much as an option holds, not within a character."""
+    if len(value) <= LONGEST_OPTION:
+        return value
+    return value[:LONGEST_OPTION].decode(errors="ignore").encode()

@@ -1,0 +1,258 @@
+"""`read -w`: the packets behind what is shown, copied once each, with what was found as comments."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pathlib
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from scapy.utils import RawPcapNgReader
+
+from tests.cli.running import Run
+from tests.readings import CAPTURES
+from zmtpscope.capture.captures import read_packets
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.excerpt import comments, copying
+from zmtpscope.export.safe_text import safe_text
+
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+PACKET_BLOCK, SECTION_BLOCK, INTERFACE_BLOCK, COMMENT = 6, 0x0A0D0D0A, 1, 1
+
+
+class Written(NamedTuple):
+    time: int
+    octets: bytes
+    comment: str
+
+
+def blocks(octets: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and body of every block of a file, which has nothing else."""
+    at = 0
+    while at < len(octets):
+        kind, length = struct.unpack_from("<II", octets, at)
+        assert octets[at + length - 4 : at + length] == octets[at + 4 : at + 8]
+        yield kind, octets[at + 8 : at + length - 4]
+        at += length
+
+
+def packets_in(path: pathlib.Path) -> list[Written]:
+    """The packets of an excerpt, read as the format says it and as scapy does."""
+    found = []
+    for kind, body in blocks(path.read_bytes()):
+        assert kind in (PACKET_BLOCK, SECTION_BLOCK, INTERFACE_BLOCK)  # no secrets, no names
+        if kind == PACKET_BLOCK:
+            _, high, low, size, _ = struct.unpack_from("<5I", body)
+            options, comment = body[20 + size + -size % 4 :], ""
+            if options:
+                code, length = struct.unpack_from("<HH", options)
+                assert code == COMMENT
+                comment = options[4 : 4 + length].decode()
+            found.append(Written((high << 32) + low, body[20 : 20 + size], comment))
+    with open(path, "rb") as file:
+        assert [octets for octets, _ in RawPcapNgReader(file)] == [each.octets for each in found]
+    return found
+
+
+def packets_of(path: pathlib.Path) -> dict[int, tuple[int, bytes]]:
+    """Time and octets of each packet of a capture, by its number."""
+    return {
+        reference & PACKET_MASK: (time, block.data[start:stop])
+        for block in read_packets([str(path)])
+        for reference, time, start, stop in zip(
+            *(each.tolist() for each in (block.references, block.times, block.starts, block.stops)), strict=True
+        )
+    }
+
+
+def excerpt(
+    zmtpscope: Run, capture: pathlib.Path, target: pathlib.Path, filter: str, *more: object
+) -> tuple[list[dict[str, Any]], list[Written]]:
+    """The records that a filter holds of, and the packets behind them."""
+    code, output, _ = zmtpscope("read", "--json", capture, "-Y", filter, "-w", target, *more)
+    assert code in (0, 3)
+    return [json.loads(line) for line in output.splitlines()], packets_in(target)
+
+
+SAMPLE = [
+    *("patterns/pubsub.pcap", "patterns/frame-sizes.pcap", "network/one-octet-segments.pcap", "damage/reordered.pcap"),
+    *("damage/one-segment-lost.pcap", "network/vlan.pcap", "network/pcapng-mixed-links.pcapng", "versions/1.0.pcap"),
+    *("network/pcap-gzip.pcap.gz", "damage/cut-file.pcap", "implementations/jupyter.pcap"),
+]
+FILTERS = [
+    "record == message",
+    "topic",
+    "size > 300",
+    "record == command",
+    'record == "finding"',
+    "conn == 2",
+    "bytes > 0",
+]
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLE if (CAPTURES / name).exists()])
+def test_packets_are_those_behind_the_records_once_each_and_as_they_were(
+    zmtpscope: Run, tmp_path: pathlib.Path, name: str
+) -> None:
+    everything = packets_of(CAPTURES / name)
+    numbers: dict[tuple[int, bytes], list[int]] = {}
+    for number, packet in everything.items():
+        numbers.setdefault(packet, []).append(number)
+    for filter in FILTERS:
+        records, written = excerpt(zmtpscope, CAPTURES / name, tmp_path / "out.pcapng", filter)
+        left = {packet: list(found) for packet, found in numbers.items()}
+        order = [left[each.time, each.octets].pop(0) for each in written]  # fails where one comes too often
+        assert order == sorted(order)
+        wanted = {
+            each[field] for each in records for field in ("packet", "packet_end", "last_packet") if each.get(field)
+        }
+        assert {everything[number] for number in wanted} <= {(each.time, each.octets) for each in written}
+        for each in written:
+            assert all(safe_text(line) == line for line in each.comment.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "name", ["network/one-octet-segments.pcap", "damage/reordered.pcap", "patterns/frame-sizes.pcap"]
+)
+def test_all_octets_of_a_message_are_there(zmtpscope: Run, tmp_path: pathlib.Path, name: str) -> None:
+    """Read again, as the user who knows the port would, the excerpt has every message that it is about."""
+    largest = 2000 if "sizes" in name else 3
+    filter = f"record == message and size > {largest}"
+    records, written = excerpt(zmtpscope, CAPTURES / name, tmp_path / "out.pcapng", filter)
+    assert records
+    payload = b"".join(each.octets for each in written)
+    for record in records:
+        bodies = [base64.b64decode(body) for body in record["bodies"]]
+        assert sum(map(len, bodies)) <= len(payload)
+        if record["packet"] == record["packet_end"]:
+            assert all(body in payload for body in bodies)
+    packets = {each["packet"] for each in records} | {each["packet_end"] for each in records}
+    assert len(written) >= len(packets)
+    if "octet" in name:
+        assert len(written) >= sum(record["length"] for record in records)
+
+
+def test_a_connection_is_all_its_packets(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    _, written = excerpt(zmtpscope, PUBSUB, tmp_path / "out.pcapng", "record == connection and conn == 1")
+    code, output, _ = zmtpscope("read", "--json", tmp_path / "out.pcapng")
+    _, before, _ = zmtpscope("read", "--json", PUBSUB, "-Y", "conn == 1")
+    assert code == 0
+    assert [(each["record"], each.get("offset")) for each in map(json.loads, output.splitlines())] == [
+        (each["record"], each.get("offset")) for each in map(json.loads, before.splitlines())
+    ]
+    assert len(written) > 15
+
+
+def test_what_a_finding_is_about_is_there_as_well(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path = CAPTURES / "security" / "incompatible-socket-types.pcap"
+    _, output, _ = zmtpscope("read", "--json", path)
+    records = [json.loads(line) for line in output.splitlines()]
+    named = {
+        f"{each['conn_id']}/{each['side']}/{each['source']}/{each['offset']}/{each['record']}": each["packet"]
+        for each in records
+        if each.get("offset") is not None and each["record"] != "finding"
+    }
+    findings = [each for each in records if each["record"] == "finding" and each["refs"]]
+    assert findings
+    everything = packets_of(path)
+    for finding in findings:
+        _, written = excerpt(zmtpscope, path, tmp_path / "out.pcapng", f'id == "{finding["id"]}"')
+        about = {everything[named[reference]] for reference in finding["refs"] if reference in named}
+        assert about <= {(each.time, each.octets) for each in written}
+
+
+def test_comments_are_the_words_of_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    _, written = excerpt(zmtpscope, PUBSUB, tmp_path / "out.pcapng", "topic == a.topic and conn == 2")
+    assert written[0].comment.split("\n") == [f'c2 message 7+9 octets "a.topic"  payload {n}' for n in range(3)]
+    _, shown, _ = zmtpscope("read", PUBSUB, "-Y", "topic == a.topic and conn == 2", "-w", tmp_path / "again.pcapng")
+    assert all(line.removeprefix("c2 ") in shown for line in written[0].comment.split("\n"))
+
+
+def test_what_was_encrypted_stays_so(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path, keys = CAPTURES / "security" / "curve-with-key-log.pcap", CAPTURES / "security" / "curve-with-key-log.keys"
+    options = ("--keys", keys)
+    records, written = excerpt(zmtpscope, path, tmp_path / "out.pcapng", "decrypted and record == message", *options)
+    assert records
+    texts = [base64.b64decode(body).decode("latin-1") for each in records for body in each["bodies"] if len(body) > 8]
+    said = "\n".join(each.comment for each in written)
+    assert "decrypted message" in said
+    assert not [text for text in texts if text[:8] in said]
+    _, written = excerpt(zmtpscope, path, tmp_path / "all.pcapng", "decrypted", *options, "--show-secrets")
+    assert [text for text in texts if text[:8] in "\n".join(each.comment for each in written)]
+
+
+def test_comments_are_bounded(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comments, "MOST_LINES", 2)
+    _, written = excerpt(zmtpscope, PUBSUB, tmp_path / "out.pcapng", "topic == a.topic")
+    assert written[0].comment.split("\n")[2:] == ["and 1 more record"]
+    monkeypatch.setattr(comments, "MOST_OCTETS", 200)
+    code, _, errors = zmtpscope("read", PUBSUB, "-w", tmp_path / "out.pcapng")
+    assert (code, "packets towards the end have no comments" in errors) == (0, True)
+
+
+def test_without_a_filter_all_that_is_zmtp_is_written(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    code, _, errors = zmtpscope(
+        "read", "-q", CAPTURES / "negative" / "auliamghfr-mqtt.pcap", "-w", tmp_path / "out.pcapng"
+    )
+    assert code == 0
+    assert packets_in(tmp_path / "out.pcapng") == []
+    code, _, errors = zmtpscope("read", "-q", PUBSUB, "-w", tmp_path / "out.pcapng")
+    refused = 14  # attempts, with two packets each, of which a finding tells: it has the first and the last
+    assert f"{tmp_path}/out.pcapng: {len(packets_of(PUBSUB)) - 2 * refused} packets, " in errors
+
+
+def test_what_cannot_be_read_twice_or_would_be_lost_is_refused(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    target, pipe = tmp_path / "out.pcapng", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, name in (("-", "standard input"), (pipe, str(pipe))):
+        code, _, errors = zmtpscope("read", path, "-w", target)
+        assert (code, f"-w reads captures twice, and {name} can be read once" in errors) == (2, True)
+    copy = tmp_path / "copy.pcap"
+    copy.write_bytes(PUBSUB.read_bytes())
+    code, _, errors = zmtpscope("read", copy, "-w", copy)
+    assert (code, "is the capture that is read" in errors) == (2, True)
+    assert copy.read_bytes() == PUBSUB.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["copy.pcap", "pipe"]
+
+
+def test_it_is_there_when_it_is_complete(
+    zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out.pcapng").write_text("of yesterday")
+
+    def fail(*_: object) -> Iterator[bytes]:
+        raise OSError(28, "No space left on device", "out.pcapng")
+
+    monkeypatch.setattr(copying, "_blocks", fail)
+    code, _, errors = zmtpscope("read", PUBSUB, "-w", tmp_path / "out.pcapng")
+    assert (code, "No space left" in errors) == (1, True)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("out.pcapng", "of yesterday")]
+
+
+def test_several_files_and_folders(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    names = ["patterns/pubsub.pcap", "patterns/reqrep.pcap"]
+    for name in names:
+        (folder / pathlib.Path(name).name).write_bytes((CAPTURES / name).read_bytes())
+    code, _, _ = zmtpscope("read", "-q", folder, "-w", folder / "out.pcapng", "-Y", "record == message")
+    assert code == 0
+    apart = 0
+    for name in names:
+        apart += len(excerpt(zmtpscope, CAPTURES / name, tmp_path / "one.pcapng", "record == message")[1])
+    assert len(packets_in(folder / "out.pcapng")) == apart
+
+
+def test_of_messages_that_are_not_kept_all_packets_are_there(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path = CAPTURES / "patterns" / "frame-sizes.pcap"
+    for keep in ("full", "full:1", "head:1", "none"):
+        records, written = excerpt(
+            zmtpscope, path, tmp_path / f"{keep}.pcapng", "record == message and size > 60000", "--body", keep
+        )
+        assert [(each["packet"], each["packet_end"]) for each in records]
+        payload = sum(len(each.octets) for each in written)
+        assert payload >= sum(record["length"] for record in records)

@@ -1,0 +1,78 @@
+"""`read -w`: the packets behind what is shown, as a capture of their own."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.messages import say
+from zmtpscope.export.words import counted, size
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Batch, Options
+    from zmtpscope.excerpt.wanted import WantedPackets
+
+
+class Excerpt:
+    """The packets behind records, on their way to a file. Raises `click.UsageError` where captures cannot be read a
+    second time, or would be written over."""
+
+    wanted: WantedPackets
+
+    def __init__(self, given: dict[str, Any], paths: Sequence[str]) -> None:
+        self.target = Path(given["packets_to"])
+        self.packet_limit: int | None = given["packets"]
+        for path in paths:
+            if path == "-" or _is_stream(path):
+                name = "standard input" if path == "-" else path
+                raise click.UsageError(f"-w reads captures twice, and {name} can be read once: save it as a file first")
+            if self.target.exists() and os.path.exists(path) and os.path.samefile(self.target, path):
+                raise click.UsageError(f"-w {self.target} is the capture that is read: name another file")
+
+    def begin(self, options: Options) -> Callable[[Batch], None]:
+        """Records will come, which were read with these options; what takes them."""
+        from zmtpscope.excerpt.wanted import WantedPackets
+
+        self.wanted = WantedPackets(options)
+        return self.wanted.feed
+
+    def write(self, captures: Captures, options: Options) -> None:
+        """Write the packets of the captures that have been read; raises `CaptureError` and `OSError`."""
+        from zmtpscope.capture import open_captures
+        from zmtpscope.dissect import Analyser
+        from zmtpscope.excerpt.copying import copy_packets
+        from zmtpscope.export.files import OutputFile
+
+        paths = [path for path in captures.files if path is not None]
+        wanted = self.wanted
+        if wanted.references:
+            for batch in Analyser(options).run(open_captures(paths, packet_limit=self.packet_limit)):
+                wanted.find(batch)
+        file = OutputFile(self.target)
+        try:
+            file.open()
+            count = copy_packets(paths, wanted, file)
+            file.finish()
+            file.commit()
+        finally:
+            file.discard()
+        say(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
+        if count < len(wanted.packets):
+            say(f"zmtpscope: {len(wanted.packets) - count} packets were not found again: the captures have changed")
+        if wanted.comments.is_full:
+            say("zmtpscope: there is more to say than fits: packets towards the end have no comments")
+
+
+def _is_stream(path: str) -> bool:
+    """Whether its octets can be had only once."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # whoever reads it says what is wrong with it
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -1,0 +1,1 @@
+"""Excerpts: the packets behind some records, as a capture of their own."""

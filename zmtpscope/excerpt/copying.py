@@ -1,0 +1,68 @@
+"""Packets copied into a pcapng file: each once, in the order of the capture, as they were captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from zmtpscope.capture.captures import Segmenter, read_packets
+from zmtpscope.capture.packets import PacketBlock
+from zmtpscope.capture.segments import SegmentBlock
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.excerpt.wanted import WantedPackets
+from zmtpscope.export.files import OutputFile
+from zmtpscope.export.pcapng import interface_description, packet_block, section_header
+
+
+def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> int:
+    """Write the packets of `paths` that are wanted, with comments; how many there were. Raises `CaptureError`."""
+    file.write(section_header("packets behind what zmtpscope found, which stands in packet comments"))
+    known, interfaces, count = wanted.packets, dict[int, int](), 0
+    segmenter = Segmenter() if wanted.lifetimes or wanted.stretches else None
+    for packets in read_packets(paths):
+        chosen = _among(packets.references, known)
+        if segmenter is not None:
+            chosen |= _among(packets.references, np.unique(_of_connections(segmenter.feed(packets), wanted)))
+        rows = np.flatnonzero(chosen)
+        count += len(rows)
+        for block in _blocks(packets, rows, wanted, interfaces):
+            file.write(block)
+    return count
+
+
+def _among(references: Int64, known: Int64) -> Bool:
+    """Which of `references` are known; `known` ascends."""
+    if not len(known):
+        return np.zeros(len(references), np.bool_)
+    found: Bool = known[np.minimum(np.searchsorted(known, references), len(known) - 1)] == references
+    return found
+
+
+def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
+    """The packets of a block that belong to wanted connections, or carry octets of wanted stretches."""
+    found = [np.empty(0, np.int64)]
+    for number, key in enumerate(block.keys):
+        size = (len(key) - 4) // 2
+        back = key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
+        lifetimes = [*wanted.lifetimes.get(key, ()), *wanted.lifetimes.get(back, ())]
+        stretches = wanted.stretches.get(key, ())
+        if not lifetimes and not stretches:
+            continue
+        rows = np.flatnonzero(block.flows == number)
+        times, packets = block.times[rows], block.packets[rows]
+        carries = block.stops[rows] > block.starts[rows]
+        found += [packets[(times >= each.start) & (times <= each.end)] for each in lifetimes]
+        found += [packets[carries & (packets >= each.first) & (packets <= each.last)] for each in stretches]
+    return np.concatenate(found)
+
+
+def _blocks(packets: PacketBlock, rows: Int64, wanted: WantedPackets, interfaces: dict[int, int]) -> Iterator[bytes]:
+    """Packet blocks, and in front of them the interfaces that they need: one for each link type."""
+    columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.times, packets.references)
+    for link, start, stop, missing, time, reference in zip(*(each[rows].tolist() for each in columns), strict=True):
+        if link not in interfaces:
+            interfaces[link] = len(interfaces)
+            yield interface_description(link)
+        octets, comment = packets.data[start:stop], wanted.comments.of(reference)
+        yield packet_block(interfaces[link], time, octets, stop - start + missing, comment)

@@ -1,0 +1,138 @@
+"""Which packets stand behind records: those that carried the octets of a unit, what a finding is about, and for the
+record of a connection all packets of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.excerpt.comments import Comments
+from zmtpscope.export.rows import RunWords
+
+
+class Stretch(NamedTuple):
+    """Packets of one direction that carry octets, from one packet reference to another, both included."""
+
+    first: int
+    last: int
+
+
+class Lifetime(NamedTuple):
+    """All packets of a connection, by time in nanoseconds since the epoch."""
+
+    start: int
+    end: int
+
+
+class WantedPackets:
+    """The packets behind records, which come as batches that were read with `Options.details`."""
+
+    def __init__(self, options: Options) -> None:
+        self.comments = Comments(options)
+        self.options = options
+        self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
+        """By the flow key of a direction: of units whose packets are not known one by one."""
+        self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
+        """By the flow key of the side that opened a connection, or spoke first."""
+        self.references: set[str] = set()
+        """Identities of records that findings are about, whose packets are not known yet."""
+        self._packets = array("q")
+        self._files: dict[str | None, int] = {}
+
+    def feed(self, batch: Batch) -> None:
+        """Add what stands behind the records of a batch."""
+        self._learn_files(batch.files)
+        for record in batch.records:
+            self._add_record(record)
+        for run in _runs(batch):
+            words = RunWords(run, self.options, None)
+            self._add_run(run, np.arange(len(run.orders)))
+            for row, packet in enumerate(run.packets.tolist()):
+                self.comments.add(packet, run, row, words)
+
+    def find(self, batch: Batch) -> None:
+        """Add what stands behind those records of a batch, of all that there are, that findings are about."""
+        self._learn_files(batch.files)
+        for record in batch.records:
+            values = record.values
+            if "offset" in values and self._name(values["conn_id"], values, record.type) in self.references:
+                self._add_record(record)
+        wanted = {each.split("/", 1)[0] for each in self.references}
+        for run in _runs(batch):
+            if run.stream.conn_id in wanted:
+                front = f"{run.stream.conn_id}/{run.stream.side}/{run.source}"
+                frames = np.flatnonzero([f"{front}/{at}/frame" in self.references for at in run.offsets.tolist()])
+                if isinstance(run, MessageRun):
+                    begins = run.offsets[run.first].tolist()
+                    messages = np.flatnonzero([f"{front}/{at}/message" in self.references for at in begins])
+                    frames = np.union1d(np.searchsorted(run.last, frames), messages)
+                if len(frames):
+                    self._add_run(run, frames)
+
+    @property
+    def packets(self) -> Int64:
+        """Packet references of those that are known one by one, ascending."""
+        return np.unique(np.frombuffer(self._packets, np.int64)) if self._packets else np.empty(0, np.int64)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _learn_files(self, files: Sequence[str | None]) -> None:
+        for number, file in enumerate(files[len(self._files) :], len(self._files)):
+            self._files.setdefault(file, number)
+
+    def _name(self, conn_id: str, values: dict[str, object], kind: str) -> str:
+        return f"{conn_id}/{values['side']}/{values['source']}/{values['offset']}/{kind}"
+
+    def _add_record(self, record: Record) -> None:
+        values = record.values
+        if record.unit is not None:
+            self._packets.extend(each.packet for each in record.unit.slices)
+        if values["packet"] is not None:
+            front = self._files.get(values["file"], 0) << FILE_SHIFT
+            self._packets.append(front | values["packet"])
+            self.comments.add(front | values["packet"], record, -1, None)
+            if values.get("last_packet") is not None:
+                self._packets.append(front | values["last_packet"])
+        if record.type == "finding":
+            self.references.update(values["refs"] or ())
+        if record.type == "connection":
+            key = _key(values["ip_0"], values["port_0"], values["ip_1"], values["port_1"])
+            self.lifetimes[key].append(Lifetime(values["start_ns"], values["end_ns"]))
+
+    def _add_run(self, run: MessageRun | FrameRun, rows: Int64) -> None:
+        """The packets of some rows: most have one."""
+        self._packets.frombytes(run.packets[rows].tobytes())
+        if isinstance(run, MessageRun):
+            first, last = run.first, run.last
+            rows = rows[run.packets[rows] != run.packet_ends[rows]]
+        else:
+            first = last = np.arange(len(run.offsets))
+        for row in rows.tolist():
+            start = int(run.offsets[first[row]])
+            stop = start + run.length(int(first[row]), int(last[row]))
+            slices = [] if run.pieces is None else run.pieces.slices(start, stop)
+            self._packets.extend(each.packet for each in slices)
+            covered = sum(each.stop - each.start for each in slices)
+            if isinstance(run, MessageRun):
+                self._packets.append(int(run.packet_ends[row]))
+                if covered < stop - start:
+                    stream = run.stream
+                    key = _key(stream.src_ip, stream.src_port, stream.dst_ip, stream.dst_port)
+                    self.stretches[key].append(Stretch(int(run.packets[row]), int(run.packet_ends[row])))
+
+
+def _runs(batch: Batch) -> list[MessageRun | FrameRun]:
+    return [*batch.runs, *batch.frame_runs]
+
+
+def _key(ip: str, port: int, other_ip: str, other_port: int) -> bytes:
+    addresses = ip_address(ip).packed + ip_address(other_ip).packed
+    return addresses + port.to_bytes(2, "big") + other_port.to_bytes(2, "big")
