@@ -29,6 +29,7 @@ PAGES = [
     "docs/payload-dissectors.md",
     "docs/websocket.md",
     "docs/records.md",
+    "docs/stats.md",
     "docs/top.md",
 ]
 EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)

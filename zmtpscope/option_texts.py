@@ -12,6 +12,7 @@ from zmtpscope.records import from_text
 
 SCALE = {"": 1, "k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
+DURATIONS_NS = {"us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 SELECTORS = ("tcp.port", "udp.port", "conn", "topic")
 LAST_PORT = 65535
 
@@ -45,6 +46,14 @@ def parse_body(text: str) -> Body:
     if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
         raise ValueError(f"{text!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
     return Body(match[1], int(match[2]) * SCALE[match[3]] if match[2] else None)
+
+
+def parse_duration(text: str) -> int:
+    """`1s`, `100ms`, `1.5min`; a plain number is seconds. As nanoseconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([a-z]*)", text)
+    if match is None or (match[2] and match[2] not in DURATIONS_NS):
+        raise ValueError(f"{text!r} is no length of time; write a number and one of {', '.join(DURATIONS_NS)}: 100ms")
+    return round(float(match[1]) * DURATIONS_NS[match[2] or "s"])
 
 
 def parse_decode_as(text: str) -> Forced:

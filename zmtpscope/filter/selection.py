@@ -27,8 +27,7 @@ class Selection:
 
     def __init__(self, filter: Filter, batch: Batch, options: Options, start: int | None) -> None:
         self.batch = batch
-        known = {CAPTURE_START: start}
-        self._records = {id(record) for record in batch.records if filter.holds(record_values(record, options) | known)}
+        self._records = set(map(id, records_that_fulfil(filter, batch, options, start)))
         self._rows = _messages_that_fulfil(filter, batch, options, start)
         if batch.frame_runs:
             self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch.frame_runs, batch.files), start)
@@ -45,6 +44,12 @@ class Selection:
             runs=_taken(self.batch.runs, self._rows),
             frame_runs=_taken(self.batch.frame_runs, self._rows),
         )
+
+
+def records_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> list[Record]:
+    """The records of a batch that `filter` holds of."""
+    known = {CAPTURE_START: start}
+    return [record for record in batch.records if filter.holds(record_values(record, options) | known)]
 
 
 def with_messages(filter: Filter, batch: Batch, options: Options, start: int | None) -> Batch:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect.records.batch import Arrangement
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.payloads.registry import TEXT
@@ -101,3 +102,26 @@ class UnreadMessage(NamedTuple):
         shown = range(first, min(frames, first + SHOWN_FRAMES))
         content = tuple((run.head(frame, SHOWN_OCTETS), int(run.sizes[frame])) for frame in shown)
         return LastMessage(time, None if topic is None else topic[:SHOWN_OCTETS], content, frames, summary)
+
+
+def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
+    """Each different number, and the first and last place where it is."""
+    places = np.arange(len(numbers))
+    counts = np.bincount(numbers)
+    first, last = np.empty((2, len(counts)), np.int64)
+    first[numbers[::-1]] = places[::-1]
+    last[numbers] = places
+    different = np.flatnonzero(counts)
+    return different, first[different], last[different]
+
+
+def first_places(order: Arrangement) -> dict[int | None, int]:
+    """The place of the first message of each connection."""
+    if not len(order.run_of):
+        return {}
+    numbers, places, _ = first_and_last(order.run_of)
+    found: dict[int | None, int] = {}
+    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
+        conn = order.runs[number].stream.conn
+        found[conn] = min(place, found.get(conn, place))
+    return found

@@ -84,8 +84,11 @@ class Counters(Generic[Key]):
         for column in self._lists:
             del column[count:]
 
-    def fold(self) -> None:
-        """Count the half of the rows with the fewest messages as others, of those with equally many the newest."""
+    def fold(self) -> tuple[Int64, Int64]:
+        """Count the half of the rows with the fewest messages as others, of those with equally many the newest.
+
+        The old numbers of the rows that stay, in their new order, and of those that were folded.
+        """
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
         ranked = np.lexsort((-self.orders[1:count], (messages[SENT] + messages[RECEIVED])[1:])) + 1
@@ -103,6 +106,7 @@ class Counters(Generic[Key]):
             values[:] = [values[row] for row in rows]
         self.rows = {key: row for row, key in enumerate(self.keys) if key is not None}
         self.folded += len(folded)
+        return kept, folded
 
     def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
         """Rows, some of them perhaps more than once, have first messages."""

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Arrangement, Int64
+from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of
+from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of, first_and_last, first_places
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
     FRAMES,
@@ -106,7 +105,7 @@ class Rates:
         rows = MessageColumns.of_arrangement(order, batch.files)
         columns = columns_of(rows, self._messages, self._latest, changes)
         self._messages += len(columns.run_of)
-        first_places = _first_places(order)
+        places = first_places(order)
         at = low = 0
         for high in self._ends_of_intervals(columns.times):
             if low < high:
@@ -119,17 +118,17 @@ class Rates:
                     if record.type == "connection":  # messages of it may come in front of this
                         ended.append(record)
                     else:
-                        self._feed_record(record, place, first_places)
+                        self._feed_record(record, place, places)
                 self._count(columns.part(slice(low, high)))
                 self._latest = int(columns.times[high - 1])
                 for record in ended:
-                    self._feed_record(record, high, first_places)
+                    self._feed_record(record, high, places)
             while at < len(records) and records[at][0] <= high:
                 place, record = records[at]
                 at += 1
                 if changes_subscribers(record):
                     yield from self.tick(record.values["ts_ns"])
-                self._feed_record(record, place, first_places)
+                self._feed_record(record, place, places)
             low = high
         self._held += sum(len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
         if self._held > MOST_HELD:
@@ -302,26 +301,3 @@ def changes_subscribers(record: Record) -> bool:
     if record.type == "command":
         return record.values["name"] in ("SUBSCRIBE", "CANCEL")
     return record.type == "connection"
-
-
-def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Each different number, and the first and last place where it is."""
-    places = np.arange(len(numbers))
-    counts = np.bincount(numbers)
-    first, last = np.empty((2, len(counts)), np.int64)
-    first[numbers[::-1]] = places[::-1]
-    last[numbers] = places
-    different = np.flatnonzero(counts)
-    return different, first[different], last[different]
-
-
-def _first_places(order: Arrangement) -> dict[int | None, int]:
-    """The place of the first message of each connection."""
-    if not len(order.run_of):
-        return {}
-    numbers, places, _ = first_and_last(order.run_of)
-    found: dict[int | None, int] = {}
-    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
-        conn = order.runs[number].stream.conn
-        found[conn] = min(place, found.get(conn, place))
-    return found

@@ -17,7 +17,7 @@ def count_with_room(
     find: Callable[[Columns], Found],
     add: Callable[[Columns, Found], None],
     forget: Callable[[], None],
-    fold: Callable[[Counters[Any]], None],
+    fold: Callable[[Counters[Any]], object],
 ) -> None:
     """Count messages: `find` their rows, and `add` them to these. Where there is no room for a row, all messages
     in front of the first that needs it are counted before `fold` makes room, so that it is made at the same message

@@ -159,7 +159,7 @@ def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
         "frames": row.counts[FRAMES],
         "messages_per_second": round(row.rate(SENT, RECEIVED), 3),
         "octets_per_second": round(row.rate(SENT_OCTETS, RECEIVED_OCTETS), 3),
-        **_directions(row, kind),
+        **_of_its_kind(row, kind),
         "total_messages": row.totals[SENT] + row.totals[RECEIVED],
         "total_octets": row.totals[SENT_OCTETS] + row.totals[RECEIVED_OCTETS],
         "first_ns": row.first,
@@ -202,16 +202,20 @@ KEY_FIELDS: dict[str, Any] = {
 """What names a row of each kind: the fields of the records of connections, or of the sender."""
 
 
-def _directions(row: Row, kind: str) -> dict[str, Any]:
+def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
     """What only rows of one kind have."""
-    counts = row.counts
     if kind == "topic":
         return {"subscribers": row.subscribers}
+    connections = {} if kind == "connection" else {"connections": row.totals[CONNECTIONS]}
+    return {**directions_of(row.counts, kind), **connections}
+
+
+def directions_of(counts: list[int], kind: str) -> dict[str, int]:
+    """Messages and octets each way: of connections those that each side sent."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
-    values: dict[str, Any] = {
+    return {
         f"messages_{forth}": counts[SENT],
         f"messages_{back}": counts[RECEIVED],
         f"octets_{forth}": counts[SENT_OCTETS],
         f"octets_{back}": counts[RECEIVED_OCTETS],
     }
-    return values if kind == "connection" else {**values, "connections": row.totals[CONNECTIONS]}

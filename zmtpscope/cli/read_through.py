@@ -1,0 +1,64 @@
+"""What commands share that read captures to their end before they say anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zmtpscope.cli.captures import (
+    NoCapture,
+    analyser_options,
+    exit_code,
+    named_captures,
+    say_if_nothing_was_found,
+    say_what_cannot_be_used,
+    say_what_stayed_closed,
+)
+from zmtpscope.cli.key_files import given_keys, say_problems
+from zmtpscope.cli.messages import is_seen
+from zmtpscope.option_texts import Body
+
+if TYPE_CHECKING:
+    from zmtpscope.capture import Captures
+    from zmtpscope.dissect import Analyser, Batch, Options
+
+
+class Run(NamedTuple):
+    """A reading under way."""
+
+    analyser: Analyser
+    captures: Captures
+    options: Options
+
+
+def read_through(
+    given: dict[str, Any], body: Body, feed: Callable[[Run, Batch], None], write: Callable[[Run], None]
+) -> int:
+    """Hand all batches of the captures that options name to `feed`, then `write` what came of it, also of what was read
+    until Ctrl-C; an exit code. So much of bodies is kept."""
+    # imported here, so that help, usage errors and the other commands stay quick
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.cli.progress import Progress
+    from zmtpscope.dissect import Analyser
+
+    paths, keys = named_captures(given), given_keys(given)
+    said = say_problems(keys)
+    options = analyser_options({**given, "body": body}, keys=keys)
+    try:
+        captures = open_captures(paths, packet_limit=given["packets"])
+        run = Run(Analyser(options), captures, options)
+        try:
+            with Progress(captures.statistics, paths, is_seen()):
+                for batch in run.analyser.run(captures):
+                    feed(run, batch)
+        except KeyboardInterrupt:
+            write(run)
+            raise
+        write(run)
+    except CaptureError as error:
+        raise NoCapture(str(error)) from error
+    say_if_nothing_was_found(run.analyser.summary, captures)
+    say_what_cannot_be_used(options)
+    say_what_stayed_closed(run.analyser.summary, keys)
+    say_problems(keys, said)
+    return exit_code(captures)

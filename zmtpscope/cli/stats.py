@@ -1,0 +1,130 @@
+"""`zmtpscope stats`: how many messages, how large, how often, of whom."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.filters import FILTER, body_for
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.output import JSON
+from zmtpscope.cli.parameters import (
+    FILES,
+    FORCED,
+    KEYS,
+    MORE_FILES,
+    PACKETS,
+    PAYLOAD,
+    PAYLOAD_FILES,
+    SHOW_SECRETS,
+    checked,
+)
+from zmtpscope.cli.read_through import Run, read_through
+from zmtpscope.option_texts import parse_duration
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect import Batch
+    from zmtpscope.export.statistics.statistics import Statistics
+
+BY = ("topic", "peer", "endpoint", "connection", "type")
+OVERVIEW = ("all", "endpoint", "topic", "type")
+LEAST_NS, LONGEST_NS, USUAL_NS = 1_000_000, 86_400_000_000_000, 1_000_000_000
+
+
+def parse_interval(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """A length of time, as nanoseconds."""
+    if value is None:
+        return None
+    interval = checked(parse_duration, value)
+    if not LEAST_NS <= interval <= LONGEST_NS:
+        raise click.BadParameter(f"{value} is no interval; give 1ms to 24h")
+    return interval
+
+
+@click.command(short_help="Say how many messages there were, how large, how often, and of whom.")
+@FILES
+@MORE_FILES
+@click.option("--by", "kind", type=click.Choice(BY), help="Only a table with a row for each of these.")
+@click.option("--rows", "most", type=click.IntRange(1), metavar="N", help="Only the first N rows of a table.")
+@click.option(
+    "--interval",
+    callback=parse_interval,
+    metavar="TIME",
+    help="Look for the busiest interval of this length, by the times of the packets: 1s, 100ms, 5min [1s]. No bar is "
+    "shorter.",
+)
+@FILTER
+@JSON
+@PACKETS
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@SHOW_SECRETS
+def stats(**given: Any) -> int:
+    """Count the messages of capture FILEs (as for `zmtpscope read`) in all and by endpoint, topic, peer, connection or
+    type of record: how many, how large (percentiles), how often, how spread over time, and what the capture lost."""
+    from zmtpscope.export.statistics.statistics import Statistics
+
+    interval = given["interval"]
+    statistics = Statistics((given["kind"],) if given["kind"] else OVERVIEW, interval or USUAL_NS, interval)
+    return read_through(
+        given,
+        body_for(given["filter"]),
+        lambda run, batch: _feed(statistics, run, batch, given),
+        lambda run: _write(statistics, run, given),
+    )
+
+
+def _feed(statistics: Statistics, run: Run, batch: Batch, given: dict[str, Any]) -> None:
+    first = run.captures.statistics.first_time
+    if first is None:
+        return
+    wanted = batch.records
+    if given["filter"] is not None:
+        from zmtpscope.filter.selection import records_that_fulfil, with_messages
+
+        wanted = records_that_fulfil(given["filter"], batch, run.options, first)
+        batch = with_messages(given["filter"], batch, run.options, first)
+    statistics.feed(batch, wanted, first)
+
+
+def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
+    capture, kind = run.captures.statistics, given["kind"]
+    if capture.first_time is not None and capture.last_time is not None:
+        if given["as_json"]:
+            _write_json(statistics, capture.last_time, given["most"])
+        else:
+            _write_text(statistics, run, kind, given["most"])
+    sys.stdout.flush()
+    for name, group in statistics.groups.items():
+        if group.counters.folded:
+            from zmtpscope.export.statistics.report import PLURALS
+
+            many = f"there are more than {group.counters.most} {PLURALS[name]}"
+            say(f"zmtpscope: {many}: {group.counters.folded} with the fewest messages are counted together")
+
+
+def _write_json(statistics: Statistics, latest: int, most: int | None) -> None:
+    from zmtpscope.export.json_lines import escaped
+    from zmtpscope.export.statistics.rows import lines_of
+
+    for line in lines_of(statistics, latest, most):
+        sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+
+
+def _write_text(statistics: Statistics, run: Run, kind: str | None, most: int | None) -> None:
+    from zmtpscope.export.statistics.report import SHOWN_ROWS, Look, overview, table
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    look = Look(width, "utf" in (sys.stdout.encoding or "").lower())
+    capture = run.captures.statistics
+    if kind is None:
+        lines = overview(statistics, capture, run.analyser.summary, look, most or SHOWN_ROWS)
+    else:
+        lines = table(statistics, kind, capture, look, most, "leave out --rows")
+    for line in lines:
+        click.echo(line)

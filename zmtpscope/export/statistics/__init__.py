@@ -1,0 +1,2 @@
+"""What `zmtpscope stats` counts: messages by whatever they have in common, their sizes, and how they are spread over
+time."""

@@ -1,0 +1,110 @@
+"""The rows of one kind (all, topics, peers and so on), and what is counted of each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.export.statistics.sizes import MOST_SIZES, Sizes
+from zmtpscope.export.statistics.tally import BARS, Tally
+from zmtpscope.export.top.counters import (
+    CONNECTIONS,
+    FRAMES,
+    OTHERS,
+    RECEIVED,
+    RECEIVED_OCTETS,
+    SENT,
+    SENT_OCTETS,
+    Counters,
+)
+
+MOST_ROWS = 4096
+"""Rows of a kind that are told apart."""
+
+MOST_SIZES_OF_ALL = 65_536
+"""Different sizes that are counted one by one where there is one row only."""
+
+
+class Group:
+    """Rows by key. Row `OTHERS` is what was folded (`zmtpscope/export/top/counters.py`)."""
+
+    def __init__(self, kind: str, most: int = MOST_ROWS) -> None:
+        self.kind = kind
+        self.counters = Counters[Any](most)
+        self.sizes: list[Sizes] = []
+        self.bars = np.zeros((most + 1, BARS), np.int64)
+        self.gaps, self.gap_octets = np.zeros((2, most + 1), np.int64)
+        # the interval under way of each row, and its messages so far; `counters.busiest` has those of the busiest
+        self._interval = np.full(most + 1, -1)
+        self._in_interval = np.zeros(most + 1, np.int64)
+        self._most_sizes = MOST_SIZES_OF_ALL if kind == "all" else MOST_SIZES
+
+    def row(self, key: Hashable) -> int:
+        """The row of a key. Raises `TooManyRows`."""
+        return self.counters.row(key)
+
+    def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
+        """Add messages to rows: those with number i to `rows[i]`, as received ones where `is_received[i]`; with them
+        comes a connection where `is_new[i]`."""
+        counters, total = self.counters, self.counters.total
+        there = np.flatnonzero(tally.messages)
+        of_there, back = rows[there], is_received[there]
+        np.add.at(total, (np.where(back, RECEIVED, SENT), of_there), tally.messages[there])
+        np.add.at(total, (np.where(back, RECEIVED_OCTETS, SENT_OCTETS), of_there), tally.octets[there])
+        np.add.at(total[FRAMES], of_there, tally.frames[there])
+        np.add.at(total[CONNECTIONS], of_there, is_new[there])
+        counters.note(of_there, tally.times[there], 2 * tally.orders[there] + back)
+        self._fill()
+        sizes, columns = self.sizes, (rows[tally.sizes.numbers], tally.sizes.values, tally.sizes.counts)
+        for row, size, count in zip(*(column.tolist() for column in columns), strict=True):
+            sizes[row].add(size, count)
+        np.add.at(self.bars, (rows[tally.bars.numbers], tally.bars.values), tally.bars.counts)
+        self._count_intervals(tally, rows)
+
+    def add_gap(self, row: int, octets: int) -> None:
+        """A gap of so many octets."""
+        self._fill()
+        self.gaps[row] += 1
+        self.gap_octets[row] += octets
+
+    def join_bars(self) -> None:
+        """Two and two bars become one."""
+        count = len(self.bars)
+        self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
+        self.bars[:, BARS // 2 :] = 0
+
+    def fold(self) -> None:
+        """Make room for other rows."""
+        kept, folded = self.counters.fold()
+        self._fill_to(int(max(kept.max(), folded.max())) + 1)
+        for row in folded.tolist():
+            self.sizes[OTHERS].merge(self.sizes[row])
+        self.sizes = [self.sizes[row] for row in kept.tolist()]
+        for column in (self.bars, self.gaps, self.gap_octets):
+            column[OTHERS] += column[folded].sum(axis=0)
+        for column in (self.bars, self.gaps, self.gap_octets, self._interval, self._in_interval):
+            column[: len(kept)] = column[kept]
+            column[len(kept) :] = -1 if column is self._interval else 0
+
+    def _fill(self) -> None:
+        self._fill_to(len(self.counters))
+
+    def _fill_to(self, count: int) -> None:
+        while len(self.sizes) < count:
+            self.sizes.append(Sizes(self._most_sizes))
+
+    def _count_intervals(self, tally: Tally, rows: Int64) -> None:
+        """How many messages there were in the busiest interval of each row. Intervals come in order."""
+        numbers, intervals, counts = tally.intervals.moved(rows)
+        if not len(numbers):
+            return
+        is_first = np.append(True, numbers[1:] != numbers[:-1])
+        is_last = np.append(numbers[1:] != numbers[:-1], True)
+        goes_on = is_first & (intervals == self._interval[numbers])
+        counts = counts + np.where(goes_on, self._in_interval[numbers], 0)
+        np.maximum.at(self.counters.busiest, numbers, counts)
+        self._interval[numbers[is_last]] = intervals[is_last]
+        self._in_interval[numbers[is_last]] = counts[is_last]

@@ -1,0 +1,169 @@
+"""Statistics for people: what there was in all, and tables of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from zmtpscope.capture import CaptureStatistics
+from zmtpscope.dissect import Summary
+from zmtpscope.export.statistics.rows import Row, rows_of
+from zmtpscope.export.statistics.statistics import KINDS, Statistics
+from zmtpscope.export.summary import LABEL
+from zmtpscope.export.top.counters import CONNECTIONS, FRAMES
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.records import SECOND
+
+PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
+SHOWN_ROWS = 5
+"""Rows of a kind where several kinds are shown."""
+
+BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
+NOTHING = "·"
+"""Stands for a stretch of time without messages, ..."""
+ASCII_NOTHING = " "
+
+LEAST_NAME, WIDEST_NAME = 16, 60
+LEAST_BARS, WIDEST_BARS = len("OVER TIME"), 32
+
+
+class Column(NamedTuple):
+    """A column of numbers; where there is no room for all, those with larger `priority` are left out."""
+
+    heading: str
+    width: int
+    priority: int
+
+
+COLUMNS = (
+    Column("MESSAGES", 8, 0),
+    Column("OCTETS", 7, 2),
+    Column("MSG/S", 7, 0),
+    Column("BUSIEST", 7, 3),
+    Column("P50", 6, 1),
+    Column("P90", 6, 5),
+    Column("P99", 6, 4),
+    Column("MAX", 6, 1),
+)
+GAPS = Column("GAPS", 5, 2)
+
+
+class Look(NamedTuple):
+    """`width` is that of the terminal, if there is one; `is_unicode` says that it can show blocks."""
+
+    width: int | None
+    is_unicode: bool
+
+
+def sparkline(bars: Sequence[int], width: int, look: Look) -> str:
+    """How numbers rise and fall, in at most `width` characters; the largest is as high as can be."""
+    step = max(1, -(-len(bars) // width))
+    sums = [sum(bars[at : at + step]) for at in range(0, len(bars), step)]
+    blocks, nothing = (BLOCKS, NOTHING) if look.is_unicode else (ASCII_BLOCKS, ASCII_NOTHING)
+    highest = max(sums, default=0)
+    return "".join(blocks[-(-each * len(blocks) // highest) - 1] if each else nothing for each in sums)
+
+
+def overview(
+    statistics: Statistics, capture: CaptureStatistics, summary: Summary, look: Look, most: int
+) -> Iterator[str]:
+    """What there was in all, and of endpoints, topics and types the first rows."""
+    first, last = capture.first_time, capture.last_time
+    if first is None or last is None:
+        return
+    seconds = (last - first) / SECOND
+    began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    yield _line("captured", f"{counted(capture.packets, 'packet')}, {seconds:.3f} s from {began}")
+    rows = rows_of(statistics, "all", last)
+    messages = rows[0].counts[CONNECTIONS] if rows else 0
+    yield _line("connections", f"{summary.connections} ZMTP, {messages} of them with messages")
+    for row in rows:
+        yield from _all(row, statistics, seconds, look)
+    for kind in KINDS[1:]:
+        if kind in statistics.groups:
+            yield ""
+            yield from table(statistics, kind, capture, look, most, f"--by {kind} lists all")
+
+
+def _all(row: Row, statistics: Statistics, seconds: float, look: Look) -> Iterator[str]:
+    rate = f", {scaled(row.messages / seconds)} a second" if seconds else ""
+    busiest = f", at most {scaled(row.busiest)} in {_duration(statistics.scale.interval_ns)}"
+    yield _line("messages", f"{row.messages} ({counted(row.counts[FRAMES], 'frame')}){rate}{busiest}")
+    rate = f", {scaled(row.octets / seconds)} a second" if seconds else ""
+    yield _line("octets", f"{row.octets}{rate}")
+    sizes, about = row.sizes, "" if row.sizes_exact else "about "
+    if sizes["min"] is not None:
+        parts = ", ".join(f"{name} {about}{sizes[name]}" for name in ("p50", "p90", "p99"))
+        yield _line("sizes", f"{sizes['min']} to {sizes['max']} octets ({parts})")
+    yield _line("gaps", f"{row.gaps}, {counted(row.gap_octets, 'octet')} lost by the capture" if row.gaps else "none")
+    room = WIDEST_BARS if look.width is None else max(LEAST_BARS, look.width - LABEL - 1)
+    step = -(-len(row.bars) // room)
+    yield _line("over time", sparkline(row.bars, room, look))
+    yield _line("", f"{_duration(statistics.scale.width_ns * step)} each")
+
+
+def _duration(nanoseconds: int) -> str:
+    """Milliseconds, or seconds."""
+    return f"{nanoseconds / SECOND:g} s" if nanoseconds >= SECOND else f"{nanoseconds / 1_000_000:g} ms"
+
+
+def table(
+    statistics: Statistics, kind: str, capture: CaptureStatistics, look: Look, most: int | None, more: str
+) -> Iterator[str]:
+    """The first rows of a kind; where there are others, how many, and how to see them."""
+    assert capture.first_time is not None
+    assert capture.last_time is not None
+    rows = rows_of(statistics, kind, capture.last_time)
+    shown = rows[:most]
+    seconds = (capture.last_time - capture.first_time) / SECOND
+    columns = [*COLUMNS, *([GAPS] if any(row.gaps for row in shown) else [])]
+    longest = max([len(kind), *(cell_len(row.name) for row in shown)])
+    bars = WIDEST_BARS
+    if look.width is not None:
+        while True:
+            room = look.width - sum(column.width + 1 for column in columns)
+            spared = max(columns, key=lambda column: column.priority)
+            if room - 1 >= min(longest, LEAST_NAME + 8) + LEAST_BARS or not spared.priority:
+                break
+            columns.remove(spared)
+        bars = max(LEAST_BARS, min(WIDEST_BARS, room - 1 - longest))
+        longest = max(1, min(longest, room - 1 - bars))
+    longest = min(longest, WIDEST_NAME)
+    named = {"MESSAGES": "RECORDS"} if kind == "type" else {}
+    headings = " ".join(f"{named.get(column.heading, column.heading):>{column.width}}" for column in columns)
+    yield f"{kind.upper():<{longest}} {headings} OVER TIME".rstrip()
+    for row in shown:
+        numbers = _numbers(row, seconds, statistics.scale.interval_ns / SECOND)
+        cells = " ".join(f"{numbers[column.heading]:>{column.width}}" for column in columns)
+        yield f"{_cut(row.name, longest)} {cells} {sparkline(row.bars, bars, look)}".rstrip()
+    if len(rows) > len(shown):
+        yield f"... and {len(rows) - len(shown)} more: {more}"
+
+
+def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
+    about = "" if row.sizes_exact else "~"
+    sizes = {
+        name.upper(): "-" if value is None else f"{about if name != 'max' else ''}{scaled(value)}"
+        for name, value in row.sizes.items()
+    }
+    return {
+        "MESSAGES": scaled(row.messages),
+        "OCTETS": scaled(row.octets),
+        "MSG/S": scaled(row.messages / seconds) if seconds else "-",
+        "BUSIEST": scaled(row.busiest / interval),
+        "GAPS": scaled(row.gaps),
+        **sizes,
+    }
+
+
+def _cut(text: str, width: int) -> str:
+    """A text in so many columns of the terminal."""
+    return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{LABEL}} {text}"

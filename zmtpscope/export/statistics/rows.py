@@ -1,0 +1,155 @@
+"""Rows of statistics as they are shown, and as JSON lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.statistics.group import Group
+from zmtpscope.export.statistics.statistics import Statistics
+from zmtpscope.export.statistics.tally import Scale
+from zmtpscope.export.top.counters import (
+    CONNECTIONS,
+    FRAMES,
+    NEVER,
+    OTHERS,
+    RECEIVED,
+    RECEIVED_OCTETS,
+    SENT,
+    SENT_OCTETS,
+)
+from zmtpscope.export.top.peers import Topic
+from zmtpscope.export.top.rows import KEY_FIELDS, directions_of, name_of
+from zmtpscope.records import SECOND
+
+PERCENTILES = (0.5, 0.9, 0.99)
+
+
+class Row(NamedTuple):
+    """What was counted under one key; the key is None for those that were folded."""
+
+    kind: str
+    key: Any
+    name: str
+    """Safe to show."""
+    counts: list[int]
+    """By the columns of `zmtpscope/export/top/counters.py`."""
+    busiest: int
+    """Messages in the busiest interval."""
+    first_ns: int | None
+    """Time of the first message."""
+    sizes: dict[str, int | None]
+    """`min`, `p50`, `p90`, `p99` and `max`, octets in the frames of a message."""
+    sizes_exact: bool
+    gaps: int
+    gap_octets: int
+    bars: list[int]
+    """Messages in each stretch of time of the run."""
+
+    @property
+    def messages(self) -> int:
+        """Messages of both directions."""
+        return self.counts[SENT] + self.counts[RECEIVED]
+
+    @property
+    def octets(self) -> int:
+        """Octets in their frames."""
+        return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
+
+
+def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
+    """The rows of a kind, those with the most messages first, and those that were folded last. `latest` is the time of
+    the last packet."""
+    group = statistics.groups[kind]
+    bars = int(statistics.scale.bars_until(latest))
+    numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))
+    rows = [_row(group, number, bars) for number in numbers]
+    names = Counter(row.name for row in rows)
+    rows = [row._replace(name=_with_sender(row)) if names[row.name] > 1 or _no_topic(row) else row for row in rows]
+    rows.sort(key=lambda row: (row.key is None, -row.messages, -row.octets, row.name))
+    return rows
+
+
+def _no_topic(row: Row) -> bool:
+    return isinstance(row.key, Topic) and row.key.name is None
+
+
+def _with_sender(row: Row) -> str:
+    """The name of a topic that others send, too, or of messages without one."""
+    return f"{row.name} of {row.key.sender}" if isinstance(row.key, Topic) else row.name
+
+
+def _row(group: Group, number: int, bars: int) -> Row:
+    counters, sizes = group.counters, group.sizes[number] if number < len(group.sizes) else None
+    key = counters.keys[number]
+    first = int(counters.first[number])
+    there = sizes is not None and sizes.least <= sizes.most
+    least, most = (sizes.least, sizes.most) if sizes is not None and there else (None, None)
+    middle = sizes.percentiles(*PERCENTILES) if sizes is not None else [None] * len(PERCENTILES)
+    names = [f"p{round(100 * part)}" for part in PERCENTILES]
+    return Row(
+        group.kind,
+        key,
+        safe_text(name_of(key, counters.folded)),
+        counters.total[:, number].tolist(),
+        int(counters.busiest[number]),
+        None if first == NEVER else first,
+        {"min": least, **dict(zip(names, middle, strict=True)), "max": most},
+        sizes is None or sizes.is_exact,
+        int(group.gaps[number]),
+        int(group.gap_octets[number]),
+        group.bars[number, :bars].tolist(),
+    )
+
+
+def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
+    """A row as a JSON line; `seconds` are those from the first packet to the last."""
+    counts = row.counts
+    values = {
+        "by": row.kind,
+        **_key_fields(row),
+        "others": row.key is None,
+        "messages": row.messages,
+        "octets": row.octets,
+        "frames": counts[FRAMES],
+        **(directions_of(counts, row.kind) if row.kind in ("connection", "endpoint", "peer") else {}),
+        **({"connections": counts[CONNECTIONS]} if row.kind in ("all", "endpoint", "peer") else {}),
+        "messages_per_second": _rate(row.messages, seconds),
+        "octets_per_second": _rate(row.octets, seconds),
+        "busiest_per_second": _rate(row.busiest, scale.interval_ns / SECOND),
+        "sizes": row.sizes,
+        "sizes_exact": row.sizes_exact,
+        "gaps": row.gaps,
+        "gap_octets": row.gap_octets,
+        "first_ns": row.first_ns,
+        "bars_start_ns": scale.start_ns,
+        "bar_ns": scale.width_ns,
+        "bars": row.bars,
+    }
+    return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def lines_of(statistics: Statistics, latest: int, most: int | None) -> Iterator[bytes]:
+    """The rows of all kinds as JSON lines, `most` of each."""
+    scale = statistics.scale
+    seconds = (latest - scale.start_ns) / SECOND if scale.start_ns is not None else 0.0
+    for kind in statistics.groups:
+        for row in rows_of(statistics, kind, latest)[:most]:
+            yield line_of(row, scale, seconds)
+
+
+def _rate(number: int, seconds: float) -> float | None:
+    return round(number / seconds, 3) if seconds else None
+
+
+def _key_fields(row: Row) -> dict[str, Any]:
+    if row.kind in KEY_FIELDS:
+        fields: dict[str, Any] = KEY_FIELDS[row.kind](row.key)
+        return fields
+    if row.kind == "endpoint":
+        return {"ip": None, "port": None} if row.key is None else row.key._asdict()
+    return {"type": row.key} if row.kind == "type" else {}

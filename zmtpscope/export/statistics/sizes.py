@@ -1,0 +1,84 @@
+"""How large messages are: how many there are of each size, as long as there are few sizes; else of each range of them.
+
+Between a power of two and the next there are `PARTS` ranges: so a size that is taken for the middle of its range is
+wrong by less than 2 %.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+PART_BITS = 5
+PARTS = 1 << PART_BITS
+LARGEST_BITS = 40
+LARGEST = (1 << LARGEST_BITS) - 1
+"""Octets; what is larger counts as this."""
+
+RANGES = PARTS * (LARGEST_BITS - PART_BITS + 1)
+MOST_SIZES = 128
+"""Different sizes that are counted one by one."""
+
+
+class Sizes:
+    """Counts of sizes. `least` and `most` are always exact; percentiles are if `is_exact`."""
+
+    __slots__ = ("_by_range", "_by_size", "_most_sizes", "least", "most")
+
+    def __init__(self, most_sizes: int = MOST_SIZES) -> None:
+        self.least, self.most = LARGEST, 0
+        self._most_sizes = most_sizes
+        self._by_size: dict[int, int] = {}
+        self._by_range: NDArray[np.int64] | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sizes are counted one by one."""
+        return self._by_range is None
+
+    def add(self, size: int, count: int) -> None:
+        """So many more messages of a size."""
+        self.least, self.most = min(self.least, size), max(self.most, size)
+        if self._by_range is not None:
+            self._by_range[_range_of(size)] += count
+            return
+        self._by_size[size] = self._by_size.get(size, 0) + count
+        if len(self._by_size) > self._most_sizes:
+            self._by_range = np.zeros(RANGES, np.int64)
+            for each, number in self._by_size.items():
+                self._by_range[_range_of(each)] += number
+            self._by_size = {}
+
+    def merge(self, other: Sizes) -> None:
+        """Those of another one, too."""
+        for size, count in other._counts():
+            self.add(size, count)
+        if other._by_range is not None:
+            self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+
+    def percentiles(self, *parts: float) -> list[int | None]:
+        """The smallest size that so large a part of messages (0 to 1) does not exceed; None where there are none."""
+        counts = self._counts()
+        if not counts:
+            return [None] * len(parts)
+        sums = np.cumsum([count for _, count in counts])
+        places = [int(np.searchsorted(sums, np.ceil(part * sums[-1]))) for part in parts]
+        return [min(max(counts[place][0], self.least), self.most) for place in places]
+
+    def _counts(self) -> list[tuple[int, int]]:
+        """Sizes, or the middles of ranges, and how many messages are of them; ascending."""
+        if self._by_range is None:
+            return sorted(self._by_size.items())
+        ranges = np.flatnonzero(self._by_range).tolist()
+        return [(_middle_of(each), int(self._by_range[each])) for each in ranges]
+
+
+def _range_of(size: int) -> int:
+    """The number of the range that a size is in; below `PARTS` each size is one."""
+    shift = max(0, size.bit_length() - PART_BITS - 1)
+    return shift * PARTS + (size >> shift)
+
+
+def _middle_of(number: int) -> int:
+    shift = max(0, number // PARTS - 1)
+    return ((number - shift * PARTS) << shift) + ((1 << shift) >> 1)

@@ -1,0 +1,223 @@
+"""Messages, and records of other types, counted by what they have in common: the way in.
+
+A batch is added up once by its runs, which say who sends to whom, and once by topics; every kind of row is made of one
+of these. So what a message costs does not depend on how many kinds are asked for. The numbers depend on the packets
+alone, not on how they were divided into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zmtpscope.dissect import Batch, Record
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.export.describe import endpoint
+from zmtpscope.export.statistics.group import MOST_ROWS, Group
+from zmtpscope.export.statistics.tally import LEAST_BAR_NS, Scale, Tally
+from zmtpscope.export.top.columns import Columns, columns_of, first_places
+from zmtpscope.export.top.counters import TooManyRows
+from zmtpscope.export.top.open_connections import OpenConnections
+from zmtpscope.export.top.peers import ConnectionEnds
+from zmtpscope.export.top.room import count_with_room
+from zmtpscope.export.top.topic_rows import TopicRows
+
+KINDS = ("all", "endpoint", "topic", "peer", "connection", "type")
+ALL = "all"
+
+
+class Endpoint(NamedTuple):
+    """Where somebody listens."""
+
+    ip: str
+    port: int
+
+    def __str__(self) -> str:
+        return endpoint(self.ip, self.port)
+
+
+OTHER_COMMANDS, MOST_COMMANDS = "other commands", 200
+"""Commands whose names are told apart, and what the rest counts as: peers may name them as they like."""
+
+
+class Places(NamedTuple):
+    """Where the messages of each run count in one group: in which row, and whether as received ones."""
+
+    group: Group
+    rows: Int64
+    is_received: Bool
+
+
+class Statistics:
+    """The counters of one run; `kinds` are some of `KINDS`. `interval_ns` is that of which the busiest is looked for;
+    no bar is shorter than `least_bar_ns`, if that is given.
+
+    `feed` it all batches.
+    """
+
+    def __init__(
+        self, kinds: Collection[str], interval_ns: int, least_bar_ns: int | None = None, most_rows: int = MOST_ROWS
+    ) -> None:
+        # there are few types
+        limits = {kind: MOST_ROWS if kind == "type" else most_rows for kind in KINDS if kind in kinds}
+        self.groups = {kind: Group(kind, most) for kind, most in limits.items()}
+        if "all" in self.groups:
+            self.groups["all"].row(ALL)  # also where there is nothing
+        self.scale = Scale(interval_ns, least_bar_ns or LEAST_BAR_NS)
+        self._connections = OpenConnections()
+        topics = self.groups.get("topic")
+        self._topic_rows = None if topics is None else TopicRows(topics.counters)
+        self._messages = 0
+        self._latest = 0
+        """Time of the last message."""
+        self._latest_of_types: dict[str, int] = {}
+        self._commands: set[str] = set()
+
+    def feed(self, batch: Batch, wanted: Iterable[Record], first_time: int) -> None:
+        """Count the messages of a batch, and its records `wanted`. `first_time` is that of the first packet of all."""
+        order = batch.arranged()
+        places = first_places(order)
+        for place, item, _ in order.between:
+            if isinstance(item, Record) and item.type in ("greeting", "command"):
+                values = item.values
+                if place <= places.get(values["conn"], place):
+                    ends = self._connections.of_record(values)
+                    ends.learn(values["side"], values["socket_type"], values["identity"])
+        columns = columns_of(MessageColumns.of_arrangement(order, batch.files), self._messages, self._latest, ())
+        self._messages += len(columns.run_of)
+        if len(columns.run_of):
+            self._latest = int(columns.times[-1])
+            self._widen(first_time, self._latest)
+            self._count(columns.part(~columns.marked) if columns.marked.any() else columns)
+        self._count_records(list(wanted), first_time)
+        for record in batch.records:
+            if record.type == "connection" and record.values["conn"] is not None:
+                self._connections.end(record.values["conn"])
+
+    def _widen(self, first_time: int, latest: int) -> None:
+        for _ in range(self.scale.halvings(first_time, latest)):
+            for group in self.groups.values():
+                group.join_bars()
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def _count(self, columns: Columns) -> None:
+        if len(columns.run_of):
+            groups = {id(group.counters): group for group in self.groups.values()}
+            counters = [group.counters for group in groups.values()]
+            count_with_room(
+                columns, counters, self._rows_of, self._add, self._forget, lambda full: groups[id(full)].fold()
+            )
+
+    def _forget(self) -> None:
+        if self._topic_rows is not None:
+            self._topic_rows.clear()
+
+    def _rows_of(self, columns: Columns) -> tuple[list[Places], Int64 | None]:
+        """Where runs count, and the rows of the messages' topics. Raises `TooManyRows`."""
+        there = np.flatnonzero(np.bincount(columns.run_of)).tolist()
+        runs = [(number, columns.runs[number], self._connections.of_run(columns.runs[number])) for number in there]
+        found = []
+        for kind, group in self.groups.items():
+            for keys_of in KEYS.get(kind, ()):
+                rows, is_received = np.zeros(len(columns.runs), np.int64), np.zeros(len(columns.runs), np.bool_)
+                for number, run, ends in runs:
+                    key, is_received[number] = keys_of(ends, run.stream.side or 0)
+                    rows[number] = group.row(key)
+                found.append(Places(group, rows, is_received))
+        topics = None if self._topic_rows is None else self._topic_rows.of_messages(columns, self._connections)
+        return found, topics
+
+    def _add(self, columns: Columns, found: tuple[list[Places], Int64 | None]) -> None:
+        places, topics = found
+        times, octets, frames, orders = columns.times, columns.octets, columns.frames, columns.numbers
+        if places:
+            run_of = columns.run_of.astype(np.int64)
+            tally = Tally.of(run_of, len(columns.runs), times, octets, frames, orders, self.scale)
+            is_new = np.zeros(len(columns.runs), np.bool_)
+            for number in np.flatnonzero(tally.messages).tolist():
+                ends = self._connections.of_run(columns.runs[number])
+                is_new[number], ends.was_counted = not ends.was_counted, True
+            for group, rows, is_received in places:
+                group.add(tally, rows, is_received, is_new)
+        if topics is not None:
+            group = self.groups["topic"]
+            count = len(group.counters)
+            tally = Tally.of(topics, count, times, octets, frames, orders, self.scale)
+            nothing = np.zeros(count, np.bool_)
+            group.add(tally, np.arange(count), nothing, nothing)
+
+    # -- other records -----------------------------------------------------------------------------------------------
+
+    def _count_records(self, records: list[Record], first_time: int) -> None:
+        for record in records:
+            if record.type == "gap":
+                self._count_gap(record.values)
+        types = self.groups.get("type")
+        if types is None or not records:
+            return
+        rows = np.array([types.row(self._type_of(record)) for record in records])
+        times = np.array([self._time_of(record) for record in records])
+        sizes = np.array([_octets_of(record.values) for record in records])
+        self._widen(first_time, int(times.max()))
+        orders = np.arange(self._messages, self._messages + len(records))
+        count = len(types.counters)
+        tally = Tally.of(rows, count, times, sizes, np.zeros_like(rows), orders, self.scale)
+        nothing = np.zeros(count, np.bool_)
+        types.add(tally, np.arange(count), nothing, nothing)
+
+    def _type_of(self, record: Record) -> str:
+        """The type of a record; of commands the name as well."""
+        if record.type != "command":
+            return record.type
+        name = f"command {record.values['name']}"
+        if name not in self._commands and len(self._commands) < MOST_COMMANDS:
+            self._commands.add(name)
+        return name if name in self._commands else OTHER_COMMANDS
+
+    def _time_of(self, record: Record) -> int:
+        """That of a record, no earlier than one of its type in front of it."""
+        key, time = self._type_of(record), int(record.values["ts_ns"])
+        time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
+        return time
+
+    def _count_gap(self, values: dict[str, Any]) -> None:
+        ends, octets = self._connections.of_record(values), values["bytes"]
+        for kind, group in self.groups.items():
+            for keys_of in KEYS.get(kind, ())[:1]:
+                key, _ = keys_of(ends, values["side"] or 0)
+                if kind != "type":
+                    group.add_gap(_row_with_room(group, key), octets)
+
+
+def _row_with_room(group: Group, key: Hashable) -> int:
+    try:
+        return group.row(key)
+    except TooManyRows:
+        group.fold()
+        return group.row(key)
+
+
+def _octets_of(values: dict[str, Any]) -> int:
+    """Those that a record stands for; findings stand for none."""
+    if values["record"] == "finding":
+        return 0
+    return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)
+
+
+def _endpoint_of(ends: ConnectionEnds) -> Endpoint:
+    return Endpoint(*ends.addresses[ends.listener])
+
+
+KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ...]] = {
+    "all": (lambda ends, side: (ALL, False),),
+    "endpoint": (lambda ends, side: (_endpoint_of(ends), side != ends.listener),),
+    "peer": (lambda ends, side: (ends.peers[side], False), lambda ends, side: (ends.peers[1 - side], True)),
+    "connection": (lambda ends, side: (ends, side == 1),),
+    "type": (lambda ends, side: ("message", False),),
+}
+"""In which rows messages of a side count, and whether as received ones; the sender's first. (Topics are found for each
+message.)"""
