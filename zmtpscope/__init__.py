@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zmtpscope.version import __version__
 
 if TYPE_CHECKING:
+    from zmtpscope.api.capture import Capture, View, open
     from zmtpscope.api.reading import CaptureWarning, Records, read
     from zmtpscope.api.record_classes import (
         Command,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from zmtpscope.live.capture.session import CaptureRefused
 
 __all__ = (
+    "Capture",
     "CaptureError",
     "CaptureFilterError",
     "CaptureRefused",
@@ -48,8 +50,10 @@ __all__ = (
     "Record",
     "Records",
     "Sniffer",
+    "View",
     "ZrePair",
     "__version__",
+    "open",
     "read",
     "sniff",
 )
@@ -59,6 +63,7 @@ _MODULES = {
     "CaptureFilterError": "live.capture.filters",
     "CaptureRefused": "live.capture.session",
     "FilterError": "filter",
+    **dict.fromkeys(("Capture", "View", "open"), "api.capture"),
     **dict.fromkeys(("CaptureWarning", "Records", "read"), "api.reading"),
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
     **dict.fromkeys(("Payload", "Property", "Record"), "api.rows"),

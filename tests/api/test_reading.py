@@ -8,7 +8,7 @@ import os
 import pathlib
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import orjson
 import pytest
@@ -24,7 +24,7 @@ FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".js
 
 
 @pytest.fixture(autouse=True)
-def _whatever_is_wrong_with_captures() -> object:
+def ignored_warnings() -> Iterator[None]:
     with warnings.catch_warnings(action="ignore", category=zmtpscope.CaptureWarning):
         yield
 

@@ -24,6 +24,8 @@ ERRORS = [
     ("topic)", "     ^", ") closes nothing"),
     ("topic in a", "         ^", "in needs a set; for example: topic in"),
     ("topic in {a", "         ^", "the set has no }"),
+    ("record == mesage", "          ^^^^^^", "no record is mesage; did you mean message?"),
+    ("type in {gap, hole}", "              ^^^^", "no type is hole; there are connection, greeting,"),
     ("topic in {}", "         ^^", "the set is empty"),
     ("ip > 10.0.0.1", "   ^", "> does not go with an IP address; it is for numbers, times and text"),
     ("size contains 5", "     ^^^^^^^^", "contains does not go with a number; it is for text and octets"),

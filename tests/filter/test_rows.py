@@ -66,7 +66,7 @@ def conditions(draw: st.DrawFn) -> str:
         type_ = Type.NUMBER if name.startswith("len") else type_
     elif type_ is Type.MEMBERS:
         name = draw(st.sampled_from([name, f"{name}.name", f"{name}.price", f'{name}["header"][0]']))
-    value = st.sampled_from(VALUES[type_])
+    value = st.sampled_from((name == field.name and field.words) or VALUES[type_])
     ways = ["there", "compare", "in"]
     if type_ in SEARCHED:
         ways += ["contains", "matches"]
@@ -160,4 +160,4 @@ def test_what_is_selected_is_a_batch_whose_lines_are_those_of_the_whole(
 def test_every_field_can_be_asked_for() -> None:
     for field in FIELDS.values():
         Filter(field.name)
-        Filter(f"{field.name} == {VALUES[field.type][0]}")
+        Filter(f"{field.name} == {(field.words or VALUES[field.type])[0]}")

@@ -97,6 +97,8 @@ HOLDS = [
     (MESSAGE, "ip != 192.168.0.0/16 and port == 40000"),
     (MESSAGE, "ip in {10.0.0.1, 10.0.0.7}"),
     # what rides inside
+    (MESSAGE, "record == message and type in {message, finding}"),
+    (FINDING, "record == finding and type != frame"),
     (MESSAGE, "payload.protocol == json"),
     (MESSAGE, "payload.fields.price > 3 and payload.fields.price == 3.5"),
     (MESSAGE, "payload.fields.name == EUR and payload.fields.open == true and payload.fields.open"),

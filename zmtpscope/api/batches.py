@@ -1,9 +1,8 @@
-"""What Python sees of batches: the records of a class, as a batch, as objects, as a table."""
+"""What Python sees of batches: the records of a class, as a batch and as objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from zmtpscope.api.record_classes import CLASSES, Frame, Message
 from zmtpscope.api.rows import Record, Values
@@ -11,9 +10,6 @@ from zmtpscope.dissect import Batch, FrameRun, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.values import record_values
-
-if TYPE_CHECKING:
-    import pyarrow
 
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
@@ -46,20 +42,3 @@ def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
             yield CLASSES[item.type]({name: (value,) for name, value in record_values(item, options).items()})
     for row in range(at, len(order.run_of)):
         yield Message(messages, row)
-
-
-def table_of(batches: Iterable[Batch], record: type[Record], options: Options) -> pyarrow.Table:
-    """The records of batches, all of which are of one class, as a table. Raises `ImportError` where pyarrow is
-    missing."""
-    import pyarrow as pa
-
-    from zmtpscope.export.arrow import arrow_batch, arrow_schema, held_schema
-
-    name, columns = record.type.name, [field.name for field in record.type.fields]
-    schema, held = arrow_schema(name, columns), held_schema(name, columns)
-    parts = [
-        pa.Table.from_batches([arrow_batch(batch, name, held, options)]).cast(schema)
-        for batch in batches
-        if batch.runs or batch.frame_runs or batch.records
-    ]
-    return pa.concat_tables(parts) if parts else schema.empty_table()

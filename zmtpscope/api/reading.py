@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
-from zmtpscope.api.batches import part_of, rows_of, table_of
+from zmtpscope.api.batches import part_of, rows_of
 from zmtpscope.api.record_classes import Frame, Message
 from zmtpscope.api.rows import Record
 from zmtpscope.api.settings import PathLike, Settings, analyser_options, names
+from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import Captures, open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.findings.drops import by_interface
 from zmtpscope.export.words import counted
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
 
 R = TypeVar("R", bound=Record)
 
@@ -73,7 +69,7 @@ def read(
     return Records(record, captures, Analyser(options).run(captures), options, filter)
 
 
-class Records(Generic[R]):
+class Records(Tabular[R]):
     """Records of one reading, each handed out once, in the order in which they became known.
 
     To be iterated in a loop, or with `async for`: files are read in a thread then, so that the event loop goes on. What
@@ -83,9 +79,8 @@ class Records(Generic[R]):
     def __init__(
         self, record: type[R], captures: Captures, batches: Iterator[Batch], options: Options, filter: str | None
     ) -> None:
-        self._record = record
+        super().__init__(record, options)
         self._captures = captures
-        self._options = options
         self._batches = self._parts(batches, None if filter is None else Filter(filter))
         self._rows = self._all_rows()
 
@@ -111,19 +106,8 @@ class Records(Generic[R]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def to_arrow(self) -> pyarrow.Table:
-        """All that are left as a table of Arrow, with the columns of `zmtpscope export --format parquet`."""
-        return table_of(self._batches, self._record, self._options)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as a frame of pandas."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> polars.DataFrame:
-        """The same as a frame of polars."""
-        import polars
-
-        return cast(polars.DataFrame, polars.from_arrow(self.to_arrow()))
+    def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
+        return (part_of(batch, record) for batch in self._batches)
 
     def _all_rows(self) -> Generator[R]:
         for batch in self._batches:
@@ -139,8 +123,7 @@ class Records(Generic[R]):
             if filter is not None:
                 part = Selection(filter, part, self._options, self._captures.statistics.first_time).as_batch()
             yield part
-        for problem in problems(self._captures, self._options):
-            warnings.warn(problem, CaptureWarning, stacklevel=3)
+        warn_of(self._captures, self._options, stacklevel=4)
 
 
 async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
@@ -153,13 +136,14 @@ async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
         raise
 
 
-def problems(captures: Captures, options: Options) -> list[str]:
-    """What has to be said at the end: what was damaged or lost, and what was of no use."""
-    found = [str(problem) for problem in captures.problems]
+def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
+    """Warn of what was damaged or lost in captures that were read, and of what was of no use."""
+    problems = [str(problem) for problem in captures.problems]
     if drops := captures.statistics.dropped():
-        found.append(f"{counted(sum(drops.values()), 'packet')} dropped by the capture: {by_interface(drops)}")
+        problems.append(f"{counted(sum(drops.values()), 'packet')} dropped by the capture: {by_interface(drops)}")
     if options.payloads is not None:
-        found += options.payloads.problems
+        problems += options.payloads.problems
     if options.keys is not None:
-        found += options.keys.problems
-    return found
+        problems += options.keys.problems
+    for problem in problems:
+        warnings.warn(problem, CaptureWarning, stacklevel=stacklevel)

@@ -86,7 +86,14 @@ class Record:
         return f"<table><caption>{escape(type(self).__name__)}</caption>{''.join(rows)}</table>"
 
 
-_PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "packet"}
+_PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "packet"} | {
+    "bodies_kept",
+    "confidence",
+    "last_packet",
+    "packet_end",
+    "ts_end_ns",
+    "version",
+}
 """Fields that say little where a record is shown as a whole."""
 
 

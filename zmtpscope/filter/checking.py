@@ -36,6 +36,7 @@ from zmtpscope.filter.predicates import (
 from zmtpscope.filter.syntax import Both, Call, Expression, Not, Path, Range, Slice, Test, Value, parse_operand
 from zmtpscope.filter.syntax import Operand as Written
 from zmtpscope.filter.tokens import Kind, Token
+from zmtpscope.option_texts import nearest
 
 PAYLOAD = "payload.fields"
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -105,7 +106,9 @@ class Checker:
     def _means_field(self, operand: Operand, right: Value) -> bool:
         """Whether a word behind an operator means a field: one of the same type, or where it can be nothing else."""
         field = self._field_named(right)
-        return field is not None and (field.type is operand.type or operand.type not in _SEARCHED)
+        if field is None or right.token.text in _words(operand):
+            return False
+        return field.type is operand.type or operand.type not in _SEARCHED
 
     def operand(self, written: Written) -> Operand:
         """What was written, as something that has values. Raises `FilterError`."""
@@ -170,6 +173,9 @@ class Checker:
         if name == "contains":
             return Contains(literal(_as_text(operand), token, self.text))
         value = literal(described(operand), token, self.text)
+        if name in ("==", "!=") and (words := _words(operand)) and value not in words:
+            sentence, hint = f"no {described(operand).name} is {value}", nearest(value, words).removeprefix("; ")
+            raise FilterError(sentence, self.text, token.start, token.stop, hint=hint, expected="value")
         if operand.type is Type.ADDRESS:
             return InNetwork(value, is_inverted=name == "!=")
         return Comparison(_compare(operand, name), value)
@@ -200,6 +206,11 @@ class Checker:
         self, sentence: str, written: Written, hint: str | None = None, expected: str | None = None
     ) -> FilterError:
         return FilterError(sentence, self.text, written.start, written.stop, hint=hint, expected=expected)
+
+
+def _words(operand: Operand) -> tuple[str, ...]:
+    """All that it can be, where that is known."""
+    return operand.field.words if isinstance(operand, FieldOperand) and not operand.steps else ()
 
 
 def _has_within(value: Any, other: Any) -> bool:

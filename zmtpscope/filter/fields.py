@@ -54,6 +54,8 @@ class FilterField:
     unit_ns: int = 1
     scale: int = 1
     shift: int = 0
+    words: tuple[str, ...] = ()
+    """All that it can be, where that is known: such a word is no field, even where one has its name."""
     alias_of: str | None = None
     """The field that this is another name of."""
 
@@ -113,7 +115,8 @@ def _of_records() -> Iterable[FilterField]:
         elif name in _ADDRESSES:
             type_of = Type.ADDRESS
         unit = _UNITS_NS.get(field.unit or "", 1)
-        yield FilterField(name, type_of, is_list, field.meaning, tuple(records), (name,), unit_ns=unit)
+        words = _ALL if name == "record" else ()
+        yield FilterField(name, type_of, is_list, field.meaning, tuple(records), (name,), unit_ns=unit, words=words)
 
 
 def _size(record: Values) -> Iterable[Any]:

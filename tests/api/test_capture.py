@@ -1,0 +1,95 @@
+"""`zmtpscope.open`: the records of `zmtpscope.read`, by number, by class and by filter, in any order of asking."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zmtpscope
+from tests.api.test_reading import FILES, PUBSUB, ignored_warnings
+from tests.readings import CAPTURES
+
+__all__ = ["ignored_warnings"]
+MIXED = [CAPTURES / name for name in ("implementations/jupyter.pcap", "patterns/pubsub.pcap", "security/gssapi.pcap")]
+
+
+def values(records: Iterable[zmtpscope.Record]) -> list[dict[str, object]]:
+    return [record.as_dict() for record in records]
+
+
+@pytest.fixture(scope="module")
+def capture() -> zmtpscope.Capture:
+    return zmtpscope.open(MIXED)
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[dict[str, object]]:
+    return values(zmtpscope.read(MIXED, zmtpscope.Record))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_records_are_those_that_are_read_one_by_one(path: pathlib.Path) -> None:
+    assert values(zmtpscope.open(path)) == values(zmtpscope.read(path, zmtpscope.Record))
+
+
+def test_frames_are_there_where_they_are_asked_for() -> None:
+    with_frames = zmtpscope.open(PUBSUB, frames=True)
+    assert values(with_frames.of(zmtpscope.Frame)) == values(zmtpscope.read(PUBSUB, zmtpscope.Frame))
+    assert len(zmtpscope.open(PUBSUB).of(zmtpscope.Frame)) == 0
+
+
+@given(data=st.data())
+def test_records_are_had_by_their_numbers(
+    data: st.DataObject, capture: zmtpscope.Capture, expected: list[dict[str, object]]
+) -> None:
+    assert len(capture) == len(expected)
+    number = data.draw(st.integers(-len(expected), len(expected) - 1))
+    assert capture[number].as_dict() == expected[number]
+    some = data.draw(st.slices(len(expected)).filter(lambda cut: cut.step is None or cut.step > 0))
+    assert values(capture[some]) == expected[some]
+
+
+@pytest.mark.parametrize(
+    "filter", ["size > 20", "record == command or topic contains a", "payload.protocol == jupyter", "severity == note"]
+)
+def test_filters_select_what_they_select_when_reading(capture: zmtpscope.Capture, filter: str) -> None:
+    found = values(zmtpscope.read(MIXED, zmtpscope.Record, filter=filter))
+    assert values(capture.filter(filter)) == found != []
+    assert values(capture.filter(filter).messages()) == [each for each in found if each["record"] == "message"]
+
+
+def test_classes_and_tables_are_those_of_reading(capture: zmtpscope.Capture) -> None:
+    for name, view, class_ in (
+        ("messages", capture.messages(), zmtpscope.Message),
+        ("commands", capture.commands(), zmtpscope.Command),
+        ("connections", capture.connections(), zmtpscope.Connection),
+        ("findings", capture.findings(), zmtpscope.Finding),
+    ):
+        assert values(view) == values(zmtpscope.read(MIXED, class_)) != []
+        table = zmtpscope.read(MIXED, class_).to_arrow()
+        assert capture.to_arrow(name).equals(table)
+        assert capture.to_arrow(class_).equals(table)
+        assert view.to_arrow().equals(table)
+    assert len(capture.to_pandas()) == len(capture.to_polars()) == len(capture.messages())
+
+
+def test_mistakes_are_a_sentence(capture: zmtpscope.Capture) -> None:
+    with pytest.raises(IndexError):
+        capture[len(capture)]
+    with pytest.raises(ValueError, match="reversed"):
+        capture[::-1]
+    with pytest.raises(ValueError, match="there are no records 'message_s'; did you mean messages"):
+        capture.to_arrow("message_s")
+    with pytest.raises(zmtpscope.FilterError, match="did you mean topic"):
+        capture.filter("topik == 1")
+
+
+def test_views_are_shown_in_notebooks(capture: zmtpscope.Capture) -> None:
+    html = capture._repr_html_()
+    assert html.count("<tr>") == 21
+    assert f"&lt;{len(capture)} records&gt;" in html
+    assert repr(capture.connections()[:1]) == "<1 connection>"

@@ -1,0 +1,136 @@
+"""`zmtpscope.open`: all records of captures at hand, by number, by class and by filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import TypeVar, Unpack, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.api.batches import rows_of
+from zmtpscope.api.reading import warn_of
+from zmtpscope.api.record_classes import Command, Connection, Finding, Message
+from zmtpscope.api.rows import Record, shown_fields
+from zmtpscope.api.settings import PathLike, Settings, analyser_options, names
+from zmtpscope.api.tables import Tabular
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Batch
+from zmtpscope.export.words import counted
+from zmtpscope.filter import Filter
+from zmtpscope.store import Store
+
+R = TypeVar("R", bound=Record)
+S = TypeVar("S", bound=Record)
+
+AT_ONCE = 4096
+"""Records that are made at a time where one after the other is wanted."""
+
+SHOWN = 20
+"""Records that a notebook shows of many."""
+
+
+def open(
+    paths: PathLike | Iterable[PathLike],
+    *,
+    frames: bool = False,
+    packets: int | None = None,
+    **settings: Unpack[Settings],
+) -> Capture:
+    """All records of captures, at hand until they are let go; with those of frames if asked for. Takes and raises what
+    `zmtpscope.read` does; reads all of it at once."""
+    options = analyser_options(settings, frames=frames)
+    captures = open_captures(names(paths), packet_limit=packets)
+    store = Store(options)
+    for batch in Analyser(options).run(captures):
+        store.append(batch)
+    store.first_time = captures.statistics.first_time
+    warn_of(captures, options, stacklevel=3)
+    return Capture(store)
+
+
+class View(Sequence[R], Tabular[R]):
+    """Some records of a capture, in the order in which they became known."""
+
+    def __init__(self, store: Store, record: type[R], numbers: NDArray[np.int64]) -> None:
+        super().__init__(record, store.options)
+        self._store = store
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> View[R]: ...
+
+    def __getitem__(self, index: int | slice) -> R | View[R]:
+        if isinstance(index, slice):
+            if index.step is not None and index.step < 0:
+                raise ValueError("views are in order; reversed() goes backwards")
+            return View(self._store, self._record, self._numbers[index])
+        return next(self._rows(self._numbers[[index]]))
+
+    def __iter__(self) -> Iterator[R]:
+        for begin in range(0, len(self._numbers), AT_ONCE):
+            yield from self._rows(self._numbers[begin : begin + AT_ONCE])
+
+    def filter(self, filter: str) -> View[R]:
+        """Those that a filter of `-Y` holds of (docs/filters.md). Raises `FilterError`."""
+        return View(self._store, self._record, self._store.select(Filter(filter), self._numbers))
+
+    def of(self, record: type[S]) -> View[S]:
+        """Those that are of a class."""
+        if record is Record:
+            return cast(View[S], self)
+        found = self._store.select(Filter(f"record == '{record.type.name}'"), self._numbers)
+        return View(self._store, record, found)
+
+    def messages(self) -> View[Message]:
+        """Those that are messages."""
+        return self.of(Message)
+
+    def commands(self) -> View[Command]:
+        """Those that are commands."""
+        return self.of(Command)
+
+    def connections(self) -> View[Connection]:
+        """Those that are connections."""
+        return self.of(Connection)
+
+    def findings(self) -> View[Finding]:
+        """Those that are findings."""
+        return self.of(Finding)
+
+    def _rows(self, numbers: NDArray[np.int64]) -> Iterator[R]:
+        return cast(Iterator[R], rows_of(self._store.batch(numbers), self._options))
+
+    def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
+        numbers = self.of(record)._numbers
+        return (self._store.batch(numbers[begin : begin + AT_ONCE]) for begin in range(0, len(numbers), AT_ONCE))
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'record' if self._record is Record else self._record.type.name)}>"
+
+    def _repr_html_(self) -> str:
+        """The first of them as a table, for notebooks."""
+        rows = [dict(shown_fields(record)) for record in self[:SHOWN]]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *columns))
+        cells = (
+            f"<tr><th>{escape(type(record).__name__)}</th>"
+            + "".join(f"<td>{escape(row.get(name, ''))}</td>" for name in columns)
+            + "</tr>"
+            for record, row in zip(self[:SHOWN], rows, strict=True)
+        )
+        return f"<table><caption>{escape(repr(self))}</caption><tr>{head}</tr>{''.join(cells)}</table>"
+
+
+class Capture(View[Record]):
+    """All records of captures."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, Record, np.arange(len(store)))
