@@ -8,7 +8,7 @@ of those that can hold no secret and come again, which are greetings and the REA
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zmtpscope.zmtp.events import Command, Event, Greeting
 from zmtpscope.zmtp.handshake_state import HandshakeState
@@ -48,18 +48,33 @@ class HandshakeCache:
             del self._units[MOST_CACHED:]
 
 
-class CachedUnit(NamedTuple):
-    """What is known of a side behind a unit that had these `octets` and said `event`.
+class SideState(NamedTuple):
+    """What greeting and handshake say of a side: attributes of its reader.
 
     All sides that come here share it, so what changes later has to be copied: `handshake`.
     """
 
-    octets: bytes
-    event: Event
-    attributes: dict[str, Any]
-    """Attributes of the side, by name."""
+    position: int
+    regime: Regime
     regimes: tuple[tuple[int, Regime], ...]
     handshake: HandshakeState
+    broken: int | None
+    opaque: bool
+    version_announced: str | None
+    mechanism: str | None
+    as_server: int | None
+    socket_type: str | None
+    identity: str | None
+    padding: int
+    scanning: bool
+
+
+class CachedUnit(NamedTuple):
+    """What is known of a side behind a unit that had these `octets` and said `event`."""
+
+    octets: bytes
+    event: Event
+    state: SideState
     cache: HandshakeCache
     """What sides may go on with."""
 

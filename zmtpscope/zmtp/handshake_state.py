@@ -18,6 +18,18 @@ class HandshakeState:
     command; `error`: it has sent ERROR.
     """
 
+    __slots__ = (
+        "_after_error",
+        "_forgiving",
+        "_premature",
+        "_step",
+        "done",
+        "error",
+        "mechanism",
+        "role",
+        "traffic",
+    )
+
     def __init__(self, mechanism: str | None, *, done: bool = False) -> None:
         self.mechanism = mechanism_named(mechanism) or UNSEEN
         self.role: str | None = None
@@ -32,7 +44,10 @@ class HandshakeState:
     def copy(self) -> HandshakeState:
         """The same state, to go on from alone."""
         other = HandshakeState.__new__(HandshakeState)
-        vars(other).update(vars(self))
+        other.mechanism, other.role = self.mechanism, self.role
+        other.done, other.error, other.traffic = self.done, self.error, self.traffic
+        other._step, other._premature = self._step, self._premature
+        other._after_error, other._forgiving = self._after_error, self._forgiving
         return other
 
     def forgive(self) -> None:

@@ -12,7 +12,7 @@ from zmtpscope.zmtp.careful_reader import LENGTH_0, CarefulReader
 from zmtpscope.zmtp.events import Runs, Skipped
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
-from zmtpscope.zmtp.handshake_cache import CachedUnit, HandshakeCache, may_be_cached
+from zmtpscope.zmtp.handshake_cache import CachedUnit, HandshakeCache, SideState, may_be_cached
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, Phase, Regime, regime
@@ -21,21 +21,6 @@ from zmtpscope.zmtp.socket_types import PEERS
 
 CACHES: dict[str | None, HandshakeCache] = {}
 """What 3.x sides begin with, by the version in force."""
-
-CACHED_ATTRIBUTES = (
-    "position",
-    "regime",
-    "broken",
-    "opaque",
-    "version_announced",
-    "mechanism",
-    "as_server",
-    "socket_type",
-    "identity",
-    "_padding",
-    "_scanning",
-)
-"""Attributes that say what greeting and handshake say of a side, and that hold no object that changes."""
 
 _FRAMINGS = {
     **dict.fromkeys((Form.FRAMES_1, Form.PSEUDO_SIGNATURE, Form.VERSIONED_1), Framing.V1),
@@ -214,9 +199,7 @@ class SideReader(CarefulReader):
         unit = cache.find(data, at)
         if unit is None:
             return False
-        vars(self).update(unit.attributes)
-        self.regimes = [*unit.regimes]
-        self._handshake = unit.handshake.copy()
+        self._set_state(unit.state)
         self.events.append(unit.event)
         self._cache = unit.cache if self.regime.shakes_hands else None
         return True
@@ -227,8 +210,34 @@ class SideReader(CarefulReader):
         event = self.events[-1] if self.events else None
         if len(octets) < self.position - start or event is None or event.start != start or not may_be_cached(event):
             return
-        attributes = {name: getattr(self, name) for name in CACHED_ATTRIBUTES}
-        unit = CachedUnit(octets, event, attributes, (*self.regimes,), self._handshake.copy(), HandshakeCache())
+        unit = CachedUnit(octets, event, self._state(), HandshakeCache())
         cache.keep(unit)
         if self.regime.shakes_hands:
             self._cache = unit.cache
+
+    def _state(self) -> SideState:
+        return SideState(
+            self.position,
+            self.regime,
+            (*self.regimes,),
+            self._handshake.copy(),
+            self.broken,
+            self.opaque,
+            self.version_announced,
+            self.mechanism,
+            self.as_server,
+            self.socket_type,
+            self.identity,
+            self._padding,
+            self._scanning,
+        )
+
+    def _set_state(self, state: SideState) -> None:
+        self.position = state.position
+        self.regime = state.regime
+        self.regimes = [*state.regimes]
+        self._handshake = state.handshake.copy()
+        self.broken, self.opaque = state.broken, state.opaque
+        self.version_announced, self.mechanism = state.version_announced, state.mechanism
+        self.as_server, self.socket_type, self.identity = state.as_server, state.socket_type, state.identity
+        self._padding, self._scanning = state.padding, state.scanning
