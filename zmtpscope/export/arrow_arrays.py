@@ -7,7 +7,7 @@ from whoever uses both in the same process. Arrays of buffers never ask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -31,23 +31,48 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
     Raises `OverflowError` where an integer has more bits, and `UnicodeEncodeError` where text is no UTF-8.
     """
-    known = np.array([value is not None for value in values], np.bool_)
-    missing = None if known.all() else ~known
-    if type_ == pa.int64():
-        return column_array(np.array([value or 0 for value in values], np.int64), missing)
-    if type_ == pa.bool_():
-        return column_array(np.array([bool(value) for value in values], np.bool_), missing)
+    missing = np.array([value is None for value in values], np.bool_) if None in values else None
     if pa.types.is_struct(type_):
         members = [value_array([value and value[member.name] for value in values], member.type) for member in type_]
         return pa.Array.from_buffers(type_, len(values), [_validity(missing)], children=members)
-    parts = [b"" if value is None else value.encode() if isinstance(value, str) else value for value in values]
-    ends = np.zeros(len(parts) + 1, np.int64 if type_ == pa.large_binary() else np.int32)
-    np.cumsum([len(part) for part in parts], out=ends[1:])
+    if missing is not None:
+        nothing = NOTHING.get(type_, ())
+        values = [nothing if value is None else value for value in values]
+    if type_ in NUMBERS:
+        return column_array(np.array(values, NUMBERS[type_]), missing)
     if pa.types.is_list(type_):
-        inside = value_array(list(chain.from_iterable(parts)), type_.value_type)
-        return pa.Array.from_buffers(type_, len(values), [_validity(missing), pa.py_buffer(ends)], children=[inside])
-    buffers = [_validity(missing), pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
-    return pa.Array.from_buffers(type_, len(values), buffers)
+        inside = value_array(list(chain.from_iterable(values)), type_.value_type)
+        buffers = [_validity(missing), _ends(map(len, values), len(values), np.int32)]
+        return pa.Array.from_buffers(type_, len(values), buffers, children=[inside])
+    if type_ == pa.string():
+        octets, sizes = _texts(values)
+        ends = _ends(sizes, len(values), np.int32)
+    else:
+        octets, ends = b"".join(values), _ends(map(len, values), len(values), np.int64)
+    return pa.Array.from_buffers(type_, len(values), [_validity(missing), ends, pa.py_buffer(octets)])
+
+
+NUMBERS: dict[pa.DataType, type[np.generic]] = {pa.int64(): np.int64, pa.bool_(): np.bool_}
+"""What numpy calls them."""
+
+NOTHING: dict[pa.DataType, Any] = {pa.int64(): 0, pa.bool_(): False, pa.string(): "", pa.large_binary(): b""}
+"""What stands in the place of null."""
+
+
+def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
+    """Texts one behind the other in UTF-8, and the octets of each."""
+    joined = "".join(values)
+    if joined.isascii():
+        return joined.encode(), map(len, values)
+    encoded = [value.encode() for value in values]
+    return b"".join(encoded), map(len, encoded)
+
+
+def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffer:
+    """Where each of `count` values ends, behind the 0 where the first begins."""
+    ends = np.zeros(count + 1, type_)
+    np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
+    return pa.py_buffer(ends)
 
 
 def _validity(mask: Mask | None) -> pa.Buffer | None:
