@@ -98,7 +98,9 @@ def main() -> None:
         os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which programs that are run from here inherit
     # next to nothing that a run makes has cycles, so looking for them as often as usual is a quarter of the time
     gc.set_threshold(100_000, 20, 50)
-    sys.exit(run())
+    code = run()
+    gc.freeze()  # memory goes with the process: looking for cycles once more is an eighth of a tiny capture
+    sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:
