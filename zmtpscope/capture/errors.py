@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 STDIN_NAME = "standard input"
 
@@ -21,8 +21,7 @@ class CaptureError(Exception):
         super().__init__(f"{where}: {message}" + (f"; {hint}" if hint else ""))
 
 
-@dataclass(frozen=True)
-class CaptureProblem:
+class CaptureProblem(NamedTuple):
     """A container that is damaged or cut short; everything before the damage was read.
 
     `packet` is the number of the last good packet of `file` (0: none), `offset` the octet of the (decompressed)

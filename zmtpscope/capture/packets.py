@@ -19,7 +19,7 @@ NOWHERE = -1
 """The offset of a packet that cannot be read again where it stood."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PacketBlock:
     """Consecutive packets over one block of octets: `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 

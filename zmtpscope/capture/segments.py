@@ -49,7 +49,7 @@ class Datagram(NamedTuple):
     ordinal: int = -1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class DatagramColumns:
     """The UDP datagrams of one block, an entry for each in every column but `keys`, in capture order. Columns are those
     of `Datagram`; `keys` are the distinct flows in order of first appearance, `flows` indexes into them."""

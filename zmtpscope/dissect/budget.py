@@ -16,7 +16,7 @@ ALL_MEMBERSHIPS = 64 << 20
 """What topics and groups that are open on all sides together may take of it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class OctetBudget:
     """Octets that are held now; each part adds what it takes, and takes it off when it lets go."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from zmtpscope.zmtp.socket_types import USUAL_PARTNERS
 
@@ -16,8 +16,7 @@ LEAST_KEPT = 64 << 10
 """Octets of a message that is looked into whatever the limit for bodies."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeAs:
+class DecodeAs(NamedTuple):
     """`-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`: connections that are read as ZMTP whatever their first
     octets say, datagrams, or messages of one topic; and what reads the messages.
 
@@ -61,19 +60,20 @@ class Options:
     records: bool = True
     frames: bool = False
     details: bool = False
-    decode_as: tuple[DecodeAs, ...] = field(default_factory=tuple)
+    decode_as: tuple[DecodeAs, ...] = ()
     show_secrets: bool = False
     keys: Keys | None = None
     """Open the boxes of CURVE with these."""
     payloads: Registry | None = None
     """Who is asked what rides inside messages; None: nobody."""
-    kept_limit: int = field(init=False, repr=False, compare=False)
-    """Octets of a message that are kept until it is whole, where its bodies are: also of one whose bodies are not
-    wanted, what rides inside may be, and what is a password in it has to be known."""
-    keeps_bodies: bool = field(init=False, repr=False, compare=False)
-    """Whether somebody may want the octets of messages."""
 
-    def __post_init__(self) -> None:
-        kept = self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
-        object.__setattr__(self, "kept_limit", kept)
-        object.__setattr__(self, "keeps_bodies", self.payloads is not None or (self.records and self.bodies != "none"))
+    @property
+    def kept_limit(self) -> int:
+        """Octets of a message that are kept until it is whole, where its bodies are: also of one whose bodies are not
+        wanted, what rides inside may be, and what is a password in it has to be known."""
+        return self.body_limit if self.payloads is None else max(self.body_limit, LEAST_KEPT)
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """Whether somebody may want the octets of messages."""
+        return self.payloads is not None or (self.records and self.bodies != "none")

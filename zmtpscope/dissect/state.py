@@ -96,7 +96,7 @@ def _without_collections() -> Iterator[None]:
 
 def _asked(options: Options) -> dict[str, object]:
     """What has to be the same when a state is loaded."""
-    values = {each.name: getattr(options, each.name) for each in fields(options) if each.init}
+    values = {each.name: getattr(options, each.name) for each in fields(options)}
     return values | {name: values[name] is not None for name in GIVEN_ANEW}
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
@@ -76,8 +75,7 @@ def plain(style: str, text: str) -> str:
     return text
 
 
-@dataclass
-class Look:
+class Look(NamedTuple):
     """How the lines look. `width` is that of the terminal, if there is one; `wide` lines have both addresses."""
 
     clock: Clock

@@ -10,8 +10,7 @@ from zmtpscope.payloads.values import Json
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
-@dataclass(slots=True)
-class Source:
+class Source(NamedTuple):
     """Octets that were packed in a message: offsets count in them. `number` is 2 for the first of a message.
 
     `origin` says what they were made of: the span of `parent` (source number, start, stop).
@@ -23,7 +22,7 @@ class Source:
     origin: tuple[int, int, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Dissected:
     """What a dissector made of one message. Nodes are those of the frames (by index), where trees were asked for."""
 

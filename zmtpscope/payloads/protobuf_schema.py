@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zmtpscope.payloads.api import Malformed
 from zmtpscope.payloads.protobuf_types import signed_32
@@ -18,8 +19,7 @@ REPEATED = 3
 """A label of fields."""
 
 
-@dataclass(slots=True)
-class FieldType:
+class FieldType(NamedTuple):
     """A field as it was declared; `type_name` is that of its message or enum."""
 
     name: str
@@ -28,7 +28,7 @@ class FieldType:
     type_name: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class MessageType:
     """A message as it was declared; `is_map_entry`: its fields `key` and `value` are one entry of a map."""
 
@@ -37,7 +37,7 @@ class MessageType:
     fields: dict[int, FieldType] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Schema:
     """Messages, and the words of enums by their values, by full names such as acme.Price."""
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """One command of one mechanism (wire.md 7, 8).
 
     `read` takes everything behind the name and fills the fields; `build` makes these octets from fields. `sender` is

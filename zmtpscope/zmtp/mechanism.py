@@ -24,7 +24,7 @@ class Misspelling(NamedTuple):
     """What is said of it where it is met, if anything."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Mechanism:
     """One security mechanism (wire.md 8). A new one is a module with its layouts and one of these, in the table.
 
@@ -57,9 +57,8 @@ class Mechanism:
     error_of_client: str = "ZMTP3X-CMD-12"
     """The finding for an ERROR from the client, where only the server may send one."""
 
-    commands: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+    commands: Mapping[str, Layout] = field(init=False, repr=False)
     """By name, those of traffic included."""
 
     def __post_init__(self) -> None:
-        commands = {layout.name: layout for layout in (*self.layouts, *traffic.LAYOUTS)}
-        object.__setattr__(self, "commands", commands)
+        self.commands = {layout.name: layout for layout in (*self.layouts, *traffic.LAYOUTS)}

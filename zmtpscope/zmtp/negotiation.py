@@ -6,7 +6,6 @@ further octet could change it, so the order in which the octets of the two sides
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -32,8 +31,7 @@ ANONYMOUS = b"\1\0"
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What two sides agreed on, or why they did not.
 
     `version` is "1.0", "2.0", "3.0", "3.1" or "zws-2.0", None where none is in force; `forms` say how to read the first

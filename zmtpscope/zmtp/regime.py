@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 
 
 class _Kind(Enum):
@@ -70,9 +70,9 @@ def usual_form(version: str | None) -> Form:
     return {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}.get(version or "", Form.GREETING_3)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Regime:
-    """How to read the units of one side from some offset on. Make it with `regime`, which interns.
+    """How to read the units of one side from some offset on. Make it with `regime`, which interns; nobody changes one.
 
     What follows from the values, and is asked for each unit, is worked out once.
     """
@@ -87,26 +87,25 @@ class Regime:
     early: bool = False
     opened: bool = False
 
-    is_old: bool = field(init=False, compare=False, repr=False)
+    is_old: bool = field(init=False, repr=False)
     """Frames are those of 1.0."""
-    has_commands: bool = field(init=False, compare=False, repr=False)
+    has_commands: bool = field(init=False, repr=False)
     """A bit of the flags means COMMAND: in 3.x and ZWS, not in 2.0."""
-    greets: bool = field(init=False, compare=False, repr=False)
-    shakes_hands: bool = field(init=False, compare=False, repr=False)
-    is_inside_message: bool = field(init=False, compare=False, repr=False)
+    greets: bool = field(init=False, repr=False)
+    shakes_hands: bool = field(init=False, repr=False)
+    is_inside_message: bool = field(init=False, repr=False)
     """Units stand in the boxes of MESSAGEs, where no box stands in a box."""
-    source: int = field(init=False, compare=False, repr=False)
+    source: int = field(init=False, repr=False)
     """Which octets offsets count in: 0 the TCP stream, 1 the same with boxes opened and the masks of WebSocket off."""
 
     def __post_init__(self) -> None:
-        derive = partial(object.__setattr__, self)
-        derive("is_old", self.framing is Framing.V1)
-        derive("has_commands", self.framing is Framing.ZWS or (self.framing is Framing.V2 and self.version != "2.0"))
-        derive("greets", self.phase is Phase.GREETING)
-        derive("shakes_hands", self.phase is Phase.HANDSHAKE)
-        derive("is_inside_message", self.opened and self.phase is Phase.TRAFFIC)
+        self.is_old = self.framing is Framing.V1
+        self.has_commands = self.framing is Framing.ZWS or (self.framing is Framing.V2 and self.version != "2.0")
+        self.greets = self.phase is Phase.GREETING
+        self.shakes_hands = self.phase is Phase.HANDSHAKE
+        self.is_inside_message = self.opened and self.phase is Phase.TRAFFIC
         unmasked = self.framing is Framing.ZWS and self.form not in UPGRADE_FORMS
-        derive("source", int(self.opened or unmasked))
+        self.source = int(self.opened or unmasked)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickled and loaded it is the interned one again."""

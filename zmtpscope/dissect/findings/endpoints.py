@@ -36,7 +36,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Peer:
     """What is remembered of an open connection that has reported something."""
 
@@ -45,7 +45,7 @@ class Peer:
     handshake: Handshake | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Handshake:
     """A CURVE handshake, `number` among those with the same `key`, the short-term key of the client: where its HELLO
     stands, and the long nonce of WELCOME once that has come."""
@@ -63,7 +63,7 @@ class Handshake:
         return self.nonce is not None or self.over
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SameKey:
     """The handshakes with one key, by number: each is compared with the one in front of it, once both are final.
     `newest` is the last number; of the others those are kept that still wait for that."""
@@ -97,7 +97,7 @@ class Lifetime(NamedTuple):
     reference: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Reconnects:
     """The connections of a client with an endpoint that failed, each begun after the end of the one before."""
 

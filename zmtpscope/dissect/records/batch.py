@@ -47,8 +47,7 @@ class PacketSlice(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """How a stretch of one stream came: `ends[i]` is the offset behind the piece that `packets[i]` carried (0: a hole);
     the first piece begins at `begin`."""
 
@@ -68,8 +67,7 @@ class Pieces:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """The octets of one greeting or frame and the regime to read them under: enough to make its field tree again. What
     is read under no regime has its `tree`."""
 
@@ -92,7 +90,7 @@ RANKS = {
 """Ties at one place of one stream: what was read first, then what is said about it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Record:
     """One record that is not a message row. `values` has every field of its type in `zmtpscope.records`."""
 
@@ -102,7 +100,7 @@ class Record:
     unit: Unit | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Run:
     """Frames of one side, in stream order, as columns.
 
@@ -155,7 +153,7 @@ class Run:
         return self.data[start : start + (size if limit is None else min(size, limit))]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class MessageRun(Run):
     """Messages of one side: message i is made of the frames `first[i]..last[i]` (both included).
 
@@ -220,7 +218,7 @@ class MessageRun(Run):
         return self.data[start : start + size]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FrameRun(Run):
     """Frames one by one, where frame records were asked for; `messages` are the offsets of their messages."""
 
@@ -251,7 +249,7 @@ class Arrangement(NamedTuple):
     between: list[tuple[int, Record | FrameRun, int]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Batch:
     """What one block made decidable. `files` are the file names that packet references index. `facts` are for those who
     compare connections themselves; else they have been evaluated."""

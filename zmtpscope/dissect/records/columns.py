@@ -36,7 +36,7 @@ class Column(Protocol):
         """The values in all rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Integers:
     """int: `values[row]`, null where not `known`; None: all are known."""
 
@@ -53,7 +53,7 @@ class Integers:
         return [value if known else None for value, known in zip(values, self.known.tolist(), strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Booleans:
     """bool: `values[row]`."""
 
@@ -67,7 +67,7 @@ class Booleans:
         return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Words:
     """text of which there are few different ones: `words[codes[row]]`."""
 
@@ -107,7 +107,7 @@ class JoinedOctets:
         return self.pieces[place][start : start + size]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Octets:
     """octets: of the slices `starts[i] : starts[i] + sizes[i]` of `octets`, which follow one another, the one with the
     number `index[row]`; null where not `known`."""
@@ -144,7 +144,7 @@ class Octets:
         return replace(self, index=self.index[rows], known=None if self.known is None else self.known[rows])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Texts:
     """text that octets of the network are, as `to_text` has it."""
 
@@ -158,7 +158,7 @@ class Texts:
         return [None if octets is None else to_text(octets) for octets in self.octets.tolist()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Lists:
     """list: `items[edges[row] : edges[row + 1]]`, null where not `known`: there are no items of these."""
 

@@ -81,7 +81,7 @@ def content_frames(run: MessageRun) -> Int64:
     return np.minimum(first + 1, last) if run.socket_type in GROUPED else first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Payloads:
     """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames: those of
     messages that are plain text hold it."""

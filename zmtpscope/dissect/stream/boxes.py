@@ -53,7 +53,7 @@ class Uncertain(NamedTuple):
 Step = Inside | Broken | Uncertain
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Opened:
     """What `Sealed` became: `data` with what boxes hold in their places, `events` in the order of the stream."""
 

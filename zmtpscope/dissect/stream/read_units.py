@@ -19,7 +19,7 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.units import UnitReader
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Incomplete:
     """Something that was read of which not all octets are there yet; it is given when they are, or will never be.
 

@@ -17,7 +17,7 @@ from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.regime import Regime
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Context:
     """What a side's rows share at the time they are made: octets from `base` on, arrivals up to `end`, and the rest."""
 

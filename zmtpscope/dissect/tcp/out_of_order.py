@@ -46,7 +46,7 @@ def position_of(segment: Waiting) -> int:
     return segment.position
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Hole:
     """Octets that the capture lost, in front of piece number `at` of the side's pieces."""
 
