@@ -314,7 +314,7 @@ def test_the_version(zmtpscope: Run) -> None:
 
 
 def test_letters_keep_the_meaning_they_have_in_tcpdump_and_tshark() -> None:
-    known = {"-r", "-i", "-D", "-f", "-Y", "-d", "-w", "-c", "-a", "-b", "-s", "-n", "-t", "-V", "-x", "-q", "-l", "-h"}
+    known = set("-r -i -D -f -Y -d -w -c -a -b -s -n -t -V -x -q -l -h -T -e -E".split())
     letters = {name for parameter in read.params for name in parameter.opts if len(name) == 2}
     assert letters <= known
 
