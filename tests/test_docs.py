@@ -29,6 +29,7 @@ PAGES = [
     "docs/payload-dissectors.md",
     "docs/websocket.md",
     "docs/records.md",
+    "docs/scan.md",
     "docs/stats.md",
     "docs/top.md",
 ]

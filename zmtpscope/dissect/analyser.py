@@ -145,7 +145,8 @@ class Analyser:
         if connection is None:
             forced = self._forced(tcp)
             if tcp.closed and forced is None and not tcp.has_octets:
-                self.summary.other_tcp += tcp.attempt_outcome() in (None, CONNECTED)
+                if tcp.attempt_outcome() in (None, CONNECTED):
+                    self.summary.count_other(tcp)
                 return
             connection = self.connections[tcp] = ZmtpConnection(tcp, self.sink, forced)
         connection.advance(block)

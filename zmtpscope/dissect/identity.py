@@ -26,14 +26,32 @@ def stream_of(key: bytes, began: int, incarnation: int, number: int | None, tran
 
     `conn_id` is made of the endpoints and the time of the first packet, and of `incarnation` where that is not 0.
     """
-    size = (len(key) - 4) // 2
-    here, there = address(key[:size]), address(key[size : 2 * size])
-    port, other = int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
+    (here, port), (there, other) = ends_of(key)
     identity = f"{transport}{here} {port} {there} {other} {began}{f' {incarnation}' * (incarnation > 0)}"
     return Stream(number, blake2b(identity.encode(), digest_size=8).hexdigest(), 0, here, port, there, other)
+
+
+def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Address and port of the source and of the destination of a flow."""
+    size = (len(key) - 4) // 2
+    here, there = address(key[:size]), address(key[size : 2 * size])
+    return (here, int.from_bytes(key[-4:-2])), (there, int.from_bytes(key[-2:]))
 
 
 @lru_cache(maxsize=4096)
 def address(octets: bytes) -> str:
     """An IPv4 or IPv6 address as people write it."""
     return str(ip_address(octets))
+
+
+FIRST_EPHEMERAL = 32_768
+"""From here on systems give ports to those who connect (Linux; BSD and Windows from 49,152 on)."""
+
+
+def listening_side(ports: tuple[int, int], listener: int | None = None) -> int:
+    """The side that was connected to: `listener`, where that is known; else who has a port below `FIRST_EPHEMERAL`, and
+    the other side one above; else side 1, which did not open the connection, or was not seen first."""
+    is_given, is_given_there = (port >= FIRST_EPHEMERAL for port in ports)
+    if listener is not None:
+        return listener
+    return 1 if is_given == is_given_there or is_given else 0

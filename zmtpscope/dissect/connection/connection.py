@@ -137,7 +137,7 @@ class ZmtpConnection:
         self.rows.write()
         self.rows.release()
         if not self.view.is_zmtp:
-            self.sink.summary.other_tcp += 1
+            self.sink.summary.count_other(tcp)
             return
         if tcp.is_to_itself:
             self._note(None, Finding("ZMTP-CONN-11"), arrival)

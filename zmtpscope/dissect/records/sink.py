@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
+from zmtpscope.dissect.identity import ends_of, listening_side
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.facts import Endpoint, Fact, Spoke
+from zmtpscope.dissect.tcp.connection import Connection
 
 
 @dataclass(slots=True)
@@ -51,13 +53,19 @@ def count_word(counter: Counter[str], word: str) -> None:
     counter[word if word in counter or len(counter) < MOST_WORDS else OTHER] += 1
 
 
+MOST_ENDPOINTS = 65_536
+"""Endpoints where somebody spoke ZMTP that are reported once each, and others that are counted one by one."""
+
+
 @dataclass(slots=True)
 class Summary:
     """What a whole run saw; the counters are keyed by the words of the records' fields."""
 
     connections: int = 0
     other_tcp: int = 0
-    """TCP connections on which nothing looked like ZMTP."""
+    """TCP connections on which nothing looked like ZMTP, ..."""
+    other_endpoints: Counter[Endpoint] = field(default_factory=Counter)
+    """... and where they went, of `MOST_ENDPOINTS` endpoints."""
     attempts: Counter[str] = field(default_factory=Counter)
     """TCP connections that never came about, by outcome (`attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
@@ -93,9 +101,12 @@ class Summary:
     """What there is to do about them, by severity and id: one of a few sentences for each case."""
     sums: OctetSums = field(default_factory=OctetSums)
 
-
-MOST_ENDPOINTS = 65_536
-"""Endpoints where somebody spoke ZMTP that are reported once each."""
+    def count_other(self, connection: Connection) -> None:
+        """Count a TCP connection on which nothing looked like ZMTP."""
+        self.other_tcp += 1
+        endpoint = ends_of(connection.key)[listening_side(connection.ports, connection.listener)]
+        if endpoint in self.other_endpoints or len(self.other_endpoints) < MOST_ENDPOINTS:
+            self.other_endpoints[endpoint] += 1
 
 
 class Sink:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, named
-
-FIRST_EPHEMERAL = 32_768
-"""From here on systems give ports to those who connect (Linux; BSD and Windows from 49,152 on). Who has a port below,
-and the other side one above, listens; else side 1 does, which did not open the connection, or was not seen first."""
 
 
 class Peer(NamedTuple):
@@ -63,8 +59,8 @@ class ConnectionEnds:
     @property
     def listener(self) -> int:
         """The side that listens: it tells which service this is a connection of."""
-        is_given, is_given_there = (port >= FIRST_EPHEMERAL for _, port in self.addresses)
-        return 1 if is_given == is_given_there or is_given else 0
+        (_, one), (_, other) = self.addresses
+        return listening_side((one, other))
 
     def _peer(self, side: int) -> Peer:
         socket_type, identity = self.socket_types[side], self.identities[side]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from zmtpscope.export.top.peers import FIRST_EPHEMERAL
+from zmtpscope.dissect.identity import FIRST_EPHEMERAL
 
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 

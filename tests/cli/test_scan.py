@@ -1,0 +1,44 @@
+"""`zmtpscope scan` on the command line."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from tests.cli.running import Run
+from tests.readings import CAPTURES
+
+PUBSUB = CAPTURES / "patterns/pubsub.pcap"
+
+
+def test_json_has_an_object_for_each(zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("scan", "--json", PUBSUB, CAPTURES / "negative/http.pcap")
+    assert (code, errors) == (0, "")
+    assert [json.loads(line)["found"] for line in output.splitlines()] == ["endpoint", "refusal", "other"]
+
+
+def test_a_capture_without_zmtp(zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("scan", CAPTURES / "negative/http.pcap")
+    assert code == 0
+    assert output.startswith("0 endpoints with ZMTP")
+    assert "TCP WITHOUT ZMTP" in output
+    assert "no ZMTP found" in errors
+
+
+def test_a_damaged_capture_is_searched_as_far_as_it_can_be_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(PUBSUB.read_bytes()[:-10])
+    code, output, _ = zmtpscope("scan", path)
+    assert code == 3
+    assert "127.0.0.1:5630" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [([], "name a capture"), (["/nowhere"], "/nowhere"), ([__file__], "not a capture")]
+)
+def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("scan", *arguments)
+    assert (code, output) == (2, "")
+    assert words in errors

@@ -1,0 +1,60 @@
+"""`zmtpscope scan`: an inventory of who speaks ZMTP."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.output import JSON
+from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.read_through import Run, read_through
+from zmtpscope.option_texts import Body
+
+if TYPE_CHECKING:
+    from zmtpscope.export.inventory.inventory import Inventory
+
+
+@click.command(short_help="Say which endpoints speak ZMTP, how, and who was refused.")
+@FILES
+@MORE_FILES
+@JSON
+@PACKETS
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@SHOW_SECRETS
+def scan(**given: Any) -> int:
+    """Look through capture FILEs (as for `zmtpscope read`) for endpoints that speak ZMTP, on any port: versions,
+    security mechanisms, socket types, identities, who connected when, who was not let in and why, and what else was
+    seen there."""
+    from zmtpscope.export.inventory.inventory import Inventory
+
+    inventory = Inventory()
+    return read_through(
+        given,
+        Body("none", None),
+        lambda run, batch: inventory.feed(batch.records),
+        lambda run: _write(inventory, run, as_json=given["as_json"]),
+    )
+
+
+def _write(inventory: Inventory, run: Run, *, as_json: bool) -> None:
+    others = run.analyser.summary.other_endpoints
+    if as_json:
+        from zmtpscope.export.inventory.json_lines import lines
+        from zmtpscope.export.json_lines import escaped
+
+        for line in lines(inventory, others):
+            sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+    else:
+        from zmtpscope.export.inventory.report import report
+
+        for text in report(inventory, others, run.captures.statistics):
+            click.echo(text)
+    sys.stdout.flush()
+    if inventory.left_out:
+        say(f"zmtpscope: {inventory.left_out} connections or refusals are left out: there are too many endpoints")

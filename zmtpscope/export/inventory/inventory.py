@@ -1,0 +1,195 @@
+"""Endpoints that speak ZMTP, and who was refused there: from the records of connections and findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import listening_side
+from zmtpscope.dissect.records.sink import count_word
+
+MOST_ENDPOINTS = 16_384
+"""Endpoints that are told apart; connections to others are only counted."""
+
+MOST_CLIENTS, MOST_IDENTITIES = 1024, 64
+"""Addresses of clients that are counted, and identities that are kept, of each endpoint."""
+
+MOST_REFUSALS = 4096
+"""Refusals that are told apart, and connections of which a finding is remembered until they end."""
+
+LONGEST_TEXT = 300
+"""Characters of an identity or sentence that are kept."""
+
+ATTEMPTS = {"ZMTP-CONN-14": "refused", "ZMTP-CONN-15": "not answered", "ZMTP-CONN-16": "never established"}
+"""What became of connections that never came about, by the finding that stands for them."""
+
+NOTE, WORSE = "note", ("note", "warn", "error")
+"""Severities of findings that may say why a handshake failed, the worse last."""
+
+
+class Address(NamedTuple):
+    """Where somebody listens; `transport` is tcp, ws or udp."""
+
+    ip: str
+    port: int
+    transport: str
+
+
+@dataclass
+class Endpoint:
+    """What was seen at one address. Counters are of connections; of `udp` of datagrams."""
+
+    address: Address
+    connections: int = 0
+    versions: Counter[str] = field(default_factory=Counter)
+    mechanisms: Counter[str] = field(default_factory=Counter)
+    socket_types: Counter[str] = field(default_factory=Counter)
+    """Of who listens."""
+    client_types: Counter[str] = field(default_factory=Counter)
+    handshakes: Counter[str] = field(default_factory=Counter)
+    confidences: Counter[str] = field(default_factory=Counter)
+    identities: set[str] = field(default_factory=set)
+    client_identities: set[str] = field(default_factory=set)
+    more_identities: int = 0
+    """Connections whose identities are not among these, since there are too many."""
+    clients: set[str] = field(default_factory=set)
+    """Addresses; of those who were never let in, too."""
+    messages: int = 0
+    start_ns: int | None = None
+    end_ns: int = 0
+
+    def seen(self, start: int, end: int) -> None:
+        """There was something from one time to another."""
+        self.start_ns = start if self.start_ns is None else min(self.start_ns, start)
+        self.end_ns = max(self.end_ns, end)
+
+
+class Refusal(NamedTuple):
+    """Why a client was not let in at an endpoint: `outcome` is "handshake failed",
+    "handshake incomplete" or one of `ATTEMPTS`; `finding` is the id of what says why, None where nothing does."""
+
+    ip: str
+    port: int
+    client: str
+    outcome: str
+    finding: str | None
+
+
+@dataclass
+class Refused:
+    """How often, and a sentence on the first time."""
+
+    count: int = 0
+    text: str | None = None
+    start_ns: int | None = None
+
+
+class Inventory:
+    """What is known after some records. `feed` it all of them, in order."""
+
+    def __init__(self) -> None:
+        self.endpoints: dict[Address, Endpoint] = {}
+        self.refusals: dict[Refusal, Refused] = {}
+        self.left_out = 0
+        """Connections to endpoints that are not told apart any more, and refusals."""
+        self._reasons: dict[int, tuple[int, str, str]] = {}
+        """Of connections that are open: the worst finding so far, its place in `WORSE`, id and sentence."""
+
+    def feed(self, records: Iterable[Record]) -> None:
+        """Take in the records of a batch."""
+        for record in records:
+            if record.type == "connection":
+                self._connection(record.values)
+            elif record.type == "finding":
+                self._finding(record.values)
+            elif record.type == "datagram":
+                self._datagram(record.values)
+
+    def _endpoint(self, address: Address) -> Endpoint | None:
+        endpoint = self.endpoints.get(address)
+        if endpoint is None:
+            if len(self.endpoints) == MOST_ENDPOINTS:
+                self.left_out += 1
+                return None
+            endpoint = self.endpoints[address] = Endpoint(address)
+        return endpoint
+
+    def _connection(self, values: dict[str, Any]) -> None:
+        reason = self._reasons.pop(values["conn"], None)
+        opened_by = values["opened_by"]
+        server = listening_side((values["port_0"], values["port_1"]), None if opened_by is None else 1 - opened_by)
+        client = 1 - server
+        ip, port = values[f"ip_{server}"], values[f"port_{server}"]
+        endpoint = self._endpoint(Address(ip, port, values["transport"] or "tcp"))
+        if endpoint is None:
+            return
+        endpoint.connections += 1
+        for counter, word in (
+            (endpoint.versions, values["version"]),
+            (endpoint.mechanisms, values["mechanism"]),
+            (endpoint.socket_types, values[f"socket_type_{server}"]),
+            (endpoint.client_types, values[f"socket_type_{client}"]),
+            (endpoint.handshakes, values["handshake"]),
+            (endpoint.confidences, values["confidence"]),
+        ):
+            if word:
+                count_word(counter, word)
+        for identities, identity in (
+            (endpoint.identities, values[f"identity_{server}"]),
+            (endpoint.client_identities, values[f"identity_{client}"]),
+        ):
+            if identity:
+                self._identity(endpoint, identities, identity[:LONGEST_TEXT])
+        if len(endpoint.clients) < MOST_CLIENTS:
+            endpoint.clients.add(values[f"ip_{client}"])
+        endpoint.messages += values["messages_0"] + values["messages_1"]
+        endpoint.seen(values["start_ns"], values["end_ns"])
+        rank, finding, text = reason or (-1, None, None)
+        handshake = values["handshake"]
+        if handshake == "failed" or (handshake == "incomplete" and rank > WORSE.index(NOTE)):
+            refusal = Refusal(ip, port, values[f"ip_{client}"], f"handshake {handshake}", finding)
+            self._refused(refusal, 1, text, values["start_ns"])
+
+    @staticmethod
+    def _identity(endpoint: Endpoint, identities: set[str], identity: str) -> None:
+        if identity in identities or len(identities) < MOST_IDENTITIES:
+            identities.add(identity)
+        else:
+            endpoint.more_identities += 1
+
+    def _finding(self, values: dict[str, Any]) -> None:
+        outcome = ATTEMPTS.get(values["id"])
+        if outcome is not None:
+            if values["dst_ip"] is not None:
+                refusal = Refusal(values["dst_ip"], values["dst_port"], values["src_ip"], outcome, values["id"])
+                self._refused(refusal, values["count"] or 1, values["text"], values["ts_ns"])
+        elif values["conn"] is not None and values["severity"] in WORSE:
+            rank, known = WORSE.index(values["severity"]), self._reasons.get(values["conn"])
+            is_told_better = known is not None and (rank > known[0] or rank == WORSE.index(NOTE))
+            if is_told_better or (known is None and len(self._reasons) < MOST_REFUSALS):
+                self._reasons[values["conn"]] = rank, values["id"], values["text"][:LONGEST_TEXT]
+
+    def _refused(self, refusal: Refusal, count: int, text: str | None, start: int) -> None:
+        if refusal not in self.refusals and len(self.refusals) == MOST_REFUSALS:
+            self.left_out += 1
+            return
+        refused = self.refusals.setdefault(refusal, Refused())
+        refused.count += count
+        refused.text = refused.text or text
+        refused.start_ns = start if refused.start_ns is None else min(refused.start_ns, start)
+
+    def _datagram(self, values: dict[str, Any]) -> None:
+        endpoint = self._endpoint(Address(values["dst_ip"], values["dst_port"], "udp"))
+        if endpoint is None:
+            return
+        endpoint.connections += 1
+        count_word(
+            endpoint.client_types, {"beacon": "ZRE beacon", "radio": "RADIO"}.get(values["kind"], values["kind"])
+        )
+        count_word(endpoint.confidences, values["confidence"])
+        if len(endpoint.clients) < MOST_CLIENTS:
+            endpoint.clients.add(values["src_ip"])
+        endpoint.seen(values["ts_ns"], values["ts_ns"])

@@ -1,0 +1,127 @@
+"""The inventory for people: a table of endpoints, and what there is to say of single ones, within 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from zmtpscope.capture import CaptureStatistics
+from zmtpscope.export.describe import endpoint as endpoint_name
+from zmtpscope.export.fold import fold
+from zmtpscope.export.inventory.inventory import Inventory
+from zmtpscope.export.inventory.json_lines import objects
+from zmtpscope.export.preview import quoted
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted
+from zmtpscope.records import SECOND
+
+WIDTH = 80
+"""Columns of a table that goes to a file or a pipe, and of one on a terminal that is wider or not known."""
+
+HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
+WIDTHS = (21, 4, 7, 13, 5, 7, 17)
+RIGHT = ("CONNS", "CLIENTS")
+MOST_WORDS = 3
+"""Versions, mechanisms and so on that are named in a cell or line."""
+MOST_NAMES = 8
+MOST_OTHERS = 5
+INDENT = 4
+
+
+def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture: CaptureStatistics) -> Iterator[str]:
+    """The lines."""
+    found = list(objects(inventory, others))
+    endpoints = [each for each in found if each["found"] == "endpoint"]
+    refusals = [each for each in found if each["found"] == "refusal"]
+    rest = [each for each in found if each["found"] == "other"]
+    if capture.first_time is not None and capture.last_time is not None:
+        span = (
+            f"{_time(capture.first_time, '%Y-%m-%d %H:%M:%S')} to {_time(capture.last_time, '%Y-%m-%d %H:%M:%S')} UTC"
+        )
+        yield f"{counted(len(endpoints), 'endpoint')} with ZMTP, {counted(capture.packets, 'packet')} from {span}"
+    if endpoints:
+        yield ""
+        yield _row(HEADINGS)
+        for each in endpoints:
+            yield from _endpoint(each)
+    if refusals:
+        yield ""
+        yield "NOT LET IN"
+        for each in refusals:
+            times = "once" if each["count"] == 1 else f"{each['count']} times"
+            yield f"  {each['client']} at {endpoint_name(each['ip'], each['port'])}, {times}: {each['outcome']}"
+            if each["text"] is not None:
+                yield _below(f"{each['finding']} {safe_text(each['text'])}")
+    if rest:
+        yield ""
+        yield "TCP WITHOUT ZMTP"
+        for each in rest[:MOST_OTHERS]:
+            yield f"  {endpoint_name(each['ip'], each['port'])}  {counted(each['connections'], 'connection')}"
+        if len(rest) > MOST_OTHERS:
+            yield f"  ... and {len(rest) - MOST_OTHERS} more endpoints: --json has all"
+
+
+def _endpoint(values: dict[str, Any]) -> Iterator[str]:
+    is_udp = values["transport"] == "udp"
+    sockets = " < ".join(_words(values[name]) for name in ("socket_types", "client_types") if values[name])
+    name = endpoint_name(values["ip"], values["port"])
+    yield _row(
+        (
+            name,
+            _words(values["versions"]) or "-",
+            _words(values["mechanisms"]) or "-",
+            sockets or "-",
+            "-" if is_udp else f"{values['connections']}",
+            f"{len(values['clients'])}" + ("" if values["clients_complete"] else "+"),
+            f"{_time(values['start_ns'])}-{_time(values['end_ns'])}",
+        )
+    )
+    remarks = []
+    if is_udp:
+        remarks.append(f"UDP, {counted(values['connections'], 'datagram')}")
+    if values["transport"] == "ws":
+        remarks.append("over WebSocket")
+    unsure = {word: count for word, count in values["confidences"].items() if word != "proven"}
+    if unsure:
+        remarks.append(", ".join(f"{count} {word}" for word, count in unsure.items()))
+    handshakes = {word: count for word, count in values["handshakes"].items() if word != "complete"}
+    remarks += [f"{counted(count, 'handshake')} {word}" for word, count in handshakes.items()]
+    if values["other_connections"]:
+        remarks.append(f"{counted(values['other_connections'], 'connection')} without ZMTP")
+    if remarks:
+        yield _below("; ".join(remarks))
+    for key, who in (("identities", "is"), ("client_identities", "clients are")):
+        if values[key]:
+            yield _below(f"{who} {_names(values[key])}")
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(quoted(name, 30) for name in names[:MOST_NAMES])
+    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+
+
+def _words(counts: Iterable[str]) -> str:
+    words = list(counts)
+    return ",".join(map(safe_text, words[:MOST_WORDS])) + ("…" if len(words) > MOST_WORDS else "")
+
+
+def _row(cells: Iterable[str]) -> str:
+    """A line of the table. What does not fit takes room from the cells behind it, as far as these have any."""
+    line, end = "", 0
+    for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
+        end += width
+        room = max(1, end - len(line))
+        line += cell.rjust(room) if heading in RIGHT else cell.ljust(room)
+        line += " "
+        end += 1
+    return line.rstrip()
+
+
+def _below(text: str) -> str:
+    """Lines that are indented."""
+    return fold(" " * INDENT, INDENT, text, WIDTH)
+
+
+def _time(nanoseconds: int, form: str = "%H:%M:%S") -> str:
+    return datetime.fromtimestamp(nanoseconds // SECOND, UTC).strftime(form)
