@@ -20,10 +20,10 @@ SMALLEST_BLOCK = 700
 """Octets of a block that has few packets, and few rows to a batch."""
 
 
-def options_for(path: Path, *, frames: bool = True) -> Options:
+def options_for(path: Path, *, frames: bool = True, index: bool = True) -> Options:
     """All that a capture can show in records, with the keys that stand beside it."""
     keys = path.with_suffix(".keys")
-    return Options(frames=frames, payloads=Registry(), keys=Keys([keys]) if keys.exists() else None)
+    return Options(frames=frames, index=index, payloads=Registry(), keys=Keys([keys]) if keys.exists() else None)
 
 
 class Opened(NamedTuple):

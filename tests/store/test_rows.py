@@ -22,6 +22,7 @@ def test_all_records_of_a_capture_come_back(path: Path) -> None:
     options = options_for(path)
     store, batches = opened(path, options)
     expected = json_lines(batches, options)
+    assert store.problem is None
     assert len(store) == len(expected)
     assert json_lines([store.batch(slice(None))], options) == expected
 

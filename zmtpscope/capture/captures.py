@@ -36,7 +36,7 @@ class Segmenter:
         self.fragments_apart = self._decoder.fragments_apart
         self._decoder.begin(b"")  # keeps no octets of a block that is over
         block.latest = int(packets.times.max())
-        block.places = PacketPlaces(packets.references, packets.offsets, packets.stops - packets.starts)
+        block.places = PacketPlaces(packets.references, packets.offsets, packets.stops - packets.starts, packets.starts)
         self._ordinal += ORDINALS * len(block)
         self.statistics.add(packets)
         self.statistics.tcp_segments += len(block)

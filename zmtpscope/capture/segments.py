@@ -9,6 +9,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.capture.packets import NOWHERE
+
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 CUT = 0x100
@@ -87,7 +89,8 @@ NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 class PacketPlaces(NamedTuple):
     """Where the packets of a block stand in their files, an entry for each, whatever became of it: packet references,
-    offsets of the first octets (`packets.NOWHERE` where they cannot be read again), and how many octets there are.
+    offsets of the first octets (`packets.NOWHERE` where they cannot be read again), how many octets there are, and
+    where in the octets of the block they begin.
 
     Records name packets by reference. Who wants to show the octets later keeps these places, 24 octets a packet.
     """
@@ -95,9 +98,10 @@ class PacketPlaces(NamedTuple):
     references: Column
     offsets: Column
     lengths: Column
+    starts: Column
 
 
-NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY)
+NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY, EMPTY)
 
 
 class SegmentRows(NamedTuple):
@@ -187,6 +191,19 @@ class SegmentBlock:
         block.packets, block.times = rows.packets[chosen], rows.times[chosen]
         block.cut = cut_of(rows.cut[chosen])
         return block
+
+    def payload_offsets(self) -> Column:
+        """Where in its file the payload of each segment begins; `NOWHERE` where it cannot be read there again, as of
+        what was put together of IP fragments."""
+        places = self.places
+        if not len(places.starts) or not len(self):
+            return np.full(len(self), NOWHERE)
+        order = places.starts.argsort(kind="stable")
+        before = places.starts[order].searchsorted(self.starts, "right") - 1
+        packets = order[np.maximum(before, 0)]
+        starts, offsets = places.starts[packets], places.offsets[packets]
+        stands_there = (before >= 0) & (self.stops <= starts + places.lengths[packets]) & (offsets != NOWHERE)
+        return np.where(stands_there, offsets + self.starts - starts, NOWHERE)
 
     def rows(self) -> SegmentRows:
         """Its segments and datagrams as one table, which `from_columns` makes the same block of again."""

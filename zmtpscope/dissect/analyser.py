@@ -74,7 +74,7 @@ class Analyser:
             self.options.keys.refresh()
         touched = self.flows.feed(block)
         if touched or self.sink.batch.records or self.sink.batch.facts:
-            self._advance(touched)
+            self._advance(touched, block.payload_offsets().tolist() if self.options.index else ())
             yield from self._flush()
 
     def tick(self, now: int) -> Iterator[Batch]:
@@ -127,9 +127,9 @@ class Analyser:
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
-    def _advance(self, touched: list[Connection]) -> None:
-        """Let connections read what a block brought."""
-        block = BlockView(self.flows.reassembler)
+    def _advance(self, touched: list[Connection], offsets: Sequence[int] = ()) -> None:
+        """Let connections read what a block brought, whose rows stand at `offsets` of their files."""
+        block = BlockView(self.flows.reassembler, offsets)
         for tcp in touched:
             self._read(tcp, block)
         if self.comparison is not None:
@@ -166,5 +166,5 @@ class Analyser:
     def _flush(self) -> Iterator[Batch]:
         """The batch under way, unless there is nothing in it."""
         batch = self.sink.flush()
-        if batch.records or batch.runs or batch.frame_runs or batch.facts:
+        if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments:
             yield batch

@@ -184,7 +184,9 @@ class Datagrams:
 
     def _read(self, payload: Payload, flow: Flow, octets: bytes) -> tuple[Dissected, Reader]:
         message = Message([octets], 0, None)
-        reader = Reader(payload.prefix, [octets], [flow.offset], 0, flow.about, trees=self.options.details)
+        reader = Reader(
+            payload.prefix, [octets], [flow.offset], 0, flow.about, trees=self.options.details or self.options.index
+        )
         return read(payload, message, reader), reader
 
     def _write(
@@ -224,7 +226,7 @@ class Datagrams:
             findings += inside.findings if inside is not None else []
         if self.options.records:
             unit = None
-            if self.options.details:
+            if self.options.details or self.options.index:
                 tree = reader.tree(0, octets, "udp.datagram")
                 tree.name = "udp.datagram"
                 if inside is not None:

@@ -51,7 +51,8 @@ class Options:
 
     "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame. With `records`
     false nothing is written, only counted in the summary. `frames` asks for frame records, `details` for the octets
-    of greetings and commands, so that field trees can be made.
+    of greetings and commands, so that field trees can be made, `index` for what it takes to make them later: where the
+    octets of streams stand in files.
     """
 
     bodies: str = "full"
@@ -60,6 +61,7 @@ class Options:
     records: bool = True
     frames: bool = False
     details: bool = False
+    index: bool = False
     decode_as: tuple[DecodeAs, ...] = ()
     show_secrets: bool = False
     keys: Keys | None = None

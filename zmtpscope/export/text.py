@@ -130,7 +130,7 @@ class TextLines:
                     continue
                 yield line + "\n"
                 if self.look.tree or self.look.hex:
-                    yield from self._details(item, index, files)
+                    yield from detail_lines(item, index, self.look, self.options)
 
     def _record(self, record: Record, files: Sequence[str | None]) -> str | None:
         values = record_values(record, self.options)
@@ -207,23 +207,6 @@ class TextLines:
             else:  # it has a line of its own, where more fits
                 yield fold(prefix, used, words.describe(index, INDENT), width)
 
-    def _details(self, item: Record | MessageRun | FrameRun, index: int, files: Sequence[str | None]) -> Iterator[str]:
-        secrets = self.options.show_secrets
-        shown = 0
-        for shown, detail in enumerate(details(item, index), 1):
-            if shown > MOST_FRAMES:
-                yield f"    {MORE_FRAMES}\n"
-                return
-            if self.look.tree:
-                for line in tree_lines(detail, secrets):
-                    yield line + "\n"
-            if self.look.hex:
-                for line in hex_lines(detail, secrets):
-                    yield self.look.paint("dim", line) + "\n"
-        if isinstance(item, Record) and not shown and self.look.tree:
-            for name, value in _own(record_values(item, self.options)):
-                yield f"    {name:<20} {value}\n"
-
     # -- the columns in front ----------------------------------------------------------------------------------------
 
     def _packet(self, file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
@@ -249,6 +232,25 @@ class TextLines:
         if values["record"] in ("greeting", "command"):
             self.sides.learn(stream, values["socket_type"], values["identity"])
         return who
+
+
+def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, options: Options) -> Iterator[str]:
+    """The lines under that of a record, with its fields or its octets, as `look` has it, each with its newline."""
+    secrets = options.show_secrets
+    shown = 0
+    for shown, detail in enumerate(details(item, index), 1):
+        if shown > MOST_FRAMES:
+            yield f"    {MORE_FRAMES}\n"
+            return
+        if look.tree:
+            for line in tree_lines(detail, secrets):
+                yield line + "\n"
+        if look.hex:
+            for line in hex_lines(detail, secrets):
+                yield look.paint("dim", line) + "\n"
+    if isinstance(item, Record) and not shown and look.tree:
+        for name, value in _own(record_values(item, options)):
+            yield f"    {name:<20} {value}\n"
 
 
 def _place(values: dict[str, Any]) -> tuple[int, int, int]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import RECORDS
 from zmtpscope.store.packed import Int64, Packed, joined
 from zmtpscope.store.record_tables import PackedRecords, join_records, pack_records
-from zmtpscope.store.rows import PackedRows, ReadOctets, frame_runs, join_rows, message_runs, pack_frames, pack_messages
+from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, message_runs, pack_frames, pack_messages
 from zmtpscope.store.streams import Streams, joined_streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
@@ -25,23 +24,18 @@ MESSAGE, FRAME = range(2)
 NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
 
 
-@dataclass(slots=True)
-class Kept:
-    """Where chunks keep octets: those of runs, what dissectors made, and the rest of records. Each gives the place, and
-    where it takes octets of any kind also how many."""
+class Keeps(Protocol):
+    """Where chunks keep what does not fit into columns. Each gives the place, and where octets of any kind may stand
+    next to them also how many."""
 
-    octets: Callable[[MessageRun | FrameRun], int]
-    made: Callable[[Dissected], tuple[int, int]]
-    rest: Callable[[bytes], tuple[int, int]]
+    def octets(self, run: MessageRun | FrameRun) -> int:
+        """Those of a run."""
 
+    def made(self, made: Dissected) -> tuple[int, int]:
+        """What a dissector made of a message."""
 
-@dataclass(slots=True)
-class Read:
-    """How chunks get back what `Kept` has kept; without octets or what dissectors made where nobody wants it."""
-
-    octets: ReadOctets | None
-    made: Callable[[int, int], Dissected] | None
-    rest: Callable[[int, int], bytes]
+    def rest(self, octets: bytes) -> tuple[int, int]:
+        """What is kept once."""
 
 
 class Chunk:
@@ -76,7 +70,7 @@ class Chunk:
             found.append((kind, before[rows[wanted == kind]] - 1))
         return found
 
-    def batch(self, rows: Int64, files: list[str | None], read: Read) -> Batch:
+    def batch(self, rows: Int64, files: list[str | None], source: Source) -> Batch:
         """Some rows, which ascend, as a batch."""
         batch = Batch(files)
         streams: dict[int, Stream] = {}
@@ -90,15 +84,15 @@ class Chunk:
         for kind, places in self.places(rows):
             table = self.tables[kind]
             if isinstance(table, PackedRecords):
-                batch.records += [table.record(place, stream_of, read.rest) for place in places.tolist()]
+                batch.records += [table.record(place, stream_of, source.rest) for place in places.tolist()]
             elif kind == MESSAGE:
-                batch.runs = message_runs(table, places, stream_of, read.octets, read.made)
+                batch.runs = message_runs(table, places, stream_of, source)
             else:
-                batch.frame_runs = frame_runs(table, places, stream_of, read.octets)
+                batch.frame_runs = frame_runs(table, places, stream_of, source)
         return batch
 
 
-def pack(batch: Batch, options: Options, kept: Kept) -> Chunk:
+def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
     """The chunk of a batch, in which is something."""
     order = batch.arranged()
     streams: dict[Stream, int] = {}
@@ -119,13 +113,13 @@ def pack(batch: Batch, options: Options, kept: Kept) -> Chunk:
     if len(order.run_of):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         codes = [code_of(run.stream) for run in order.runs]
-        tables[MESSAGE] = pack_messages(columns, codes, [kept.octets(run) for run in order.runs], kept.made)
+        tables[MESSAGE] = pack_messages(columns, codes, [keeps.octets(run) for run in order.runs], keeps.made)
     if batch.frame_runs:
         frames = FrameRowColumns.of(batch.frame_runs, batch.files)
         codes = [code_of(run.stream) for run in frames.runs]
-        tables[FRAME] = pack_frames(frames, codes, [kept.octets(run) for run in frames.runs])
+        tables[FRAME] = pack_frames(frames, codes, [keeps.octets(run) for run in frames.runs])
     for type_, each in records.items():
-        tables[NUMBER_OF[type_]] = pack_records(type_, each, code_of, kept.rest)
+        tables[NUMBER_OF[type_]] = pack_records(type_, each, code_of, keeps.rest)
     return Chunk(Streams.of(list(streams)), Packed.of(kinds), tables)
 
 

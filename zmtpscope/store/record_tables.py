@@ -9,15 +9,17 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import RANKS
+from zmtpscope.dissect.records.batch import RANKS, PacketSlice, Unit
 from zmtpscope.records import RECORDS, empty
 from zmtpscope.store.packed import Optional, Packed, joined, joined_optional
 from zmtpscope.store.streams import Words, joined_words
+from zmtpscope.zmtp.reader import FieldNode
 
 OF_STREAM = Stream._fields
 SET = ("schema", "record")
@@ -49,8 +51,24 @@ UNSIGNED = 2**64 - 1
 
 
 @dataclass(slots=True)
+class Units:
+    """The units that records were made of: under what they are read, and where their octets, packets and trees are
+    kept, in how many octets (0: a record has none)."""
+
+    regimes: Words
+    places: Packed
+    sizes: Packed
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of the columns."""
+        return self.regimes.nbytes + self.places.nbytes + self.sizes.nbytes
+
+
+@dataclass(slots=True)
 class PackedRecords:
-    """Records of one type. `rest` are place and size of all fields that are no numbers."""
+    """Records of one type. `places` and `sizes` are those of all fields that are no numbers. `units` is None where no
+    record has one."""
 
     type: str
     streams: Packed
@@ -59,6 +77,7 @@ class PackedRecords:
     order: dict[str, Packed]
     places: Packed
     sizes: Packed
+    units: Units | None
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -68,7 +87,8 @@ class PackedRecords:
         """Octets of the columns."""
         found = self.streams.nbytes + self.files.nbytes + self.places.nbytes + self.sizes.nbytes
         found += sum(column.nbytes for column in self.numbers.values())
-        return found + sum(column.nbytes for column in self.order.values())
+        found += sum(column.nbytes for column in self.order.values())
+        return found + (0 if self.units is None else self.units.nbytes)
 
     def record(self, place: int, stream_of: Callable[[int], Stream], read: Callable[[int, int], bytes]) -> Record:
         """One of them again."""
@@ -82,8 +102,15 @@ class PackedRecords:
         rest, large = marshal.loads(read(self.places[place], self.sizes[place]))
         values.update(zip(REST[self.type], rest, strict=True))
         values.update(large)
+        unit = None
+        if self.units is not None and (size := self.units.sizes[place]):
+            start, octets, slices, tree = marshal.loads(read(self.units.places[place], size))
+            packets = [PacketSlice(*each) for each in slices]
+            unit = Unit(self.units.regimes[place], start, octets, packets, None if tree is None else _node(tree))
         ordinal, at, side, source, offset = (self.order[name][place] for name in ORDER)
-        return Record(self.type, (ordinal, at & UNSIGNED, side, source, offset & UNSIGNED, RANKS[self.type]), values)
+        return Record(
+            self.type, (ordinal, at & UNSIGNED, side, source, offset & UNSIGNED, RANKS[self.type]), values, unit
+        )
 
 
 def pack_records(
@@ -114,6 +141,49 @@ def pack_records(
         {name: Packed.of(orders[:, column]) for column, name in enumerate(ORDER)},
         Packed.of(places[:, 0]),
         Packed.of(places[:, 1]),
+        _pack_units([record.unit for record in records], keep),
+    )
+
+
+def _pack_units(units: Sequence[Unit | None], keep: Callable[[bytes], tuple[int, int]]) -> Units | None:
+    if not any(units):
+        return None
+    kept = []
+    for unit in units:
+        if unit is None:
+            kept.append((0, 0))
+            continue
+        tree = None if unit.tree is None else _as_tuple(unit.tree)
+        slices = [tuple(each) for each in unit.slices]
+        kept.append(keep(marshal.dumps((unit.offset, bytes(unit.octets), slices, tree), 2)))
+    places = np.array(kept, np.int64)
+    regimes = Words.of(None if unit is None else unit.regime for unit in units)
+    return Units(regimes, Packed.of(places[:, 0]), Packed.of(places[:, 1]))
+
+
+def _as_tuple(node: FieldNode) -> tuple[Any, ...]:
+    """A field tree as `marshal` takes it."""
+    return node.name, node.start, node.length, node.value, [_as_tuple(child) for child in node.children]
+
+
+def _node(values: tuple[Any, ...]) -> FieldNode:
+    name, start, length, value, children = values
+    return FieldNode(name, start, length, value, [_node(child) for child in children])
+
+
+def _no_units(count: int) -> Units:
+    nothing = Packed(0, count, None)
+    return Units(Words([None], nothing), nothing, nothing)
+
+
+def _join_units(parts: Sequence[PackedRecords]) -> Units | None:
+    if all(part.units is None for part in parts):
+        return None
+    units = [part.units or _no_units(len(part)) for part in parts]
+    return Units(
+        joined_words([each.regimes for each in units]),
+        joined([each.places for each in units]),
+        joined([each.sizes for each in units]),
     )
 
 
@@ -129,4 +199,5 @@ def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -
         {name: joined([part.order[name] for part in parts]) for name in ORDER},
         joined([part.places for part in parts]),
         joined([part.sizes for part in parts]),
+        _join_units(parts),
     )

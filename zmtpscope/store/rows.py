@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from zmtpscope.dissect import FrameRun, MessageRun
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import Pieces
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, TEXT_INSIDE, MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
@@ -39,8 +40,25 @@ OF_FRAMES = ("offsets", "headers", "sizes", "flags")
 NEAR = 4096
 """Octets between two messages that are read with them rather than each by itself."""
 
-ReadOctets = Callable[[Stream, int, int, int], bytes]
-"""Octets of a run again: (stream, place, offset behind the first octet that was kept, how many)."""
+IN_FILES = -1
+"""Instead of a place: the octets of the run are those of its stream, and are read where these stand."""
+
+
+class Source(Protocol):
+    """Where rows get back what is not in columns."""
+
+    def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
+        """Those of stream offsets `start..stop`, the first of which is at `place` (or `IN_FILES`); None where nobody
+        wants them, or they are gone."""
+
+    def made(self, place: int, size: int) -> Dissected | None:
+        """What a dissector made of a message; None where nobody wants it."""
+
+    def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
+        """How stream octets came; None where nobody wants to know."""
+
+    def rest(self, place: int, size: int) -> bytes:
+        """Other octets that were kept."""
 
 
 @dataclass(slots=True)
@@ -235,10 +253,10 @@ class Unpacked:
         return self.packed.rows[name].take(self.places)
 
     def runs(
-        self, stream_of: Callable[[int], Stream], read: ReadOctets | None
-    ) -> Iterator[tuple[dict[str, Any], slice, slice]]:
-        """What runs are made of: the fields that all have, their rows and their frames among these. Rows of one run are
-        apart where many octets lie between them. Without `read` there are no octets."""
+        self, stream_of: Callable[[int], Stream], source: Source
+    ) -> Iterator[tuple[dict[str, Any], slice, slice, bool]]:
+        """What runs are made of: the fields that all have, their rows and their frames among these, and whether their
+        octets are there. Rows of one run are apart where many octets lie between them."""
         packed = self.packed
         first = self.ends - self.counts
         last = self.ends - 1
@@ -255,32 +273,28 @@ class Unpacked:
             start = min(max(int(begins[low]), base), base + kept)
             stop = max(start, min(int(stops[high - 1]), base + kept))
             frames = slice(int(first[low]), int(self.ends[high - 1]))
-            data = b""
-            if read is not None and stop > start:
-                data = read(stream, packed.runs["places"][run], start - base, stop - start)
+            place = packed.runs["places"][run]
+            place += start - base if place != IN_FILES else 0
+            data = source.octets(stream, place, start, stop)
             fields = dict(zip(SHARED, packed.shared[run], strict=True))
             fields |= {
                 "stream": stream,
-                "data": data,
-                "base": start,
+                "data": data or b"",
+                "base": start if data is not None else stop,
                 "end": packed.runs["ends"][run],
-                "pieces": None,
+                "pieces": source.pieces(stream, int(begins[low]), int(stops[high - 1])),
                 "offsets": self.offsets[frames],
                 "bodies": self.bodies[frames],
                 "sizes": self.sizes[frames],
                 "flags": self.flags[frames],
             }
-            yield fields, slice(low, high), frames
+            yield fields, slice(low, high), frames, data is not None
 
 
 def message_runs(
-    packed: PackedRows,
-    places: Int64,
-    stream_of: Callable[[int], Stream],
-    read: ReadOctets | None,
-    made_at: Callable[[int, int], Dissected] | None,
+    packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
 ) -> list[MessageRun]:
-    """The messages at `places`, which ascend, as runs. `made_at` gives what dissectors made, by place and size."""
+    """The messages at `places`, which ascend, as runs."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
     assert packed.payloads is not None
@@ -291,17 +305,18 @@ def message_runs(
     topics = packed.topics.sizes(rows.places)
     inside = rows.row("inside")
     texts, others = inside == TEXT_INSIDE, inside == OTHER_INSIDE
-    which = packed.payload_places()[rows.places] if others.any() and made_at is not None else None
+    which = packed.payload_places()[rows.places] if others.any() else inside
     first = rows.ends - rows.counts
     runs = []
-    for fields, some, frames in rows.runs(stream_of, read):
+    for fields, some, frames, are_there in rows.runs(stream_of, source):
         payloads: list[Dissected | None] | None = None
-        if which is not None and made_at is not None and others[some].any():
+        if others[some].any():
             found = packed.payloads
             payloads = [
-                made_at(found.places[place], found.sizes[place]) if is_there else None
+                source.made(found.places[place], found.sizes[place]) if is_there else None
                 for place, is_there in zip(which[some].tolist(), others[some].tolist(), strict=True)
             ]
+        has_topics = are_there and (topics[some] >= 0).any()
         runs.append(
             MessageRun(
                 **fields,
@@ -310,15 +325,13 @@ def message_runs(
                 last=rows.ends[some] - 1 - frames.start,
                 payloads=payloads,
                 texts=texts[some] if texts[some].any() else None,
-                topics=topics[some] if (topics[some] >= 0).any() else None,
+                topics=topics[some] if has_topics else None,
             )
         )
     return runs
 
 
-def frame_runs(
-    packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], read: ReadOctets | None
-) -> list[FrameRun]:
+def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> list[FrameRun]:
     """The same of frame rows."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
@@ -328,5 +341,5 @@ def frame_runs(
             **{name: value for name, value in fields.items() if name not in SHARED or name in ("regime", "confidence")},
             **{name: column[some] for name, column in columns.items()},
         )
-        for fields, some, _ in rows.runs(stream_of, read)
+        for fields, some, _, _ in rows.runs(stream_of, source)
     ]

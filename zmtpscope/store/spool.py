@@ -13,7 +13,7 @@ MEMORY_LIMIT = 1 << 30
 """The same in memory."""
 
 
-class SpoolError(Exception):
+class OctetsError(Exception):
     """Octets cannot be kept, or not be had again. `str()` is one sentence: what, and what to do."""
 
 
@@ -35,11 +35,11 @@ class Spool:
         """Nothing of it is needed any more."""
 
     def write(self, octets: bytes) -> int:
-        """Keep these; the place of the first. Raises `SpoolError`."""
+        """Keep these; the place of the first. Raises `OctetsError`."""
         place = self.end
         if place + len(octets) > self.limit:
             what = "memory" if self.in_memory else "a temporary file"
-            raise SpoolError(f"more than {self.limit:,} octets would have to be kept in {what} -> raise the limit")
+            raise OctetsError(f"more than {self.limit:,} octets would have to be kept in {what} -> raise the limit")
         if self._file is None:
             self._pieces += octets
         else:
@@ -55,7 +55,7 @@ class Spool:
                 view, place = view[count:], place + count
         except OSError as error:
             where = tempfile.gettempdir()
-            raise SpoolError(
+            raise OctetsError(
                 f"cannot keep octets in {where}: {error.strerror} -> make room there, or set TMPDIR to a larger place"
             ) from error
 
@@ -67,7 +67,7 @@ class Spool:
         while len(found) < size:
             more = os.pread(self._file.fileno(), size - len(found), place + len(found))
             if not more:
-                raise SpoolError("the temporary file has lost octets -> read the capture again")
+                raise OctetsError("the temporary file has lost octets -> read the capture again")
             found += more
         return found
 

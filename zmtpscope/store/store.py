@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import marshal
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
+from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import LATER
+from zmtpscope.dissect.records.details import Detail, details
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.details import OPENED
+from zmtpscope.export.text import Look, detail_lines
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
-from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.store.chunk import Chunk, Kept, Read, join, pack
+from zmtpscope.store.chunk import Chunk, join, pack
+from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.packed import Int64
+from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import rows_that_fulfil
-from zmtpscope.store.spool import Spool, SpoolError
+from zmtpscope.store.spool import OctetsError, Spool
+from zmtpscope.store.trees import with_trees
 
 SMALL = 8192
 """Chunks of fewer records are joined with those next to them: each takes some kB by itself."""
-
-MOST_KEPT_ONCE = 16_384
-"""Different octets of records that are looked for among those that were kept before."""
 
 
 class Store:
@@ -40,6 +44,9 @@ class Store:
     def __init__(self, options: Options, *, spool: Spool | None = None) -> None:
         self.options = options
         self.spool = spool or Spool()
+        self.index = SegmentIndex(self.spool)
+        self.problem: str | None = None
+        """Why octets could not be read again, when that happened last: a sentence."""
         self.files: list[str | None] = []
         self.first_time: int | None = None
         self._chunks: tuple[tuple[Chunk, ...], tuple[int, ...]] = (), ()
@@ -52,18 +59,19 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Octets of memory of all columns."""
-        return sum(chunk.nbytes for chunk in self._chunks[0])
+        """Octets of memory of all columns, those of the index included."""
+        return self.index.nbytes + sum(chunk.nbytes for chunk in self._chunks[0])
 
     # -- records in --------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> int:
-        """Take in what follows; how many records there are now. Raises `SpoolError`, and has taken in nothing then."""
+        """Take in what follows; how many records there are now. Raises `OctetsError`, and has taken in nothing then."""
+        self.files = batch.files
+        self.index.append(batch.segments, batch.files, self._count)
         if not (batch.runs or batch.frame_runs or batch.records):
             return self._count
-        self.files = batch.files
-        keeping = _Keeping(self.spool, self._kept_once)
-        chunk = pack(batch, self.options, Kept(keeping.octets, keeping.made, keeping.rest))
+        keeping = Keeping(self.spool, self._kept_once, is_indexed=self.options.index)
+        chunk = pack(batch, self.options, keeping)
         keeping.end()
         chunks, begins = list(self._chunks[0]), list(self._chunks[1])
         chunks.append(chunk)
@@ -77,24 +85,44 @@ class Store:
 
     # -- records out -------------------------------------------------------------------------------------------------
 
-    def batch(self, rows: Int64 | Sequence[int] | range | slice, *, octets: bool = True) -> Batch:
-        """Some records as a batch, in their order; without octets, and what rides inside, where nobody wants them.
+    def batch(
+        self, rows: Int64 | Sequence[int] | range | slice, *, octets: bool = True, details: bool = False
+    ) -> Batch:
+        """Some records as a batch, in their order; without octets, and what rides inside, where nobody wants them. With
+        `details` it is known which packets brought what, so that field trees can be made.
 
-        What is made of this batch, by any output, is what it makes of what the analyser handed up.
+        What is made of this batch, by any output, is what it makes of what the analyser handed up. Octets that are not
+        there any more are left out, as those that were not kept, and `problem` says why.
         """
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._count))
         numbers = np.unique(np.asarray(rows, np.int64))
         if len(numbers) and (numbers[0] < 0 or numbers[-1] >= self._count):
             raise IndexError(f"records are numbered from 0 to {self._count - 1}")
-        read = self._read(octets=octets)
         whole = Batch(self.files)
-        for chunk, _, some in self._by_chunk(numbers):
-            part = chunk.batch(some, self.files, read)
+        for chunk, begin, some in self._by_chunk(numbers):
+            part = chunk.batch(some, self.files, self._kept(chunk, begin, octets=octets, details=details))
             whole.runs += part.runs
             whole.frame_runs += part.frame_runs
             whole.records += part.records
+            if details:
+                self._find_packets(part.records, begin + len(chunk) - 1)
         return whole
+
+    def _find_packets(self, records: list[Record], count: int) -> None:
+        """Look up which packets brought the units of records."""
+        for record in records:
+            unit = record.unit
+            if unit is not None and len(unit.slices) == 1 and unit.slices[0].packet == LATER:
+                _, start, stop = unit.slices[0]
+                stream = Stream(*[record.values[name] for name in Stream._fields])
+                record.unit = replace(unit, slices=self.index.pieces(stream, start, stop, count).slices(start, stop))
+
+    def _kept(self, chunk: Chunk, begin: int, *, octets: bool = True, details: bool = False) -> Kept:
+        return Kept(self.spool, self.index, begin + len(chunk) - 1, self._say, octets, details)
+
+    def _say(self, problem: str) -> None:
+        self.problem = problem
 
     def row(self, number: int) -> dict[str, Any]:
         """Every field of a record, by the names of `zmtpscope.records`, octets as bytes; secrets masked."""
@@ -104,6 +132,38 @@ class Store:
         if batch.frame_runs:
             return FrameRowColumns.of(batch.frame_runs, self.files).values(0)
         return record_values(batch.records[0], self.options)
+
+    def details(self, number: int) -> list[Detail]:
+        """The greeting, command or frames that a record was made of: octets, field trees and packets. None of records
+        that stand for no octets. Raises `OctetsError` where they are not there any more."""
+        item, index = self._item(number)
+        return list(details(item, index))
+
+    def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
+        """The lines that `read -V -x` prints under that of a record."""
+        look = Look(Clock("e", lambda: None), tree=tree, hex=hex)
+        try:
+            return list(detail_lines(*self._item(number), look, self.options))
+        except OctetsError as error:
+            return [f"    {error}\n"]
+
+    def octets(self, number: int) -> bytes:
+        """The octets of the stream that a record stands for, headers included. Raises `OctetsError` where they are not
+        there any more."""
+        return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
+
+    def _item(self, number: int) -> tuple[Record | MessageRun | FrameRun, int]:
+        """A record with its octets and packets, and the field trees of what rides inside."""
+        self.problem = None
+        batch = self.batch([number if number >= 0 else self._count + number], details=True)
+        if self.problem is not None:
+            raise OctetsError(self.problem)
+        for run in batch.runs:
+            with_trees(run, 0, self.options)
+            return run, 0
+        for frames in batch.frame_runs:
+            return frames, 0
+        return batch.records[0], -1
 
     def select(self, filter: Filter, rows: Int64 | None = None) -> Int64:
         """The numbers of the records that `filter` holds of, in order; of `rows` only, which ascend, where given."""
@@ -125,7 +185,7 @@ class Store:
                 options=self.options,
                 start=self.first_time,
                 read=self.spool.read,
-                batch_of=partial(chunk.batch, files=self.files, read=self._read(octets=True)),
+                batch_of=partial(chunk.batch, files=self.files, source=self._kept(chunk, begin)),
             )
             yield begin + int(some[-1]) + 1, chosen + begin
 
@@ -143,60 +203,3 @@ class Store:
             if stop > at:
                 yield chunk, begin, numbers[at:stop] - begin
             at = stop
-
-    def _read(self, *, octets: bool) -> Read:
-        return Read(self._octets if octets else None, self._made if octets else None, self.spool.read)
-
-    def _octets(self, stream: Stream, place: int, start: int, size: int) -> bytes:
-        return self.spool.read(place + start, size)
-
-    def _made(self, place: int, size: int) -> Dissected:
-        protocol, summary, fields = marshal.loads(self.spool.read(place, size))
-        return Dissected(protocol, summary, fields)
-
-
-class _Keeping:
-    """Keeps the octets of one chunk: they are written at once, when all are there."""
-
-    def __init__(self, spool: Spool, kept_once: dict[bytes, int]) -> None:
-        self.spool = spool
-        self.begin = spool.end
-        self.size = 0
-        self.pieces: list[bytes] = []
-        self.kept_once = kept_once
-        self.of_runs: dict[int, int] = {}
-
-    def octets(self, run: MessageRun | FrameRun) -> int:
-        """Those of a run: runs that were cut out of one share them."""
-        place = self.of_runs.get(id(run.data))
-        if place is None:
-            place = self.of_runs[id(run.data)] = self._add(run.data)
-        return place
-
-    def made(self, made: Dissected) -> tuple[int, int]:
-        """What a dissector made of a message."""
-        octets = marshal.dumps((made.protocol, made.summary, made.fields), 2)
-        return self._add(octets), len(octets)
-
-    def rest(self, octets: bytes) -> tuple[int, int]:
-        """What is kept once, however often it comes."""
-        place = self.kept_once.get(octets)
-        if place is None:
-            if len(self.kept_once) >= MOST_KEPT_ONCE:
-                self.kept_once.clear()
-            place = self.kept_once[octets] = self._add(octets)
-        return place, len(octets)
-
-    def _add(self, octets: bytes) -> int:
-        place = self.begin + self.size
-        self.pieces.append(octets)
-        self.size += len(octets)
-        return place
-
-    def end(self) -> None:
-        """Write them. Raises `SpoolError`."""
-        try:
-            self.spool.write(b"".join(self.pieces))
-        except SpoolError:
-            self.kept_once.clear()  # it may name places of what was not written
-            raise

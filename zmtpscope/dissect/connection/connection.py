@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.connection.segment_log import SegmentLog
 from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
 from zmtpscope.dissect.findings.view import ConnectionView
@@ -66,9 +67,12 @@ class ZmtpConnection:
         self.relations = Relations(self.view)
         self.writer = RecordWriter(self.sink, ends)
         self.rows = MessageRows(self.view, self.sink, self.writer)
+        self.segment_log = SegmentLog(ends) if self.options.index else None
 
     def advance(self, block: BlockView) -> None:
         """Read what the block brought."""
+        if self.segment_log is not None:
+            self._note_segments(self.segment_log, block)
         if self.session is not None:
             self.session.look_again()
         if not self.negotiation.settled:
@@ -93,6 +97,16 @@ class ZmtpConnection:
         self._record_relations()
         self._write_gaps()
         self.rows.write()
+        self._give_segments()
+
+    def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
+        """Note what the block brought, unless nothing is read of it."""
+        is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp
+        (segment_log.pass_by if is_over else segment_log.take)(self.tcp.tcp, block)
+
+    def _give_segments(self) -> None:
+        if self.segment_log is not None:
+            self.sink.batch.segments += self.segment_log.drain(is_zmtp=self.view.is_zmtp)
 
     def _advance_in_order(self, session: Session, block: BlockView) -> None:
         """Read what the block brought in the order of its packets, as long as one side may bring what opens the boxes
@@ -135,6 +149,7 @@ class ZmtpConnection:
                 self.writer.note(note)
         self._write_gaps()
         self.rows.write()
+        self._give_segments()
         self.rows.release()
         if not self.view.is_zmtp:
             self.sink.summary.count_other(tcp)

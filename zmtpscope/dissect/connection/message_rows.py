@@ -74,7 +74,9 @@ class MessageRows:
                             secrets += self._look_inside(stream, assembly, part)
                         written[side].append(part)
                 for frames in frame_runs:
-                    frames.data = starred(frames.data, frames.base, secrets)
+                    data = frames.data
+                    frames.data = starred(data, frames.base, secrets)
+                    frames.has_stars = frames.data is not data
                 batch.frame_runs += frame_runs
             stream.messages.forget_holes()
         if self.options.records:

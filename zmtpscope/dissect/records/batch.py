@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.facts import Fact
+from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED
@@ -37,6 +38,10 @@ LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
 
 FRAME_COLUMNS = ("offsets", "bodies", "sizes", "flags")
 """What runs have of each frame."""
+
+
+LATER = 0
+"""Instead of a packet reference: which packets carried the octets is looked up in an index, when somebody asks."""
 
 
 class PacketSlice(NamedTuple):
@@ -122,6 +127,8 @@ class Run:
     """Stream offset behind the last octet that had come: a body that was announced may go on beyond it."""
     pieces: Pieces | None
     """Only where details were asked for."""
+    has_stars: bool = field(default=False, kw_only=True)
+    """Stars stand in `data` in place of passwords."""
 
     @property
     def sealing(self) -> int:
@@ -252,13 +259,15 @@ class Arrangement(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Batch:
     """What one block made decidable. `files` are the file names that packet references index. `facts` are for those who
-    compare connections themselves; else they have been evaluated."""
+    compare connections themselves; else they have been evaluated. `segments` are those of the block, and of earlier
+    ones, on connections that speak ZMTP, where an index was asked for."""
 
     files: list[str | None]
     runs: list[MessageRun] = field(default_factory=list)
     frame_runs: list[FrameRun] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
+    segments: list[Segments] = field(default_factory=list)
 
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
         """Every record of the batch in the order of the schema: (Record, -1), or a run and the index of its row."""

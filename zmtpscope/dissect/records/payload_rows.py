@@ -110,7 +110,9 @@ class PayloadRows:
             if made.secrets and not self.options.show_secrets:
                 secrets += places_of_secrets(run, row, made)
                 hide(made)
-        run.data = starred(run.data, run.base, secrets)
+        data = run.data
+        run.data = starred(data, run.base, secrets)
+        run.has_stars = run.data is not data
         return secrets
 
     def _ask(

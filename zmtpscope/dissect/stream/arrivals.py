@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
 class BlockView:
-    """The rows of the current block, slow path included, as the streams read them."""
+    """The rows of the current block, slow path included, as the streams read them. `offsets` are those of captured
+    rows in their files, where somebody wants to know."""
 
-    def __init__(self, reassembler: Reassembler) -> None:
+    def __init__(self, reassembler: Reassembler, offsets: Sequence[int] = ()) -> None:
         self.data = reassembler.data()
         self.starts, self.stops = reassembler.starts, reassembler.stops
         self.packets, self.times = reassembler.packets, reassembler.times
         self.ordinals = reassembler.ordinals()
         """By row: the ordinal of the segment that made it part of its stream."""
+        self.offsets = offsets
 
     def octets(self, rows: list[int]) -> bytes:
         """The payload octets of `rows`, joined."""

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Unit
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.records.batch import LATER, PacketSlice, Unit
 from zmtpscope.dissect.records.leftovers import UNDISSECTED, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import Arrivals
@@ -34,7 +35,7 @@ class Incomplete:
 
 
 class ReadUnits:
-    """Gives to `outputs` what was read of one side. `wants_octets`: those of units are asked for."""
+    """Gives to `outputs` what was read of one side."""
 
     type_known: int | None = None
     """Ordinal of the segment that made known the side's socket type."""
@@ -44,13 +45,14 @@ class ReadUnits:
     """Octets of its greeting or of a handshake command are missing."""
 
     def __init__(
-        self, side: int, arrivals: Arrivals, held_octets: HeldOctets, outputs: Outputs, wants_octets: bool
+        self, side: int, arrivals: Arrivals, held_octets: HeldOctets, outputs: Outputs, options: Options
     ) -> None:
         self.side = side
         self.arrivals = arrivals
         self.held_octets = held_octets
         self.outputs = outputs
-        self.wants_octets = wants_octets
+        self.wants_octets = options.details or options.index
+        self.wants_packets = options.details
         self.incomplete: list[Incomplete] = []
 
     # -- units -------------------------------------------------------------------------------------------------------
@@ -106,7 +108,11 @@ class ReadUnits:
         octets = event.octets if isinstance(event, Command) else None
         if octets is None:
             octets = self.held_octets.octets(event.start, event.read_to)
-        return Unit(event.regime, event.start, octets, self.arrivals.pieces().slices(event.start, event.read_to))
+        if self.wants_packets:
+            slices = self.arrivals.pieces().slices(event.start, event.read_to)
+        else:
+            slices = [PacketSlice(LATER, event.start, min(event.read_to, self.arrivals.end))]
+        return Unit(event.regime, event.start, octets, slices)
 
     def repeat(self, reader: UnitReader, given: dict[str, int]) -> None:
         """Give what a reader only counted since it was asked last; `given` is how much that was then."""

@@ -80,7 +80,7 @@ class SideStream:
         self.arrivals = Arrivals()
         self.held_octets = HeldOctets(budget)
         self.outputs = Outputs()
-        self.units = ReadUnits(side, self.arrivals, self.held_octets, self.outputs, options.details)
+        self.units = ReadUnits(side, self.arrivals, self.held_octets, self.outputs, options)
         self.messages = Messages(stream, options, ruled_types, self.arrivals, self.held_octets, opened)
         self.negotiating = Negotiating()
 

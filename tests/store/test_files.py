@@ -1,0 +1,71 @@
+"""A capture that is changed, cut or removed after it was read: rows stay, and what cannot be had is said."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.readings import CAPTURES
+from tests.store.stores import opened, options_for
+from zmtpscope.store import OctetsError
+
+CAPTURE = CAPTURES / "patterns" / "pubsub.pcap"
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def overwrite(path: Path) -> None:
+    octets = path.read_bytes()
+    path.write_bytes(bytes(len(octets)))
+    os.utime(path, (1, 1))
+
+
+def replace(path: Path) -> None:
+    os.rename(shutil.copy(path, path.with_suffix(".new")), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (cut, "has become shorter since it was read -> read it anew"),
+        (overwrite, "has changed since it was read -> read it anew"),
+        (replace, "is another file than the one that was read -> read it anew"),
+        (os.remove, "No such file or directory -> put it back, and read it anew"),
+    ],
+    ids=["cut", "overwritten", "replaced", "removed"],
+)
+def test_a_file_that_is_not_what_it_was_is_said(change: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
+    path = Path(shutil.copy(CAPTURE, tmp_path))
+    options = options_for(path, frames=False)
+    store, _ = opened(path, options)
+    intact, _ = opened(CAPTURE, options)
+    row = next(row for row in range(len(intact)) if intact.row(row)["record"] == "message")
+    change(path)
+    assert [line.rstrip().endswith(sentence) for line in store.detail(row)] == [True]
+    with pytest.raises(OctetsError, match="->"):
+        store.octets(row)
+    values, were = store.row(row), intact.row(row)
+    assert store.problem is not None
+    assert store.problem.endswith(sentence)
+    different = {name for name in values if name != "file" and values[name] != were[name]}
+    assert different <= {"bodies", "bodies_kept", "topic", "envelope", "payload"}
+    assert values["bodies"] is None
+
+
+def test_octets_of_pipes_and_compressed_files_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "pubsub.pcap.gz"
+    path.write_bytes(gzip.compress(CAPTURE.read_bytes()))
+    options = options_for(CAPTURE)
+    (plain, _), (compressed, _) = opened(CAPTURE, options), opened(path, options)
+    os.remove(path)
+    assert plain.spool.end < compressed.spool.end
+    for row in range(len(plain)):
+        assert compressed.octets(row) == plain.octets(row)
+        assert compressed.detail(row) == plain.detail(row)

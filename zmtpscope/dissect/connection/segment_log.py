@@ -1,0 +1,73 @@
+"""Which packets carried the octets of the two sides of a connection, for those who read them again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zmtpscope.capture.packets import NOWHERE
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.segments import Segments
+from zmtpscope.dissect.stream.arrivals import BlockView
+from zmtpscope.dissect.tcp.connection import TcpSide
+from zmtpscope.dissect.tcp.out_of_order import Hole, entries
+
+MOST_WAITING = 256
+"""Blocks of which segments wait until it is known whether the connection speaks ZMTP."""
+
+
+class SegmentLog:
+    """The segments of one connection; `streams` are its sides."""
+
+    def __init__(self, streams: tuple[Stream, Stream]) -> None:
+        self.streams = streams
+        self.ends = [0, 0]
+        """Stream offsets behind the last pieces of both sides."""
+        self.waiting: list[Segments] = []
+
+    def take(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
+        """Take the pieces and holes that a block brought, before they are read."""
+        for number, side in enumerate(sides):
+            if side.pieces or side.holes:
+                self.waiting.append(self._segments(number, side, block))
+
+    def pass_by(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
+        """The same of a connection of which nothing is read: they are only counted."""
+        self.waiting = []
+        for number, side in enumerate(sides):
+            octets = sum(block.stops[row] - block.starts[row] for row in side.pieces)
+            self.ends[number] += octets + sum(hole.octets for hole in side.holes)
+
+    def drain(self, *, is_zmtp: bool) -> list[Segments]:
+        """What is known to be wanted: all if the connection speaks ZMTP, else what has waited for too long."""
+        count = len(self.waiting) if is_zmtp else max(0, len(self.waiting) - MOST_WAITING)
+        segments, self.waiting = self.waiting[:count], self.waiting[count:]
+        return segments
+
+    def _segments(self, number: int, side: TcpSide, block: BlockView) -> Segments:
+        begin, here = self.ends[number], len(block.offsets)
+        lengths: list[int] = []
+        packets: list[int] = []
+        offsets: list[int] = []
+        nowhere: list[int] = []
+        for entry in entries(side.pieces, side.holes):
+            if isinstance(entry, Hole):
+                lengths.append(entry.octets)
+                packets.append(0)
+                offsets.append(NOWHERE)
+                continue
+            for row in entry:
+                lengths.append(block.stops[row] - block.starts[row])
+                packets.append(block.packets[row])
+                offset = block.offsets[row] if row < here else NOWHERE
+                offsets.append(offset)
+                if offset == NOWHERE:
+                    nowhere.append(row)
+        self.ends[number] = begin + sum(lengths)
+        return Segments(
+            self.streams[number],
+            begin,
+            np.array(lengths, np.int64),
+            np.array(packets, np.int64),
+            np.array(offsets, np.int64),
+            block.octets(nowhere) if nowhere else b"",
+        )

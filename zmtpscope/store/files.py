@@ -1,0 +1,87 @@
+"""Octets of capture files again, as long as these are what they were."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from zmtpscope.store.spool import OctetsError
+
+MOST_OPEN = 16
+"""Files that are open at a time."""
+
+
+class Identity(NamedTuple):
+    """What a file is known by."""
+
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
+
+
+class CaptureFiles:
+    """The files of a run, by the numbers that packet references have for them. Octets are read, never mapped, so a file
+    that shrinks meanwhile is an error and no signal."""
+
+    def __init__(self) -> None:
+        self.names: Sequence[str | None] = []
+        self._known: dict[int, Identity] = {}
+        self._open: OrderedDict[int, int] = OrderedDict()
+        """File descriptors, the one that was used longest ago in front."""
+        self._lock = Lock()
+
+    def note(self, names: Sequence[str | None], numbers: Iterable[int]) -> None:
+        """Octets were read of these files just now: remember what they are."""
+        self.names = names
+        for number in numbers:
+            name = names[number]
+            if name is not None:
+                try:
+                    self._known[number] = _identity(os.stat(name))
+                except OSError:
+                    self._known.setdefault(number, Identity(0, 0, 0, 0))
+
+    def read(self, number: int, offset: int, size: int) -> bytes:
+        """Octets of a file. Raises `OctetsError` if they are not there any more, or the file is another one."""
+        name = self.names[number] or "-"
+        try:
+            with self._lock:
+                descriptor = self._descriptor(number, name)
+                now = _identity(os.fstat(descriptor))
+                octets = os.pread(descriptor, size, offset)
+        except OSError as error:
+            raise OctetsError(f"cannot read {name} again: {error.strerror} -> put it back, and read it anew") from error
+        known = self._known.get(number)
+        if known is None or now[:2] != known[:2]:
+            raise OctetsError(f"{name} is another file than the one that was read -> read it anew")
+        if now.size < known.size or len(octets) < size:
+            raise OctetsError(f"{name} has become shorter since it was read -> read it anew")
+        if now.size == known.size and now.changed_ns != known.changed_ns:
+            raise OctetsError(f"{name} has changed since it was read -> read it anew")
+        return octets
+
+    def _descriptor(self, number: int, name: str) -> int:
+        descriptor = self._open.get(number)
+        if descriptor is None:
+            descriptor = self._open[number] = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            if len(self._open) > MOST_OPEN:
+                os.close(self._open.popitem(last=False)[1])
+        self._open.move_to_end(number)
+        return descriptor
+
+    def close(self) -> None:
+        """Nothing will be read any more."""
+        with self._lock:
+            while self._open:
+                os.close(self._open.popitem()[1])
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return Identity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,184 @@
+"""Which packet carried which octets of a stream, and where in its file, in some 10 octets a segment."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zmtpscope.capture.packets import NOWHERE
+from zmtpscope.capture.segments import FILE_SHIFT
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import Pieces
+from zmtpscope.dissect.records.columns import numbers
+from zmtpscope.dissect.records.segments import Segments
+from zmtpscope.store.files import CaptureFiles
+from zmtpscope.store.packed import Int64, Packed, joined
+from zmtpscope.store.spool import OctetsError, Spool
+
+SMALL = 4096
+"""Tables of fewer segments are joined with those next to them."""
+
+IN_SPOOL = -2
+"""From this place on downwards octets stand in the spool: the first at place 0."""
+
+
+@dataclass(slots=True)
+class Table:
+    """The segments of some batches. `sides` ascend (see `side_of`); side i has the segments `edges[i] : edges[i + 1]`,
+    and the first of them begins at stream offset `begins[i]`. A place is an offset in the file of the packet,
+    `NOWHERE` of a hole, or `IN_SPOOL` minus a place in the spool."""
+
+    sides: Packed
+    edges: Packed
+    begins: Packed
+    lengths: Packed
+    packets: Packed
+    places: Packed
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of the columns."""
+        columns = (self.sides, self.edges, self.begins, self.lengths, self.packets, self.places)
+        return sum(column.nbytes for column in columns)
+
+
+class SegmentIndex:
+    """The segments of a run. `append` those of a batch before its records; whoever looks up octets says how many
+    records there were when these had come, at least, so that few tables are looked at."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.files = CaptureFiles()
+        self._spool = spool
+        self._tables: tuple[tuple[Table, ...], tuple[int, ...]] = (), ()
+        """Tables, and how many records there were in front of each."""
+
+    @property
+    def nbytes(self) -> int:
+        """Octets of memory of all columns."""
+        return sum(table.nbytes for table in self._tables[0])
+
+    def append(self, segments: Sequence[Segments], files: Sequence[str | None], count: int) -> None:
+        """Take in the segments of a batch, in front of which there were `count` records. Raises `OctetsError`."""
+        if not segments:
+            return
+        place = self._spool.write(b"".join([each.octets for each in segments]))
+        parts = []
+        for each in segments:
+            places = each.offsets.copy()
+            behind = np.flatnonzero((places == NOWHERE) & (each.packets != 0))
+            if len(behind):
+                stops = place + np.cumsum(each.lengths[behind])
+                places[behind] = IN_SPOOL - (stops - each.lengths[behind])
+                place = int(stops[-1])
+            parts.append(places)
+        order = sorted(range(len(segments)), key=lambda at: (side_of(segments[at].stream), segments[at].begin))
+        sides = np.array([side_of(segments[at].stream) for at in order], np.int64)
+        packets = np.concatenate([segments[at].packets for at in order])
+        table = _table(
+            sides,
+            np.array([segments[at].begin for at in order], np.int64),
+            np.array([len(segments[at].lengths) for at in order], np.int64),
+            np.concatenate([segments[at].lengths for at in order]),
+            packets,
+            np.concatenate([parts[at] for at in order]),
+        )
+        self.files.note(files, np.unique(packets[packets > 0] >> FILE_SHIFT).tolist())
+        tables, counts = list(self._tables[0]), list(self._tables[1])
+        tables.append(table)
+        counts.append(count)
+        while (
+            len(tables) > 1
+            and len(tables[-2].lengths) < SMALL
+            and 2 * len(tables[-1].lengths) >= len(tables[-2].lengths)
+        ):
+            tables[-2:] = [_joined(tables[-2:])]
+            counts.pop()
+        self._tables = tuple(tables), tuple(counts)
+
+    def octets(self, stream: Stream, start: int, stop: int, count: int) -> bytes:
+        """The octets `start..stop` of a stream, which had come when there were `count` records. Raises `OctetsError`
+        where they are not there any more, or never were."""
+        parts = []
+        at = start
+        for begin, end, packet, place in self._segments(stream, start, stop, count):
+            low, high = max(start, begin), min(stop, end)
+            if low != at or place == NOWHERE:
+                break
+            if place <= IN_SPOOL:
+                parts.append(self._spool.read(IN_SPOOL - place + low - begin, high - low))
+            else:
+                parts.append(self.files.read(packet >> FILE_SHIFT, place + low - begin, high - low))
+            at = high
+        if at < stop:
+            raise OctetsError(f"octets {at} to {stop} of a stream were not captured -> nothing can be done about it")
+        return b"".join(parts)
+
+    def pieces(self, stream: Stream, start: int, stop: int, count: int) -> Pieces:
+        """How the octets `start..stop` of a stream came."""
+        found = list(self._segments(stream, start, stop, count))
+        begin = found[0][0] if found else start
+        return Pieces(begin, [end for _, end, _, _ in found], [packet for _, _, packet, _ in found])
+
+    def _segments(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+        """(begin, end, packet, place) of every piece that holds octets of `start..stop`, in order."""
+        tables, counts = self._tables
+        last = bisect_right(counts, count)
+        side = side_of(stream)
+        parts: list[tuple[Table, int]] = []
+        for number in range(last - 1, -1, -1):
+            table = tables[number]
+            at = int(table.sides.all().searchsorted(side))
+            if at < len(table.sides) and table.sides[at] == side:
+                begin = table.begins[at]
+                if begin < stop or not parts:
+                    parts.append((table, at))
+                if begin <= start:
+                    break
+        for table, at in reversed(parts):
+            some = slice(table.edges[at], table.edges[at + 1])
+            ends = table.begins[at] + np.cumsum(table.lengths.take(some))
+            low, high = int(ends.searchsorted(start, "right")), int(ends.searchsorted(stop, "left")) + 1
+            begins = np.append(table.begins[at], ends)[low:high]
+            rows = slice(some.start + low, min(some.start + high, some.stop))
+            yield from zip(
+                begins.tolist(),
+                ends[low:high].tolist(),
+                table.packets.take(rows).tolist(),
+                table.places.take(rows).tolist(),
+                strict=False,
+            )
+
+
+def side_of(stream: Stream) -> int:
+    """A number for one side of a connection."""
+    return (stream.conn or 0) << 1 | (stream.side or 0)
+
+
+def _table(sides: Int64, begins: Int64, counts: Int64, lengths: Int64, packets: Int64, places: Int64) -> Table:
+    """The table of pieces of sides, which are sorted by side and stream offset; those of one side follow each other."""
+    is_first = np.append(True, sides[1:] != sides[:-1])
+    edges = np.append(0, np.cumsum(counts))
+    return Table(
+        Packed.of(sides[is_first]),
+        Packed.of(np.append(edges[:-1][is_first], edges[-1])),
+        Packed.of(begins[is_first]),
+        Packed.of(lengths),
+        Packed.of(packets),
+        Packed.of(places),
+    )
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    sides = np.concatenate([table.sides.all() for table in tables])
+    begins = np.concatenate([table.begins.all() for table in tables])
+    counts = np.concatenate([np.diff(table.edges.all()) for table in tables])
+    order = np.lexsort((begins, sides))
+    first = np.cumsum(counts) - counts
+    rows = numbers(first[order], counts[order])
+    columns = (
+        joined([getattr(table, name) for table in tables]).take(rows) for name in ("lengths", "packets", "places")
+    )
+    return _table(sides[order], begins[order], counts[order], *columns)

@@ -1,0 +1,39 @@
+"""The field trees of what rides inside a message, made when somebody looks: whoever claimed it reads it once more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zmtpscope.dissect import MessageRun, Options
+from zmtpscope.dissect.records.payload_rows import RowMessages, SideFacts, about_side, contents, hide
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.side import Named, SidePayloads
+
+
+def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
+    """What a dissector made of a message, with its field trees; what it said stays what it was, since that may depend
+    on the messages in front."""
+    made = None if run.payloads is None else run.payloads[row]
+    if made is None or options.payloads is None or not made.protocol:
+        return made
+    side = SidePayloads(
+        options.payloads, [_named(made.protocol, options)], trees=True, show_secrets=options.show_secrets
+    )
+    content, _, _, known = contents(run, options.kept_limit)
+    if not known[row]:
+        return made
+    messages = RowMessages(run, np.array([row]), content[[row]])
+    message, offsets = messages.message(0, after_loss=False)
+    again = side.dissect(message, about_side(SideFacts(None, [], True), run), offsets)
+    if again is not None:
+        made.nodes, made.sources = again.nodes, again.sources
+        if made.secrets and not options.show_secrets:
+            hide(made)
+    return made
+
+
+def _named(protocol: str, options: Options) -> Named:
+    """Who said it, with the argument that the user gave."""
+    rules = [rule.payload for rule in options.decode_as if rule.payload is not None]
+    argument = next((argument for name, argument in rules if name == protocol), None)
+    return Named(protocol, argument)
