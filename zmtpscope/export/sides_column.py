@@ -7,6 +7,7 @@ the addresses.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.describe import endpoint
@@ -43,6 +44,13 @@ class SidesColumn:
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
         """What stands in the lines of a connection and side from now on."""
+
+    def copy(self) -> SidesColumn:
+        """One that knows the same, and goes on by itself."""
+        copied = copy(self)
+        copied._sides = {conn: (copy(one), copy(other)) for conn, (one, other) in self._sides.items()}
+        copied._columns = self._columns.copy()
+        return copied
 
     def is_new(self, stream: Stream) -> bool:
         """Whether no line has named the addresses of this connection yet."""

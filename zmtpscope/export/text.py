@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
@@ -114,23 +117,49 @@ class TextLines:
         """The lines of what still waits for its place in time: no more batch comes."""
         return self._lines(self.order.finish())
 
+    def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
+        """The lines of the records of a batch in the order of records, whatever their times: each with the number that
+        its record has in the batch. What is of no news has none."""
+        number = 0
+        for item, low, high in batch.stretches():
+            made = self._made(self._source_of(item, batch.files), low, high)
+            for row, line in enumerate(made, number):
+                if line is not None:
+                    yield row, line + "\n"
+            number += high - low
+
+    def pass_by(self, batch: Batch) -> None:
+        """The lines of a batch are over: what they have said is known, as if they had been made in order."""
+        for item, low, high in batch.stretches():
+            if isinstance(item, Record):
+                self._record(item, batch.files)
+            else:
+                self._pass_rows(item, low, high, batch.files)
+
+    def copy(self) -> TextLines:
+        """One that has said the same, and goes on by itself."""
+        copied = TextLines(self.look._replace(clock=copy(self.look.clock)), self.options)
+        copied.sides, copied.packet_width = self.sides.copy(), self.packet_width
+        copied.hints, copied.beacons, copied.gap = self.hints.copy(), self.beacons.copy(), self.gap
+        return copied
+
     def _source_of(self, item: Record | MessageRun | FrameRun, files: Sequence[str | None]) -> Source:
         return item if isinstance(item, Record) else RunWords(item, self.options, self.look.width), files
 
     def _lines(self, stretches: list[tuple[Source, int, int]]) -> Iterator[str]:
         for (said, files), low, high in stretches:
-            item: Record | MessageRun | FrameRun
-            made: Iterable[str | None]
-            if isinstance(said, Record):
-                item, made = said, [self._record(said, files)]
-            else:
-                item, made = said.run, self._rows(said, low, high, files)
-            for index, line in enumerate(made, low):
+            item = said if isinstance(said, Record) else said.run
+            for index, line in enumerate(self._made((said, files), low, high), low):
                 if line is None:
                     continue
                 yield line + "\n"
                 if self.look.tree or self.look.hex:
                     yield from detail_lines(item, index, self.look, self.options)
+
+    def _made(self, source: Source, low: int, high: int) -> Iterable[str | None]:
+        """The lines of a record, or of rows of a run between which nothing else is told."""
+        said, files = source
+        return [self._record(said, files)] if isinstance(said, Record) else self._rows(said, low, high, files)
 
     def _record(self, record: Record, files: Sequence[str | None]) -> str | None:
         values = record_values(record, self.options)
@@ -193,8 +222,7 @@ class TextLines:
         is_new = self.sides.is_new(stream)
         who, columns = self.sides.names(stream)
         if is_new and isinstance(words.run, MessageRun):  # nobody has shown what the sides say of themselves
-            self.sides.learn(stream, words.run.socket_type, None)
-            self.sides.learn(stream._replace(side=1 - (stream.side or 0)), words.run.peer_socket_type, None)
+            self._introduce(words.run)
         reference, time, prefix, used = -1, -1, "", 0
         for index in range(low, high):
             if words.packets[index] != reference or words.times[index] != time or self.look.clock.moves:
@@ -206,6 +234,26 @@ class TextLines:
                 yield prefix + line
             else:  # it has a line of its own, where more fits
                 yield fold(prefix, used, words.describe(index, INDENT), width)
+
+    def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Sequence[str | None]) -> None:
+        """What `_rows` knows when it is over."""
+        is_new = self.sides.is_new(run.stream)
+        self.sides.names(run.stream)
+        if is_new and isinstance(run, MessageRun):
+            self._introduce(run)
+        if is_new and high - low > 1:
+            self.sides.names(run.stream)
+        packets = run.packets[low:high]
+        for file in np.unique(packets >> FILE_SHIFT).tolist():
+            largest = int(packets[packets >> FILE_SHIFT == file].max()) & PACKET_MASK
+            self.packet_width = max(self.packet_width, len(self._packet(files[file], largest, files)))
+        if self.look.clock.moves:
+            self.look.clock(int(run.times[high - 1]))
+
+    def _introduce(self, run: MessageRun) -> None:
+        """Nobody has shown what the sides of a run say of themselves."""
+        self.sides.learn(run.stream, run.socket_type, None)
+        self.sides.learn(run.stream._replace(side=1 - (run.stream.side or 0)), run.peer_socket_type, None)
 
     # -- the columns in front ----------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.store.chunk import Chunk, join, pack
 from zmtpscope.store.keeping import Keeping, Kept
+from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import rows_that_fulfil
@@ -53,6 +54,7 @@ class Store:
         """Chunks, and how many records are in front of each."""
         self._count = 0
         self._kept_once: dict[bytes, int] = {}
+        self._lines: Lines | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -132,6 +134,22 @@ class Store:
         if batch.frame_runs:
             return FrameRowColumns.of(batch.frame_runs, self.files).values(0)
         return record_values(batch.records[0], self.options)
+
+    def line(self, number: int) -> str | None:
+        """The line of a record that `read` prints, as it is when all in front of it were printed in order; None where
+        it is of no news then. The first look at a record far behind costs passing by those in front, once."""
+        number = number if number >= 0 else self._count + number
+        return self.lines(number, number + 1)[0]
+
+    def lines(self, low: int, high: int) -> list[str | None]:
+        """The lines of the records `low..high` (high excluded)."""
+        if self._lines is None:
+            clock = Clock("r", lambda: self.row(0)["ts_ns"] if self.first_time is None else self.first_time)
+            self._lines = Lines(Look(clock, chat=True), self.options, self._batch_of)
+        return self._lines.lines(low, min(high, self._count))
+
+    def _batch_of(self, low: int, high: int, octets: bool) -> Batch:
+        return self.batch(range(low, high), octets=octets)
 
     def details(self, number: int) -> list[Detail]:
         """The greeting, command or frames that a record was made of: octets, field trees and packets. None of records
