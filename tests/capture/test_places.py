@@ -34,7 +34,7 @@ def read_again(captures: Captures) -> Iterator[tuple[SegmentBlock, dict[int, byt
     """Each block, and the octets of its packets, by reference, as they stand in the files."""
     for block in captures:
         found = {}
-        for reference, offset, length in zip(*(column.tolist() for column in block.places), strict=True):
+        for reference, offset, length, _ in zip(*(column.tolist() for column in block.places), strict=True):
             path = captures.files[reference >> FILE_SHIFT]
             assert path is not None
             with open(path, "rb") as file:
@@ -75,6 +75,17 @@ def test_packets_of_files_that_overlap_keep_their_places(
             assert found[reference] == written[reference >> FILE_SHIFT][(reference & PACKET_MASK) - 1].octets
             count += 1
     assert count == sum(map(len, files))
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_payloads_that_are_read_again_are_those_of_the_segments(path: Path) -> None:
+    octets = path.read_bytes()
+    for block in open_captures([str(path)], block_size=1 << 12):
+        for start, stop, offset in zip(
+            block.starts.tolist(), block.stops.tolist(), block.payload_offsets().tolist(), strict=True
+        ):
+            assert is_compressed(path) <= (offset == NOWHERE)
+            assert offset == NOWHERE or octets[offset : offset + stop - start] == block.data[start:stop]
 
 
 def test_a_part_of_a_block_has_its_places() -> None:

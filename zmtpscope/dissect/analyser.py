@@ -74,7 +74,7 @@ class Analyser:
             self.options.keys.refresh()
         touched = self.flows.feed(block)
         if touched or self.sink.batch.records or self.sink.batch.facts:
-            self._advance(touched, block.payload_offsets().tolist() if self.options.index else ())
+            self._advance(touched, block if self.options.index else None)
             yield from self._flush()
 
     def tick(self, now: int) -> Iterator[Batch]:
@@ -127,9 +127,9 @@ class Analyser:
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
-    def _advance(self, touched: list[Connection], offsets: Sequence[int] = ()) -> None:
-        """Let connections read what a block brought, whose rows stand at `offsets` of their files."""
-        block = BlockView(self.flows.reassembler, offsets)
+    def _advance(self, touched: list[Connection], captured: SegmentBlock | None = None) -> None:
+        """Let connections read what a block brought, which is `captured` where somebody asks where it stands."""
+        block = BlockView(self.flows.reassembler, captured)
         for tcp in touched:
             self._read(tcp, block)
         if self.comparison is not None:

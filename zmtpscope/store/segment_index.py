@@ -67,9 +67,10 @@ class SegmentIndex:
         place = self._spool.write(b"".join([each.octets for each in segments]))
         parts = []
         for each in segments:
-            places = each.offsets.copy()
-            behind = np.flatnonzero((places == NOWHERE) & (each.packets != 0))
+            places = each.offsets
+            behind = np.flatnonzero((places == NOWHERE) & (each.packets != 0)) if each.octets else ()
             if len(behind):
+                places = places.copy()
                 stops = place + np.cumsum(each.lengths[behind])
                 places[behind] = IN_SPOOL - (stops - each.lengths[behind])
                 place = int(stops[-1])

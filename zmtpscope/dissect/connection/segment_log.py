@@ -9,7 +9,6 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import TcpSide
-from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 
 MOST_WAITING = 256
 """Blocks of which segments wait until it is known whether the connection speaks ZMTP."""
@@ -44,30 +43,15 @@ class SegmentLog:
         return segments
 
     def _segments(self, number: int, side: TcpSide, block: BlockView) -> Segments:
-        begin, here = self.ends[number], len(block.offsets)
-        lengths: list[int] = []
-        packets: list[int] = []
-        offsets: list[int] = []
-        nowhere: list[int] = []
-        for entry in entries(side.pieces, side.holes):
-            if isinstance(entry, Hole):
-                lengths.append(entry.octets)
-                packets.append(0)
-                offsets.append(NOWHERE)
-                continue
-            for row in entry:
-                lengths.append(block.stops[row] - block.starts[row])
-                packets.append(block.packets[row])
-                offset = block.offsets[row] if row < here else NOWHERE
-                offsets.append(offset)
-                if offset == NOWHERE:
-                    nowhere.append(row)
-        self.ends[number] = begin + sum(lengths)
-        return Segments(
-            self.streams[number],
-            begin,
-            np.array(lengths, np.int64),
-            np.array(packets, np.int64),
-            np.array(offsets, np.int64),
-            block.octets(nowhere) if nowhere else b"",
-        )
+        begin = self.ends[number]
+        rows = np.array(side.pieces, np.int64)
+        places = block.places[:, rows]
+        nowhere = rows[places[2] == NOWHERE].tolist()
+        if side.holes:
+            octets = [hole.octets for hole in side.holes]
+            columns = octets, [0] * len(octets), [NOWHERE] * len(octets)
+            places = np.insert(places, [hole.at for hole in side.holes], columns, 1)
+        lengths, packets, offsets = places
+        self.ends[number] = begin + int(lengths.sum())
+        octets_nowhere = block.octets(nowhere) if nowhere else b""
+        return Segments(self.streams[number], begin, lengths, packets, offsets, octets_nowhere)

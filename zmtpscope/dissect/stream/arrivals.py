@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
+from zmtpscope.capture.packets import NOWHERE
+from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Int64, Pieces
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
 class BlockView:
-    """The rows of the current block, slow path included, as the streams read them. `offsets` are those of captured
-    rows in their files, where somebody wants to know."""
+    """The rows of the current block, slow path included, as the streams read them. `captured` are those that were
+    captured as they stand there, and `offsets` theirs in their files, where somebody wants to know."""
 
-    def __init__(self, reassembler: Reassembler, offsets: Sequence[int] = ()) -> None:
+    def __init__(self, reassembler: Reassembler, captured: SegmentBlock | None = None) -> None:
         self.data = reassembler.data()
         self.starts, self.stops = reassembler.starts, reassembler.stops
         self.packets, self.times = reassembler.packets, reassembler.times
         self.ordinals = reassembler.ordinals()
         """By row: the ordinal of the segment that made it part of its stream."""
-        self.offsets = offsets
+        self.captured = captured
+
+    @cached_property
+    def places(self) -> Int64:
+        """Lengths, packets and offsets in their files (three rows) of all rows; `NOWHERE` of those that do not stand
+        there as they are."""
+        places = np.array((self.stops, self.packets, self.stops))
+        places[0] -= self.starts
+        places[2] = NOWHERE
+        if self.captured is not None:
+            places[2, : len(self.captured)] = self.captured.payload_offsets()
+        return places
 
     def octets(self, rows: list[int]) -> bytes:
         """The payload octets of `rows`, joined."""
