@@ -132,9 +132,9 @@ class Rows:
         for column in columns.values():
             size, of_rows = _codes(column, rows)
             codes = codes * size + of_rows
-        different, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        first, which = _first_of_each(codes)
         answers = [self._holds_of(condition, columns, int(rows[place])) for place in first]
-        return np.array(answers, np.bool_)[which] if len(different) else np.zeros(0, np.bool_)
+        return np.array(answers, np.bool_)[which] if len(rows) else np.zeros(0, np.bool_)
 
     def _by_texts(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
         """Once for each different text."""
@@ -182,6 +182,17 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)
     return 2, column.values[rows]
+
+
+def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
+    """Where each different code stands first, and which of these each row has."""
+    if not len(codes) or int(codes.max()) > 4 * len(codes):
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        return first, which
+    place = np.full(int(codes.max()) + 1, -1)  # much quicker than sorting them
+    place[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    is_there = place >= 0
+    return place[is_there], (np.cumsum(is_there) - 1)[codes]
 
 
 def _reads_summary(condition: Condition) -> bool:

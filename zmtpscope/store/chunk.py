@@ -62,12 +62,14 @@ class Chunk:
         """Which of each table some rows are, which ascend: (kind, places)."""
         if self.kinds.more is None:
             return [(self.kinds.base, rows)]
+        if len(rows) == len(self):
+            return [(kind, np.arange(len(table))) for kind, table in self.tables.items()]
         kinds = self.kinds.all()
         wanted = kinds[rows]
         found = []
-        for kind in np.unique(wanted).tolist():
-            before = np.cumsum(kinds == kind)
-            found.append((kind, before[rows[wanted == kind]] - 1))
+        for kind in self.tables:
+            if len(some := rows[wanted == kind]):
+                found.append((kind, np.cumsum(kinds == kind)[some] - 1))
         return found
 
     def batch(self, rows: Int64, files: list[str | None], source: Source) -> Batch:

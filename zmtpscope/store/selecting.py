@@ -12,7 +12,6 @@ from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.records.columns import Column, Integers, Lists
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
-from zmtpscope.filter import Filter
 from zmtpscope.filter.conditions import Condition, Either, Every, Inverted
 from zmtpscope.filter.fields import FilterField
 from zmtpscope.filter.rows import Rows
@@ -55,7 +54,7 @@ class StoredRowsOfFilter(Rows):
 
 
 def rows_that_fulfil(
-    filter: Filter,
+    condition: Condition,
     chunk: Chunk,
     rows: Int64,
     *,
@@ -65,30 +64,30 @@ def rows_that_fulfil(
     read: Callable[[int, int], bytes],
     batch_of: MakeBatch,
 ) -> Int64:
-    """Which of `rows` of a chunk, which ascend, `filter` holds of."""
-    found = []
+    """Which of `rows` of a chunk, which ascend, fulfil a condition."""
+    fulfil = np.zeros(len(chunk), np.bool_)
     for kind, places in chunk.places(rows):
         columns: StoredColumns
         again = None
+        numbers = None if chunk.kinds.more is None else chunk.rows_of(kind)
         if kind in (MESSAGE, FRAME):
             columns = StoredRows(chunk, kind, files)
-            numbers = rows if chunk.kinds.more is None else chunk.rows_of(kind)[places]
-            again = _maker(kind, places, numbers, batch_of, options)
+            again = _maker(kind, numbers, batch_of, options)
         else:
             columns = StoredRecords(chunk, kind, options, read)
-        held = StoredRowsOfFilter(columns, start, again).that_fulfil_of(filter.condition, places)
-        chosen = places[held]
-        found.append(chosen if chunk.kinds.more is None else chunk.rows_of(kind)[chosen])
-    return found[0] if len(found) == 1 else np.sort(np.concatenate(found))
+        chosen = places[StoredRowsOfFilter(columns, start, again).that_fulfil_of(condition, places)]
+        fulfil[chosen if numbers is None else numbers[chosen]] = True
+    return np.flatnonzero(fulfil)
 
 
 def _maker(
-    kind: int, places: Int64, numbers: Int64, batch_of: MakeBatch, options: Options
+    kind: int, numbers: Int64 | None, batch_of: MakeBatch, options: Options
 ) -> Callable[[Int64], RowColumns[Any]]:
-    """Columns with all fields of those of `places` that are asked about, which are the rows `numbers` of the chunk."""
+    """Columns with all fields of some of a table, of which each is one of the rows `numbers` of the chunk; None: they
+    are all rows of it."""
 
     def again(some: Int64) -> RowColumns[Any]:
-        batch = batch_of(numbers[places.searchsorted(some)])
+        batch = batch_of(some if numbers is None else numbers[some])
         if kind == MESSAGE:
             return MessageColumns.of(batch, options)
         return FrameRowColumns.of(batch.frame_runs, batch.files)

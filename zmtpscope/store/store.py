@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +22,9 @@ from zmtpscope.export.details import OPENED
 from zmtpscope.export.text import Look, detail_lines
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
+from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand
+from zmtpscope.filter.fields import FIELDS
+from zmtpscope.filter.predicates import Comparison, OneOf
 from zmtpscope.store.chunk import Chunk, join, pack
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
@@ -32,6 +36,10 @@ from zmtpscope.store.trees import with_trees
 
 SMALL = 8192
 """Chunks of fewer records are joined with those next to them: each takes some kB by itself."""
+
+
+IDENTITY = ("conn_id", "side", "source", "offset", "record")
+"""What an identity of a record is made of."""
 
 
 class Store:
@@ -185,18 +193,54 @@ class Store:
 
     def select(self, filter: Filter, rows: Int64 | None = None) -> Int64:
         """The numbers of the records that `filter` holds of, in order; of `rows` only, which ascend, where given."""
+        return self._selected(filter.condition, rows)
+
+    def find(self, reference: str) -> int | None:
+        """The number of the record with this identity, as `refs` of findings have it; of a frame that of its message,
+        where there are no records of frames. None where it is not there, or no such thing."""
+        parts = reference.split("/")
+        if len(parts) != len(IDENTITY) or not all(each.isdecimal() for each in parts[1:4]):
+            return None
+        conn_id, record = parts[0], parts[4]
+        side, source, offset = map(int, parts[1:4])
+        of_stream = [equals("conn_id", conn_id), equals("side", side), equals("source", source)]
+        found = self._selected(Every((equals("record", record), *of_stream, equals("offset", offset))))
+        if not len(found) and record == "frame":
+            before = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, offset), is_all=False)
+            found = self._selected(Every((equals("record", "message"), *of_stream, before)))[-1:]
+        return int(found[0]) if len(found) else None
+
+    def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> Int64:
+        """The numbers of the records of a connection; of those on which a side has the identity `peer`; of what was
+        published under a topic, or subscribed to. All that is given has to hold."""
+        parts: list[Condition] = []
+        if conn is not None:
+            parts.append(equals("conn", conn))
+        if peer is not None:
+            names = ("identity", "identity_0", "identity_1")
+            named = self._selected(Either(tuple(equals(name, peer) for name in names)))
+            conns = {record.values["conn"] for record in self.batch(named, octets=False).records}
+            parts.append(Compared(FieldOperand(FIELDS["conn"]), OneOf(tuple(map(equal_to, conns))), is_all=False))
+        if topic is not None:
+            parts.append(equals("topic", topic))
+        return self._selected(Every(tuple(parts)))
+
+    def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
         found = [np.empty(0, np.int64)]
-        for _, part in self.selecting(filter, rows):
+        for _, part in self._selecting(condition, rows):
             found.append(part)
         return np.concatenate(found)
 
     def selecting(self, filter: Filter, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
         """The same step by step, so that whoever waits can show them, or cancel: up to which record was looked at, and
         the numbers of those of the step that it holds of."""
+        return self._selecting(filter.condition, rows)
+
+    def _selecting(self, condition: Condition, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
         numbers = np.arange(self._count) if rows is None else rows
         for chunk, begin, some in self._by_chunk(numbers):
             chosen = rows_that_fulfil(
-                filter,
+                condition,
                 chunk,
                 some,
                 files=self.files,
@@ -221,3 +265,13 @@ class Store:
             if stop > at:
                 yield chunk, begin, numbers[at:stop] - begin
             at = stop
+
+
+def equal_to(value: Any) -> Comparison:
+    """Whether something is this value."""
+    return Comparison(operator.eq, value)
+
+
+def equals(name: str, value: Any) -> Compared:
+    """Whether a field has this value."""
+    return Compared(FieldOperand(FIELDS[name]), equal_to(value), is_all=False)
