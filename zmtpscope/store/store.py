@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -126,7 +125,7 @@ class Store:
             if unit is not None and len(unit.slices) == 1 and unit.slices[0].packet == LATER:
                 _, start, stop = unit.slices[0]
                 stream = Stream(*[record.values[name] for name in Stream._fields])
-                record.unit = replace(unit, slices=self.index.pieces(stream, start, stop, count).slices(start, stop))
+                record.unit = unit._replace(slices=self.index.pieces(stream, start, stop, count).slices(start, stop))
 
     def _kept(self, chunk: Chunk, begin: int, *, octets: bool = True, details: bool = False) -> Kept:
         return Kept(self.spool, self.index, begin + len(chunk) - 1, self._say, octets, details)
