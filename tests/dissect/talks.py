@@ -107,6 +107,26 @@ def pushed(draw: Draw) -> tuple[list[Packet], list[tuple[bytes, ...]]]:
     return draw(packets_of(stream, hello("PULL"), pauses=False)), messages
 
 
+NAMES = st.sampled_from([b"a", b"ab", b"b.c", b"new.one"])
+BODIES = st.sampled_from([b"", b"hi", b"\1\2", b"\0", b"a" * 40, b"a", b"1"])
+
+
+@st.composite
+def under_way(draw: Draw) -> list[Packet]:
+    """A connection that is captured from its midst: one side asks, subscribes or acknowledges, the other one sends."""
+    asks = st.one_of(
+        NAMES.map(lambda name: message(b"\1" + name)),
+        NAMES.map(lambda name: message(b"\0" + name)),
+        NAMES.map(lambda name: build_frame(Framing.V2, b"\x09SUBSCRIBE" + name, command=True)),
+        BODIES.map(message),
+    )
+    sends = st.builds(message, NAMES, BODIES) | st.builds(lambda name, body: message(name + body), NAMES, BODIES)
+    streams = [b"".join(draw(st.lists(each, max_size=30))) for each in (asks, sends)]
+    if draw(st.booleans()):
+        streams.reverse()
+    return draw(packets_of(*streams, syn=draw(st.sampled_from([True, False, False]))))
+
+
 @st.composite
 def disturbed(draw: Draw, packets: list[Packet]) -> list[Packet]:
     """The packets with some doubled, and some moved back by a few places, as networks do."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message, said
+from tests.dissect.talks import hello, message, said, under_way
 from tests.readings import CAPTURES, TRUTHS
 from tests.traffic import Capture, Conversation, Packet, column, records
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, open_captures
@@ -131,6 +131,15 @@ def test_it_makes_no_difference_where_blocks_end(data: st.DataObject) -> None:
     options = {"frames": data.draw(st.booleans())}
     whole = found_in(packets, **options)
     assert found_in(packets, data.draw(st.integers(1, 12)), **options) == whole
+
+
+@given(packets=under_way(), size=st.integers(1, 9))
+def test_whatever_sides_say_it_is_the_same_in_blocks_and_without_records(packets: list[Packet], size: int) -> None:
+    whole, analyser = records(Capture(packets))
+    assert found_in(packets, size) == whole
+    assert analyser.sink.budget.held == 0
+    _, counting = records(Capture(packets, size), Options(records=False))
+    assert counting.summary.socket_types == analyser.summary.socket_types
 
 
 def test_what_is_remembered_is_bounded_and_counted_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests import peers
 from tests.capture.containers import Packet, Segment, pcapng
 from tests.dissect import sealed_talks
-from tests.dissect.talks import connections, hello, packets_of, pushed
+from tests.dissect.talks import connections, hello, packets_of, pushed, under_way
 from tests.dissect.test_seams_payloads import talks as payload_talks
 from tests.dissect.test_zws import zws_connections
 from tests.export.test_secrets_of_payloads import PASSWORD, between, typed, zap
@@ -151,6 +151,7 @@ OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
     "anything": connections().map(lambda packets: _talk("anything", packets)),
     "pushed": pushed().map(lambda sent: _talk("pushed", sent[0], honest=True)),
     "lines": lines(),
+    "under way": under_way().map(lambda packets: _talk("under way", packets)),
     "payloads": payload_talks().map(lambda packets: _talk("payloads", packets)),
     "logins": LOGINS.map(lambda said: _talk("logins", between(("DEALER", "ROUTER"), *said), honest=True)),
     "zws": zws_connections().map(lambda packets: _talk("zws", packets)),
