@@ -17,7 +17,7 @@ from tests.cli.running import Run
 from tests.readings import CAPTURES
 from zmtpscope.capture.captures import read_packets
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.excerpt import comments, copying
+from zmtpscope.excerpt import comments, copying, wanted
 from zmtpscope.export.safe_text import safe_text
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
@@ -107,10 +107,10 @@ def test_packets_are_those_behind_the_records_once_each_and_as_they_were(
         left = {packet: list(found) for packet, found in numbers.items()}
         order = [left[each.time, each.octets].pop(0) for each in written]  # fails where one comes too often
         assert order == sorted(order)
-        wanted = {
+        named = {
             each[field] for each in records for field in ("packet", "packet_end", "last_packet") if each.get(field)
         }
-        assert {everything[number] for number in wanted} <= {(each.time, each.octets) for each in written}
+        assert {everything[number] for number in named} <= {(each.time, each.octets) for each in written}
         for each in written:
             assert all(safe_text(line) == line for line in each.comment.split("\n"))
 
@@ -183,6 +183,16 @@ def test_what_was_encrypted_stays_so(zmtpscope: Run, tmp_path: pathlib.Path) -> 
     assert not [text for text in texts if text[:8] in said]
     _, written = excerpt(zmtpscope, path, tmp_path / "all.pcapng", "decrypted", *options, "--show-secrets")
     assert [text for text in texts if text[:8] in "\n".join(each.comment for each in written)]
+
+
+def test_packets_that_are_kept_are_those_there_are(
+    zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of messages in a few packets these few."""
+    path = CAPTURES / "patterns" / "many-small.pcap"
+    whole = excerpt(zmtpscope, path, tmp_path / "whole.pcapng", "record == message")[1]
+    monkeypatch.setattr(wanted, "LEAST_PACKETS", 10)
+    assert excerpt(zmtpscope, path, tmp_path / "out.pcapng", "record == message")[1] == whole
 
 
 def test_comments_are_bounded(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.excerpt.comments import Comments
 from zmtpscope.export.rows import RunWords
 
+LEAST_PACKETS = 1 << 20
+
 
 class Stretch(NamedTuple):
     """Packets of one direction that carry octets, from one packet reference to another, both included."""
@@ -45,6 +47,8 @@ class WantedPackets:
         self.references: set[str] = set()
         """Identities of records that findings are about, whose packets are not known yet."""
         self._packets = array("q")
+        self._most = LEAST_PACKETS
+        """So many are kept before those are taken out that are there twice: a packet has many messages."""
         self._files: dict[str | None, int] = {}
 
     def feed(self, batch: Batch) -> None:
@@ -109,6 +113,9 @@ class WantedPackets:
 
     def _add_run(self, run: MessageRun | FrameRun, rows: Int64) -> None:
         """The packets of some rows: most have one."""
+        if len(self._packets) > self._most:
+            self._packets = array("q", self.packets.tobytes())
+            self._most = max(LEAST_PACKETS, 2 * len(self._packets))
         self._packets.frombytes(run.packets[rows].tobytes())
         if isinstance(run, MessageRun):
             first, last = run.first, run.last
