@@ -66,6 +66,15 @@ def test_output_in_pages_is_real(page: str, request: pytest.FixtureRequest) -> N
         assert text == real
 
 
+def test_the_page_of_fields_is_what_they_are(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs/field-reference.md"
+    before = page.read_text()
+    subprocess.run(
+        [sys.executable, "docs/field_reference.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": "."}, check=True
+    )
+    assert page.read_text() == before or request.config.getoption("--update-golden")
+
+
 def test_links_lead_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "captures/README.md", *(ROOT / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", page.read_text())]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import click
 
+from zmtpscope.export.fold import fold
 from zmtpscope.export.types import spark_schema
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 
@@ -20,7 +22,9 @@ from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
     help='The schema for spark.read.schema("...").json("messages.jsonl"), a line a record type.',
 )
 def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
-    """List every field of every record type (or of those named): name, type, unit, meaning, other names in filters."""
+    """List every field of every record type (or of those named): name, type, unit, meaning, other names in filters, and
+    an example of a filter with it."""
+    from zmtpscope.filter.examples import example_of
     from zmtpscope.filter.fields import MADE, Type, other_names  # takes its time to load
 
     if as_json and spark:
@@ -37,31 +41,32 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
         for type_ in types:
             for field in type_.fields:
                 aliases = other_names(field.name, type_.name)
-                write(json.dumps({"record": type_.name, **field._asdict(), "aliases": aliases}) + "\n")
+                values = {**field._asdict(), "aliases": aliases, "example": example_of(field.name, type_.name)}
+                write(json.dumps({"record": type_.name, **values}) + "\n")
         return
     write("every record\n")
     for field in COMMON:
-        write(_line(field, other_names(field.name, None)))
+        write(_line(field, other_names(field.name, None), example_of(field.name, None)))
     write("\nevery record that stands for octets of a stream\n")
     for field in STREAM:
-        write(_line(field, other_names(field.name, None)))
+        write(_line(field, other_names(field.name, None), example_of(field.name, None)))
     for type_ in types:
         write(f"\n{type_.name}: {type_.meaning}\n")
         for field in _own(type_):
-            write(_line(field, other_names(field.name, type_.name)))
+            write(_line(field, other_names(field.name, type_.name), example_of(field.name, type_.name)))
     if not records:
         write("\nin filters, too\n")
         for made in MADE:
             type_name = "text" if made.type in (Type.TEXT, Type.ADDRESS) else "int"
             field = Field(made.name, f"list<{type_name}>" if made.is_list else type_name, made.meaning)
-            write(_line(field, other_names(made.name, None)))
+            write(_line(field, other_names(made.name, None), example_of(made.name, None)))
 
 
 def _own(type_: RecordType) -> list[Field]:
     return [field for field in type_.fields if field not in COMMON and field not in STREAM]
 
 
-def _line(field: Field, aliases: list[str]) -> str:
+def _line(field: Field, aliases: list[str], example: str) -> str:
     type_ = (
         "list<{name, value}>"
         if field.type.startswith("list<struct")
@@ -69,9 +74,9 @@ def _line(field: Field, aliases: list[str]) -> str:
     )
     if field.type.startswith("struct"):
         type_ = "struct"
-    words = [field.meaning]
-    if field.unit:
-        words.append(f"[{field.unit}]")
-    if aliases:
-        words.append(f"(also: {', '.join(aliases)})")
-    return f"  {field.name:<18} {type_:<20} {' '.join(words)}\n"
+    unit = f" [{field.unit}]" if field.unit else ""
+    also = f"also: {', '.join(aliases)}; " if aliases else ""
+    front, words = f"  {field.name:<18} {type_:<20} ", f"{field.meaning}{unit} ({also}e.g. {example})"
+    if not sys.stdout.isatty():
+        return f"{front}{words}\n"
+    return fold(front, len(front), words, shutil.get_terminal_size().columns) + "\n"
