@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.records.columns import Bool, Column, Int64, Integers, Lists, Octets, Texts
+from zmtpscope.dissect.records.columns import Bool, Column, Int64, Integers, Lists, Octets, Texts, numbers
 from zmtpscope.filter.predicates import Comparison, Contains, IsThere, OneOf, Predicate, Within
 from zmtpscope.records import from_text
 
-GATHERED = 1 << 22
-"""Octets that are compared at a time."""
+LONGEST_NAME = 64
+"""Octets up to which texts are told apart by arrays: an operation for each."""
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number of 64 bits whose ones and zeros are mixed well."""
+
+GATHERED_SHARE = 4
+"""Octets are copied together to be searched where they are less than this part of those that they lie among."""
 
 Fits = tuple[Bool, Bool, Bool]
 """Of which rows a value fits, all values fit, and there is a value."""
@@ -106,40 +112,61 @@ def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
     equal = np.zeros(len(rows), np.bool_)
     candidates = np.arange(len(rows)) if column.known is None else np.flatnonzero(column.known[rows])
     index = column.index[rows[candidates]]
-    octets, pattern = np.frombuffer(column.octets.whole, np.uint8), np.frombuffer(wanted, np.uint8)
+    octets = np.frombuffer(column.octets.whole, np.uint8)
     may_be = (column.sizes[index] == len(wanted)) & (column.starts[index] <= len(octets) - len(wanted))
     candidates, starts = candidates[may_be], column.starts[index[may_be]]
-    for some in _steps(len(candidates), max(1, GATHERED // max(1, len(wanted)))):
-        gathered = octets[starts[some, None] + np.arange(len(wanted))]
-        equal[candidates[some]] = (gathered == pattern).all(axis=1)
+    for place in reversed(range(len(wanted))):  # names that are alike mostly differ at their end
+        are_equal = octets[starts + place] == wanted[place]
+        if not are_equal.all():
+            candidates, starts = candidates[are_equal], starts[are_equal]
+    equal[candidates] = True
     return equal
 
 
 def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
-    """Which rows have these octets within them: all their places, and whose they are."""
+    """Which rows have these octets within them."""
     containing = np.zeros(len(rows), np.bool_)
     index = column.index[rows]
     long_enough = np.flatnonzero(column.sizes[index] >= len(part))
     by_start = long_enough[np.argsort(column.starts[index[long_enough]], kind="stable")]
-    starts = column.starts[index[by_start]]
-    stops = starts + column.sizes[index[by_start]]
-    if len(by_start):
-        found = np.array(_places(column.octets.whole, part, int(starts[0])), np.int64)
-        whose = np.searchsorted(starts, found, "right") - 1
-        is_inside = found + len(part) <= stops[whose]
-        containing[by_start[whose[is_inside]]] = True
+    starts, sizes = column.starts[index[by_start]], column.sizes[index[by_start]]
+    octets = column.octets.whole
+    if GATHERED_SHARE * sizes.sum() < len(octets):  # what lies between them is not looked at
+        octets = np.frombuffer(octets, np.uint8)[numbers(starts, sizes)].tobytes()
+        starts = np.cumsum(sizes) - sizes
+    containing[by_start[_pieces_with(octets, part, starts.tolist(), (starts + sizes).tolist())]] = True
     return containing
 
 
-def _places(octets: bytes, part: bytes, start: int) -> list[int]:
-    """Where `part` begins in `octets`, also where it overlaps itself."""
-    places = []
-    at = octets.find(part, start)
-    while at >= 0:
-        places.append(at)
-        at = octets.find(part, at + 1)
-    return places
+def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]) -> list[int]:
+    """Which of the pieces `starts[i]:stops[i]`, which ascend, have `part` within them: each is asked once."""
+    found = []
+    piece = 0
+    while piece < len(starts) and (at := octets.find(part, starts[piece])) >= 0:
+        piece = bisect_right(starts, at, piece) - 1
+        if at + len(part) <= stops[piece]:
+            found.append(piece)
+        piece += 1
+    return found
 
 
-def _steps(count: int, size: int) -> Iterable[slice]:
-    return (slice(low, low + size) for low in range(0, count, size))
+def different(column: Octets, rows: Int64) -> tuple[Int64, Int64] | None:
+    """The different octets of rows, all of which have some: a place in `rows` for each, and which of these each row
+    has. None where they are too long, or where arrays do not tell them apart."""
+    index = column.index[rows]
+    starts, sizes = column.starts[index], column.sizes[index]
+    longest = int(sizes.max(initial=0))
+    if longest > LONGEST_NAME:
+        return None
+    octets = np.frombuffer(column.octets.whole + bytes(longest), np.uint8)
+    names = sizes.astype(np.uint64)
+    for place in range(longest):
+        names = names * FACTOR + np.where(place < sizes, octets[starts + place], 0)
+    _, first, which = np.unique(names, return_index=True, return_inverse=True)
+    same = first[which]
+    if (sizes[same] != sizes).any():
+        return None
+    for place in range(longest):
+        if ((octets[starts[same] + place] != octets[starts + place]) & (place < sizes)).any():
+            return None
+    return first, which

@@ -15,12 +15,9 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, Lists, Octets, Texts, Words
 from zmtpscope.dissect.records.message_columns import NOTHING_INSIDE, TEXT_INSIDE, Payloads
-from zmtpscope.filter.arrays import fits_of
+from zmtpscope.filter.arrays import different, fits_of
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Inverted
 from zmtpscope.filter.fields import CAPTURE_START, FilterField
-
-MOST_TEXTS = 65_536
-"""Different texts whose answers are remembered at a time."""
 
 
 class FieldColumns(Protocol):
@@ -140,16 +137,15 @@ class Rows:
         """Once for each different text."""
         ((name, column),) = columns.items()
         octets = column.octets if isinstance(column, Texts) else column
-        answers: dict[bytes | None, bool] = {}
-        held = np.zeros(len(rows), np.bool_)
-        for place, row in enumerate(rows.tolist()):
-            text = octets[row]
-            answer = answers.get(text)
-            if answer is None:
-                if len(answers) >= MOST_TEXTS:
-                    answers.clear()
-                answer = answers[text] = condition.holds({**self.known, name: column[row]})
-            held[place] = answer
+        assert isinstance(octets, Octets)
+        held = np.full(len(rows), condition.holds({**self.known, name: None}))
+        known = np.arange(len(rows)) if octets.known is None else np.flatnonzero(octets.known[rows])
+        found = different(octets, rows[known])
+        if found is None:
+            held[known] = self._one_by_one(condition, columns, rows[known])
+        else:
+            first, which = found
+            held[known] = self._one_by_one(condition, columns, rows[known[first]])[which]
         return held
 
     def _by_payloads(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
