@@ -31,7 +31,7 @@ from zmtpscope.store.packed import Int64
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import rows_that_fulfil
 from zmtpscope.store.spool import OctetsError, Spool
-from zmtpscope.store.trees import with_trees
+from zmtpscope.store.trees import with_trees, without_secrets
 
 SMALL = 8192
 """Chunks of fewer records are joined with those next to them: each takes some kB by itself."""
@@ -159,10 +159,12 @@ class Store:
         return self.batch(range(low, high), octets=octets)
 
     def details(self, number: int) -> list[Detail]:
-        """The greeting, command or frames that a record was made of: octets, field trees and packets. None of records
-        that stand for no octets. Raises `OctetsError` where they are not there any more."""
+        """The greeting, command or frames that a record was made of: octets, field trees and packets, with stars in
+        place of secrets. None of records that stand for no octets. Raises `OctetsError` where they are not there any
+        more."""
         item, index = self._item(number)
-        return list(details(item, index))
+        found = list(details(item, index))
+        return found if self.options.show_secrets else list(map(without_secrets, found))
 
     def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
         """The lines that `read -V -x` prints under that of a record."""
@@ -173,8 +175,8 @@ class Store:
             return [f"    {error}\n"]
 
     def octets(self, number: int) -> bytes:
-        """The octets of the stream that a record stands for, headers included. Raises `OctetsError` where they are not
-        there any more."""
+        """The octets of the stream that a record stands for, headers included, with stars in place of secrets. Raises
+        `OctetsError` where they are not there any more."""
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageRun | FrameRun, int]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from zmtpscope.dissect import MessageRun, Options
+from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.payload_rows import RowMessages, SideFacts, about_side, contents, hide
+from zmtpscope.export.secrets import secret_spans
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.side import Named, SidePayloads
+from zmtpscope.records import MASK
 
 
 def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
@@ -30,6 +33,21 @@ def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
         if made.secrets and not options.show_secrets:
             hide(made)
     return made
+
+
+def without_secrets(detail: Detail) -> Detail:
+    """With stars in place of passwords, in octets and in the tree."""
+    spans = secret_spans(detail.tree)
+    if not spans:
+        return detail
+    octets = bytearray(detail.octets)
+    for span in spans:
+        start, stop = (min(max(0, at - detail.offset), len(octets)) for at in (span.start, span.stop))
+        octets[start:stop] = b"*" * (stop - start)
+    for leaf in detail.tree.leaves():
+        if leaf.length and any(leaf.start in span for span in spans):
+            leaf.value = MASK
+    return detail._replace(octets=bytes(octets))
 
 
 def _named(protocol: str, options: Options) -> Named:
