@@ -96,7 +96,7 @@ class Shapes:
         """Which messages of these shapes somebody may claim."""
         found = self._claimable[shapes]
         unknown = found == UNKNOWN
-        if unknown.any():
+        if np.count_nonzero(unknown):
             for shape in np.flatnonzero(np.bincount(shapes[unknown])).tolist():  # np.unique loads numpy.ma
                 self._claimable[shape] = len(self.candidates(shape).kinds) > 0
             found = self._claimable[shapes]
