@@ -96,6 +96,25 @@ def test_what_is_published_only_behind_a_message_that_asks_for_it_shows_it_as_we
         assert behind[4:] == ["new.one", "old.two"] * 2 + ["new.one"]
 
 
+@pytest.mark.parametrize("octets", [subscribe("new.one"), subscribe("a") + subscribe("new.one"), ping()])
+def test_a_command_that_fills_its_segment_needs_no_others_beside_it(octets: bytes) -> None:
+    """A subscription that somebody adds in a system that runs is often all that a side says in a capture."""
+    found = found_in(subscriber_that_goes_on([octets]))
+    assert [each["name"] for each in found if each["record"] == "command"] == ["PING"] * (octets == ping()) or [
+        "SUBSCRIBE"
+    ] * octets.count(b"SUBSCRIBE")
+    if octets != ping():
+        assert topics(found, 0) == [None] * 8 + ["new.one", "old.two"] * 4 + ["new.one"]
+
+
+@pytest.mark.parametrize("octets", [subscribe("a")[:-1], subscribe("a") + b"x", b"GET " + subscribe("a"), ping()[:-1]])
+def test_what_only_has_a_command_in_it_is_none(octets: bytes) -> None:
+    talk = Conversation(syn=False)
+    talk.send(0, octets)
+    talk.send(1, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert found_in(talk.packets) == []
+
+
 def test_what_one_side_said_of_itself_tells_of_the_other() -> None:
     talk = Conversation(syn=False, ports=(50_000, 5555))
     talk.send(0, hello("SUB")[64:] + subscribe("") + subscribe("x"))

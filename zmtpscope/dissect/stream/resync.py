@@ -75,6 +75,8 @@ class Trial:
     frame: int
     body: int
     command: bool
+    only_commands: bool = True
+    """Every frame of it that has a body is a known command."""
 
     @property
     def rank(self) -> int:
@@ -269,6 +271,8 @@ class FrameSearch:
             trial.start = trial.frame  # zeros look like empty frames: in front of the first evidence one is believed
         trial.frame = trial.body = boundary
         trial.command = False
+        if trial.only_commands and trial.bodies and boundary in self.edges and trial.start in self.edges:
+            return True  # commands that fill whole segments
         aligned = self.known or trial.aligned or boundary in self.edges
         return trial.score >= ENOUGH and trial.bodies >= LEAST_FRAMES and aligned
 
@@ -300,6 +304,8 @@ class FrameSearch:
             if stop - body > LARGEST_COMMAND or not self._is_known_command(body, stop):
                 return False
             trial.score += FOR_COMMAND
+        elif body < stop:
+            trial.only_commands = False
         if body == stop or self._is_one_octet(first, stop):
             return True
         if not self.known and self.framing is Framing.V2 and self.data.startswith(BIG_ENDIAN_LENGTH, max(0, first - 2)):
