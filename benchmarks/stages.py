@@ -42,7 +42,10 @@ STAGES = {
     "packets of the container": ("packet", ["capture.captures", "capture.merge", "capture.pcap", "capture.pcapng"]),
     "headers": ("packet", ["capture"]),
     "flow table, reassembly": ("packet", ["dissect.tcp"]),
-    "connections": ("connection", ["dissect.stream.negotiation", "zmtp.negotiation", "dissect.connection.outcome"]),
+    "connections": (
+        "connection",
+        ["dissect.stream.negotiation", "zmtp.negotiation", "zmtp.prefix", "dissect.connection.outcome"],
+    ),
     "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
     "scanner": ("frame", ["zmtp.scanner"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),

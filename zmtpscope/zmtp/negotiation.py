@@ -1,20 +1,34 @@
-"""Which version two sides speak, from the first octets of both (wire.md 9.2, 9.3).
+"""Which version two sides speak, from the first octets of both (wire.md 9.3).
 
-Each side is sorted into a `Class` by its octets so far. Classes only ever advance, and a decision is made only where no
-further octet could change it, so the order in which the octets of the two sides arrive does not matter.
+A decision is made only where no further octet could change it, so the order in which the octets of the two sides arrive
+does not matter. What each side is by itself is told in `prefix.py`.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from zmtpscope.records import to_text
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
+from zmtpscope.zmtp.prefix import (
+    NEW,
+    OLD,
+    VERSIONED,
+    Class,
+    announced,
+    are_frames_1,
+    classify,
+    form_number,
+    holds_frames_1,
+    is_form_settled,
+    is_greeting_3,
+    is_whole_greeting,
+    names_mechanism,
+    own_form,
+)
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.signature import LARGEST_PADDING, padding_of
+from zmtpscope.zmtp.signature import padding_of
 from zmtpscope.zmtp.upgrade import VERSION, Upgrade, find_upgrade
 
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
@@ -22,13 +36,8 @@ __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 PREFIX_LIMIT = 1 << 16
 """Octets of one side after which the version is decided on the evidence that is there."""
 
-FLAGS_1 = frozenset({0x00, 0x01, 0x7E, 0x7F})
-"""The flags octets real 1.0 peers send."""
-
 ANONYMOUS = b"\1\0"
 """The identity frame of a 1.0 peer that has no identity."""
-
-MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class Decision(NamedTuple):
@@ -51,116 +60,6 @@ class Decision(NamedTuple):
     """What ZWS agrees on with its version; everywhere else each side announces its own."""
 
 
-class Class(IntEnum):
-    """What the octets of one side look like so far; later ones of those that are no 1.0 are more advanced."""
-
-    NONE = 0
-    WAIT = 1
-    """Too few octets to tell."""
-    ALIEN = 2
-    """Not ZMTP."""
-    CUT = 3
-    """The beginning of a first 1.0 frame."""
-    OLD = 4
-    """A first 1.0 frame."""
-    DOUBTFUL = 5
-    """A first 1.0 frame that is an unlikely one, or octets behind it that look like none."""
-    FIRM = 6
-    """Two 1.0 frames."""
-    SIGNATURE = 7
-    REVISION_0 = 8
-    REVISION_1 = 9
-    REVISION_2 = 10
-    REVISION_3 = 11
-    """Version 3 or above."""
-
-
-_OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
-_VERSIONED = frozenset({Class.REVISION_0, Class.REVISION_1, Class.REVISION_2, Class.REVISION_3})
-_NEW = _VERSIONED | {Class.SIGNATURE}
-
-
-def classify(octets: bytes) -> Class:
-    """The class of one side (wire.md 9.2). Never reads beyond the header of a second 1.0 frame."""
-    if not octets:
-        return Class.NONE
-    if octets[0] != 0xFF:
-        return _guard(octets)
-    if len(octets) < 10:
-        return Class.WAIT
-    if not octets[9] & 1:
-        return _guard(octets)
-    if octets[9] != 0x7F and padding_of(octets) > LARGEST_PADDING:
-        return Class.ALIEN
-    if len(octets) == 10:
-        return Class.SIGNATURE
-    return (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2, Class.REVISION_3)[min(octets[10], 3)]
-
-
-def _guard(octets: bytes) -> Class:
-    """Whether octets that are no signature can be 1.0 frames: nearly any first octet could begin one."""
-    first = _header_1(octets, 0)
-    if first is None:
-        return Class.WAIT
-    length, flags, stop = first
-    if length == 0 or length > 2**31 or flags not in FLAGS_1:
-        return Class.ALIEN
-    if _is_unlikely(octets, length, flags, stop):
-        return Class.DOUBTFUL
-    if len(octets) < stop:
-        return Class.CUT
-    second = _header_1(octets, stop)
-    if second is None:
-        return Class.OLD
-    length, flags, stop = second
-    return Class.FIRM if 0 < length <= 2**40 and flags in FLAGS_1 else Class.DOUBTFUL
-
-
-def first_frame_stop(octets: bytes) -> int:
-    """Octets that the first frame has of a side of the class CUT."""
-    first = _header_1(octets, 0)
-    assert first is not None
-    return first.stop
-
-
-def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
-    """Whether a whole header of a first frame is one that 1.0 peers have little reason to send.
-
-    No identity begins with 0, and no identity frame is empty and has MORE; lengths of 16 to 64 bits in front of the
-    messages of other protocols look like both.
-    """
-    if length == 1:
-        return bool(flags & 1)
-    return octets[stop - length + 1 : stop - length + 2] == b"\0"
-
-
-class _Header(NamedTuple):
-    length: int
-    flags: int
-    stop: int
-
-
-def _header_1(octets: bytes, at: int) -> _Header | None:
-    """The 1.0 frame header at `at`; None where it is not whole. Length 0 has no flags."""
-    if at >= len(octets):
-        return None
-    long = octets[at] == 0xFF
-    if long and len(octets) < at + 9:
-        return None
-    length = int.from_bytes(octets[at + 1 : at + 9], "big") if long else octets[at]
-    flags_at = at + (9 if long else 1)
-    if length == 0:
-        return _Header(0, 0, flags_at)
-    if flags_at >= len(octets):
-        return None
-    return _Header(length, octets[flags_at], flags_at + length)
-
-
-def _form_3(octets: bytes) -> bool | None:
-    """Whether octet 12 is the first letter of a mechanism (3.x form); None where it is not there."""
-    return octets[12] in MECHANISM_START if len(octets) > 12 else None
-
-
 def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | None:
     """Decide by the first octets of both sides; None while more octets could decide.
 
@@ -172,16 +71,16 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
     classes = classify(first), classify(second)
     if over:
         greeted = first.startswith(ANONYMOUS) and second.startswith(ANONYMOUS)
-        alike = greeted and _are_frames_1(first) and _are_frames_1(second)
+        alike = greeted and are_frames_1(first) and are_frames_1(second)
         classes = (Class.OLD, Class.OLD) if alike else _settle(*classes)
     one, other = classes
     if one is Class.REVISION_3 and other is Class.REVISION_3 and len(first) > 11 and len(second) > 11:
         return _agreed_3(first[10:12], second[10:12])
     if Class.ALIEN in classes:
         decision = _unknown(first, second, classes) if over or _are_settled(first, second, classes) else None
-    elif one in _OLD or other in _OLD:
+    elif one in OLD or other in OLD:
         decision = _with_old(first, second, classes)
-    elif one in _VERSIONED and other in _VERSIONED:
+    elif one in VERSIONED and other in VERSIONED:
         decision = _versioned(first, second, classes)
     else:
         decision = None
@@ -225,54 +124,19 @@ def _settle(one: Class, other: Class) -> tuple[Class, Class]:
 
 def _settle_side(side: Class, other: Class) -> Class:
     if side is Class.CUT:
-        return Class.OLD if other in _OLD or other in _NEW else Class.ALIEN
+        return Class.OLD if other in OLD or other in NEW else Class.ALIEN
     if side is Class.DOUBTFUL:
-        return Class.OLD if other is Class.FIRM or other in _NEW else Class.ALIEN
+        return Class.OLD if other is Class.FIRM or other in NEW else Class.ALIEN
     return side
-
-
-def _shape(octets: bytes, kind: Class) -> Form:
-    """The form one side has by itself, whatever the other side is."""
-    if kind in _OLD:
-        return Form.FRAMES_1
-    if kind is Class.REVISION_3 or (kind is Class.REVISION_2 and _form_3(octets)):
-        return Form.GREETING_3 if len(octets) >= GREETING_3_SIZE else Form.PARTIAL_3
-    forms = {
-        Class.NONE: Form.NOTHING,
-        Class.ALIEN: Form.ALIEN,
-        Class.SIGNATURE: Form.SIGNATURE,
-        Class.REVISION_0: Form.VERSIONED_1,
-        Class.REVISION_1: Form.GREETING_2,
-        Class.REVISION_2: Form.GREETING_2,
-    }
-    return forms.get(kind, Form.WAIT)
 
 
 def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
     """Where no version will be in force each side is shown as what it is, so that has to be certain too."""
-    return _is_settled(first, classes[0]) and _is_settled(second, classes[1])
+    return is_form_settled(first, classes[0]) and is_form_settled(second, classes[1])
 
 
-def _is_settled(octets: bytes, kind: Class) -> bool:
-    """Whether no further octet can change the form that a side has by itself."""
-    if kind is Class.REVISION_3:
-        return len(octets) >= GREETING_3_SIZE
-    if kind is Class.REVISION_2:
-        return len(octets) > 12 and (not _form_3(octets) or len(octets) >= GREETING_3_SIZE)
-    return kind in (Class.ALIEN, Class.FIRM, Class.REVISION_0, Class.REVISION_1)
-
-
-def _shapes(first: bytes, second: bytes, classes: tuple[Class, Class]) -> tuple[Form, Form]:
-    return _shape(first, classes[0]), _shape(second, classes[1])
-
-
-def _announced(octets: bytes, kind: Class) -> str:
-    """What one side announces, for people."""
-    if kind in _OLD:
-        return "1.0"
-    if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and not _form_3(octets)):
-        return "2.0"
-    return f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}"
+def _own_forms(first: bytes, second: bytes, classes: tuple[Class, Class]) -> tuple[Form, Form]:
+    return own_form(first, classes[0]), own_form(second, classes[1])
 
 
 def _agreed(
@@ -299,7 +163,7 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
     findings = tuple((Finding("ZMTP-CONN-04", 0, 1),) if kind is Class.ALIEN else () for kind in classes)
     return Decision(
         None,
-        _shapes(first, second, classes),
+        _own_forms(first, second, classes),
         "unknown",
         "not ZMTP" if classes[0] is classes[1] else "one side does not speak ZMTP",
         (findings[0], findings[1]),
@@ -309,15 +173,15 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
     """At least one side has sent a 1.0 frame: 1.0, once the other side or a second frame confirms it."""
     one, other = classes
-    if one in _OLD and other in _OLD:
+    if one in OLD and other in OLD:
         return _agreed_1(Form.FRAMES_1, Form.FRAMES_1) if Class.FIRM in classes else None
-    if one in _NEW:
+    if one in NEW:
         return (
             _agreed_1(Form.PSEUDO_SIGNATURE, Form.FRAMES_1)
             if padding_of(first)
             else _refused_1(first, second, classes, 0)
         )
-    if other in _NEW:
+    if other in NEW:
         return (
             _agreed_1(Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
             if padding_of(second)
@@ -335,7 +199,7 @@ def _refused_1(first: bytes, second: bytes, classes: tuple[Class, Class], newer:
     finding = (Finding("ZMTP-CONN-07", 1, 8),)
     return Decision(
         None,
-        _shapes(first, second, classes),
+        _own_forms(first, second, classes),
         "failed",
         "a side that wants nothing older than 2.0 met a 1.0 side",
         ((), finding) if newer else (finding, ()),
@@ -347,38 +211,30 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
     if Class.REVISION_0 in classes:
         text = "1.0 frames behind versioned greetings"
         return _agreed("1.0", (Form.VERSIONED_1, Form.VERSIONED_1), text, outcome="1.0 frames")
-    one, other = (_side_form(octets, kind) for octets, kind in zip((first, second), classes, strict=True))
+    one, other = (form_number(octets, kind) for octets, kind in zip((first, second), classes, strict=True))
     if one is None or other is None:
         return None
     if one == other == 3:
         return _agreed_3(first[10:12], second[10:12]) if len(first) > 11 and len(second) > 11 else None
     if one == other == 2:
-        text = f"ZMTP 2.0; announced {_announced(first, classes[0])} and {_announced(second, classes[1])}"
+        text = f"ZMTP 2.0; announced {announced(first, classes[0])} and {announced(second, classes[1])}"
         return _agreed("2.0", (Form.GREETING_2, Form.GREETING_2), text)
     finding = (Finding("ZMTP-CONN-07", 11, 53),)
     return Decision(
         None,
-        _shapes(first, second, classes),
+        _own_forms(first, second, classes),
         "failed",
         "a 3.x side did not wait for the version of the other, which is 2.0",
         (finding, ()) if one == 3 else ((), finding),
     )
 
 
-def _side_form(octets: bytes, kind: Class) -> int | None:
-    """2 or 3: the form a side that faces 2.0 or revision 2 speaks; None while octet 12 is needed and missing."""
-    if kind is Class.REVISION_1:
-        return 2
-    form_3 = _form_3(octets)
-    return None if form_3 is None else 3 if form_3 else 2
-
-
 def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
     """The octets are over and the table is undecided: report by the most advanced side (wire.md 9.3)."""
     one, other = classes
-    if one in _OLD or other in _OLD:
+    if one in OLD or other in OLD:
         decision = _agreed_1(Form.FRAMES_1, Form.FRAMES_1)
-        forms = _shapes(first, second, classes)
+        forms = _own_forms(first, second, classes)
         one_sided = Class.NONE in classes
         return Decision("1.0", forms, "agreed", decision.text, decision.findings, one_sided, "guess")
     if Class.NONE in classes:
@@ -388,19 +244,12 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
     lead = _most_advanced(classes)
     octets = (first, second)[lead]
     outcome, text = _report(octets, classes[lead])
-    forms = _shapes(first, second, classes)
+    forms = _own_forms(first, second, classes)
     cut = tuple(
-        () if _is_whole(each, form) else (Finding("ZMTP-CONN-03"),)
+        () if is_whole_greeting(each, form) else (Finding("ZMTP-CONN-03"),)
         for each, form in zip((first, second), forms, strict=True)
     )
     return Decision(None, forms, outcome, text, (cut[0], cut[1]), Class.NONE in classes)
-
-
-def _is_whole(octets: bytes, form: Form) -> bool:
-    """Whether a side has sent all of its greeting, or nothing of one."""
-    if form is Form.GREETING_2:
-        return len(octets) > 13 and len(octets) >= 14 + octets[13]
-    return form in (Form.NOTHING, Form.GREETING_3)
 
 
 def _most_advanced(classes: tuple[Class, Class]) -> int:
@@ -411,11 +260,11 @@ def _most_advanced(classes: tuple[Class, Class]) -> int:
 
 
 def _report(octets: bytes, kind: Class) -> tuple[str, str]:
-    if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and _form_3(octets) is False):
+    if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and names_mechanism(octets) is False):
         return "refused", "2.0 announced, refused"
     if kind in (Class.REVISION_2, Class.REVISION_3):
-        announced = f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}, minor unknown"
-        return "not agreed", f"{announced} announced, not agreed"
+        version = f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}, minor unknown"
+        return "not agreed", f"{version} announced, not agreed"
     return {
         Class.NONE: ("none", "no ZMTP octets"),
         Class.SIGNATURE: ("signature only", "signature only: newer than 1.0"),
@@ -425,51 +274,19 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 def _one_side(octets: bytes) -> Decision | None:
     """Only one side was captured: octet 12 decides (wire.md 9.3, "One direction only")."""
-    if classify(octets) not in _NEW:
+    if classify(octets) not in NEW:
         return None
-    if _is_greeting_3(octets):
+    if is_greeting_3(octets):
         version, form = f"3.{_minor(octets[10], octets[11])}", Form.GREETING_3
     elif len(octets) > 13 and 1 <= octets[10] <= 3 and octets[11] <= 0x0B and octets[12] == 0:
         version, form = "2.0", Form.GREETING_2
-    elif 1 <= padding_of(octets) <= 256 and _holds_frames_1(octets, 9 + padding_of(octets)):
+    elif 1 <= padding_of(octets) <= 256 and holds_frames_1(octets, 9 + padding_of(octets)):
         version, form = "1.0", Form.PSEUDO_SIGNATURE
     else:
         return None
     text = f"ZMTP {version} by one side only"
     findings = (Finding("ZMTP-CONN-06", detail=text),)
     return Decision(version, (form, Form.NOTHING), "agreed", text, (findings, ()), True, "likely")
-
-
-def _is_greeting_3(octets: bytes) -> bool:
-    """Whether this is a 3.x greeting by itself: a legal mechanism, or an empty one with nothing but zeros behind it."""
-    if len(octets) < 33 or octets[10] < 3:
-        return False
-    name, _, behind = octets[12:32].partition(b"\0")
-    if not name:
-        return len(octets) >= GREETING_3_SIZE and not any(octets[12:GREETING_3_SIZE])
-    return octets[32] <= 1 and not behind.strip(b"\0") and not name.strip(MECHANISM_CHARACTERS)
-
-
-def _holds_frames_1(octets: bytes, at: int) -> bool:
-    """Whether at least one whole 1.0 frame begins at `at`, and none that the guard refuses."""
-    whole = 0
-    while (header := _header_1(octets, at)) is not None:
-        if header.length == 0 or header.length > 2**31 or header.flags not in FLAGS_1:
-            return False
-        at = header.stop
-        whole += at <= len(octets)
-    return whole > 0
-
-
-def _are_frames_1(octets: bytes) -> bool:
-    """Whether these octets are whole 1.0 frames, whatever their flags: what is not 1.0 soon has a length of 0."""
-    at = 0
-    while at < len(octets):
-        header = _header_1(octets, at)
-        if header is None or header.length == 0:
-            return False
-        at = header.stop
-    return at == len(octets)
 
 
 def _mirrored(decision: Decision) -> Decision:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
-from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Class, Decision, Form, classify, first_frame_stop, negotiate
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, Form, negotiate
 from zmtpscope.zmtp.peer.errors import Mismatch, NotZmtp
 from zmtpscope.zmtp.peer.settings import Settings
+from zmtpscope.zmtp.prefix import Class, classify, first_frame_stop
 from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 _OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})

@@ -1,0 +1,211 @@
+"""The first octets of one side by themselves: the class they are sorted into, the form they have, what they announce
+(wire.md 9.2).
+
+Classes only ever advance. What two sides make of them together is decided in `negotiation.py`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
+from zmtpscope.zmtp.regime import Form
+from zmtpscope.zmtp.signature import LARGEST_PADDING, padding_of
+
+FLAGS_1 = frozenset({0x00, 0x01, 0x7E, 0x7F})
+"""The flags octets real 1.0 peers send."""
+
+MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+class Class(IntEnum):
+    """What the octets of one side look like so far; later ones of those that are no 1.0 are more advanced."""
+
+    NONE = 0
+    WAIT = 1
+    """Too few octets to tell."""
+    ALIEN = 2
+    """Not ZMTP."""
+    CUT = 3
+    """The beginning of a first 1.0 frame."""
+    OLD = 4
+    """A first 1.0 frame."""
+    DOUBTFUL = 5
+    """A first 1.0 frame that is an unlikely one, or octets behind it that look like none."""
+    FIRM = 6
+    """Two 1.0 frames."""
+    SIGNATURE = 7
+    REVISION_0 = 8
+    REVISION_1 = 9
+    REVISION_2 = 10
+    REVISION_3 = 11
+    """Version 3 or above."""
+
+
+OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
+VERSIONED = frozenset({Class.REVISION_0, Class.REVISION_1, Class.REVISION_2, Class.REVISION_3})
+NEW = VERSIONED | {Class.SIGNATURE}
+
+
+def classify(octets: bytes) -> Class:
+    """The class of one side (wire.md 9.2). Never reads beyond the header of a second 1.0 frame."""
+    if not octets:
+        return Class.NONE
+    if octets[0] != 0xFF:
+        return _guard(octets)
+    if len(octets) < 10:
+        return Class.WAIT
+    if not octets[9] & 1:
+        return _guard(octets)
+    if octets[9] != 0x7F and padding_of(octets) > LARGEST_PADDING:
+        return Class.ALIEN
+    if len(octets) == 10:
+        return Class.SIGNATURE
+    return (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2, Class.REVISION_3)[min(octets[10], 3)]
+
+
+def _guard(octets: bytes) -> Class:
+    """Whether octets that are no signature can be 1.0 frames: nearly any first octet could begin one."""
+    first = _header_1(octets, 0)
+    if first is None:
+        return Class.WAIT
+    length, flags, stop = first
+    if length == 0 or length > 2**31 or flags not in FLAGS_1:
+        return Class.ALIEN
+    if _is_unlikely(octets, length, flags, stop):
+        return Class.DOUBTFUL
+    if len(octets) < stop:
+        return Class.CUT
+    second = _header_1(octets, stop)
+    if second is None:
+        return Class.OLD
+    length, flags, stop = second
+    return Class.FIRM if 0 < length <= 2**40 and flags in FLAGS_1 else Class.DOUBTFUL
+
+
+def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
+    """Whether a whole header of a first frame is one that 1.0 peers have little reason to send.
+
+    No identity begins with 0, and no identity frame is empty and has MORE; lengths of 16 to 64 bits in front of the
+    messages of other protocols look like both.
+    """
+    if length == 1:
+        return bool(flags & 1)
+    return octets[stop - length + 1 : stop - length + 2] == b"\0"
+
+
+def first_frame_stop(octets: bytes) -> int:
+    """Octets that the first frame has of a side of the class CUT."""
+    first = _header_1(octets, 0)
+    assert first is not None
+    return first.stop
+
+
+def own_form(octets: bytes, kind: Class) -> Form:
+    """The form one side has by itself, whatever the other side is."""
+    if kind in OLD:
+        return Form.FRAMES_1
+    if kind is Class.REVISION_3 or (kind is Class.REVISION_2 and names_mechanism(octets)):
+        return Form.GREETING_3 if len(octets) >= GREETING_3_SIZE else Form.PARTIAL_3
+    forms = {
+        Class.NONE: Form.NOTHING,
+        Class.ALIEN: Form.ALIEN,
+        Class.SIGNATURE: Form.SIGNATURE,
+        Class.REVISION_0: Form.VERSIONED_1,
+        Class.REVISION_1: Form.GREETING_2,
+        Class.REVISION_2: Form.GREETING_2,
+    }
+    return forms.get(kind, Form.WAIT)
+
+
+def is_form_settled(octets: bytes, kind: Class) -> bool:
+    """Whether no further octet can change the form that a side has by itself."""
+    if kind is Class.REVISION_3:
+        return len(octets) >= GREETING_3_SIZE
+    if kind is Class.REVISION_2:
+        return len(octets) > 12 and (not names_mechanism(octets) or len(octets) >= GREETING_3_SIZE)
+    return kind in (Class.ALIEN, Class.FIRM, Class.REVISION_0, Class.REVISION_1)
+
+
+def names_mechanism(octets: bytes) -> bool | None:
+    """Whether octet 12 is the first letter of a mechanism (3.x form); None where it is not there."""
+    return octets[12] in MECHANISM_START if len(octets) > 12 else None
+
+
+def form_number(octets: bytes, kind: Class) -> int | None:
+    """2 or 3: the form a side that faces 2.0 or revision 2 speaks; None while octet 12 is needed and missing."""
+    if kind is Class.REVISION_1:
+        return 2
+    form_3 = names_mechanism(octets)
+    return None if form_3 is None else 3 if form_3 else 2
+
+
+def announced(octets: bytes, kind: Class) -> str:
+    """What one side announces, for people."""
+    if kind in OLD:
+        return "1.0"
+    if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and not names_mechanism(octets)):
+        return "2.0"
+    return f"{octets[10]}.{octets[11]}" if len(octets) > 11 else f"{octets[10]}"
+
+
+def is_whole_greeting(octets: bytes, form: Form) -> bool:
+    """Whether a side has sent all of its greeting, or nothing of one."""
+    if form is Form.GREETING_2:
+        return len(octets) > 13 and len(octets) >= 14 + octets[13]
+    return form in (Form.NOTHING, Form.GREETING_3)
+
+
+def is_greeting_3(octets: bytes) -> bool:
+    """Whether this is a 3.x greeting by itself: a legal mechanism, or an empty one with nothing but zeros behind it."""
+    if len(octets) < 33 or octets[10] < 3:
+        return False
+    name, _, behind = octets[12:32].partition(b"\0")
+    if not name:
+        return len(octets) >= GREETING_3_SIZE and not any(octets[12:GREETING_3_SIZE])
+    return octets[32] <= 1 and not behind.strip(b"\0") and not name.strip(MECHANISM_CHARACTERS)
+
+
+def holds_frames_1(octets: bytes, at: int) -> bool:
+    """Whether at least one whole 1.0 frame begins at `at`, and none that the guard refuses."""
+    whole = 0
+    while (header := _header_1(octets, at)) is not None:
+        if header.length == 0 or header.length > 2**31 or header.flags not in FLAGS_1:
+            return False
+        at = header.stop
+        whole += at <= len(octets)
+    return whole > 0
+
+
+def are_frames_1(octets: bytes) -> bool:
+    """Whether these octets are whole 1.0 frames, whatever their flags: what is not 1.0 soon has a length of 0."""
+    at = 0
+    while at < len(octets):
+        header = _header_1(octets, at)
+        if header is None or header.length == 0:
+            return False
+        at = header.stop
+    return at == len(octets)
+
+
+class _Header(NamedTuple):
+    length: int
+    flags: int
+    stop: int
+
+
+def _header_1(octets: bytes, at: int) -> _Header | None:
+    """The 1.0 frame header at `at`; None where it is not whole. Length 0 has no flags."""
+    if at >= len(octets):
+        return None
+    long = octets[at] == 0xFF
+    if long and len(octets) < at + 9:
+        return None
+    length = int.from_bytes(octets[at + 1 : at + 9], "big") if long else octets[at]
+    flags_at = at + (9 if long else 1)
+    if length == 0:
+        return _Header(0, 0, flags_at)
+    if flags_at >= len(octets):
+        return None
+    return _Header(length, octets[flags_at], flags_at + length)
