@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zmtpscope.filter import FilterError
     from zmtpscope.live.capture.filters import CaptureFilterError
     from zmtpscope.live.capture.session import CaptureRefused
+    from zmtpscope.store import OctetsError
 
 __all__ = (
     "Capture",
@@ -45,6 +46,7 @@ __all__ = (
     "Greeting",
     "Leftover",
     "Message",
+    "OctetsError",
     "Payload",
     "Property",
     "Record",
@@ -63,6 +65,7 @@ _MODULES = {
     "CaptureFilterError": "live.capture.filters",
     "CaptureRefused": "live.capture.session",
     "FilterError": "filter",
+    "OctetsError": "store",
     **dict.fromkeys(("Capture", "View", "open"), "api.capture"),
     **dict.fromkeys(("CaptureWarning", "Records", "read"), "api.reading"),
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import re
+import warnings
 from collections.abc import Iterable
 
 import pytest
@@ -75,6 +77,44 @@ def test_classes_and_tables_are_those_of_reading(capture: zmtpscope.Capture) -> 
         assert capture.to_arrow(class_).equals(table)
         assert view.to_arrow().equals(table)
     assert len(capture.to_pandas()) == len(capture.to_polars()) == len(capture.messages())
+
+
+def test_what_is_behind_a_record_is_had_by_its_number(capture: zmtpscope.Capture) -> None:
+    messages = capture.filter("topic == 'a.topic'")
+    assert re.fullmatch(
+        r'pubsub.pcap:29 .* PUB:5630 > SUB +message 7\+9 octets "a.topic"  payload 0\n', str(messages.line(0))
+    )
+    assert messages.octets(0) == b"\x01\x07a.topic\x00\x09payload 0"
+    assert "61 2e 74 6f 70 69 63" in messages.detail(0)
+    assert messages.octets(-1) == messages[-1:].octets(0) == b"\x01\x07a.topic\x00\x04late"
+
+
+def test_findings_lead_to_what_they_are_about() -> None:
+    capture = zmtpscope.open(CAPTURES / "security/plain-wrong-password.pcap")
+    found = [capture.find(reference) for finding in capture.findings() for reference in finding.refs]
+    assert found
+    assert all(record is not None for record in found)
+    assert capture.find("nothing") is None
+
+
+def test_a_conversation_is_followed(capture: zmtpscope.Capture) -> None:
+    assert values(capture.follow(conn=2)) == values(capture.filter("conn == 2")) != []
+    assert values(capture.follow(topic="a.topic")) == values(capture.filter("topic == 'a.topic'")) != []
+    with pytest.raises(TypeError, match="conn, peer or topic"):
+        capture.follow()
+
+
+def test_a_file_that_has_changed_leaves_the_records_without_bodies(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(PUBSUB.read_bytes())
+    capture = zmtpscope.open(path, payload="off")
+    path.write_bytes(b"")
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        message = capture.messages()[0]
+    assert (message.sizes, message.bodies) == ([7, 9], None)
+    assert str(warned[0].message).startswith(str(path))
+    with pytest.raises(zmtpscope.OctetsError, match=r"a\.pcap"):
+        capture.messages().octets(0)
 
 
 def test_mistakes_are_a_sentence(capture: zmtpscope.Capture) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TypeVar, Unpack, cast, overload
 
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.api.batches import rows_of
-from zmtpscope.api.reading import warn_of
+from zmtpscope.api.reading import CaptureWarning, warn_of
 from zmtpscope.api.record_classes import Command, Connection, Finding, Message
 from zmtpscope.api.rows import Record, shown_fields
 from zmtpscope.api.settings import PathLike, Settings, analyser_options, names
@@ -40,7 +42,7 @@ def open(
 ) -> Capture:
     """All records of captures, at hand until they are let go; with those of frames if asked for. Takes and raises what
     `zmtpscope.read` does; reads all of it at once."""
-    options = analyser_options(settings, frames=frames)
+    options = replace(analyser_options(settings, frames=frames), index=True)
     captures = open_captures(names(paths), packet_limit=packets)
     store = Store(options)
     for batch in Analyser(options).run(captures):
@@ -105,8 +107,28 @@ class View(Sequence[R], Tabular[R]):
         """Those that are findings."""
         return self.of(Finding)
 
+    def line(self, index: int) -> str | None:
+        """The line that `zmtpscope read` prints for a record; None where it prints none."""
+        return self._store.line(self._number(index))
+
+    def detail(self, index: int) -> str:
+        """What `zmtpscope read -V -x` prints under that line: fields and octets."""
+        return "".join(self._store.detail(self._number(index)))
+
+    def octets(self, index: int) -> bytes:
+        """The octets of the stream that a record stands for, headers included. Raises `OctetsError` where the file that
+        they stood in has changed."""
+        return self._store.octets(self._number(index))
+
+    def _number(self, index: int) -> int:
+        return int(self._numbers[index])
+
     def _rows(self, numbers: NDArray[np.int64]) -> Iterator[R]:
-        return cast(Iterator[R], rows_of(self._store.batch(numbers), self._options))
+        batch = self._store.batch(numbers)
+        problem, self._store.problem = self._store.problem, None
+        if problem is not None:
+            warnings.warn(f"{problem}; bodies are missing", CaptureWarning, stacklevel=3)
+        return cast(Iterator[R], rows_of(batch, self._options))
 
     def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
         numbers = self.of(record)._numbers
@@ -134,3 +156,15 @@ class Capture(View[Record]):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, Record, np.arange(len(store)))
+
+    def find(self, reference: str) -> Record | None:
+        """The record that one of the `refs` of a finding names; None where there is none."""
+        number = self._store.find(reference)
+        return None if number is None else self[number]
+
+    def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> View[Record]:
+        """The records of a connection, of the connections of the peer with an identity, or of a topic; of all that is
+        given."""
+        if conn is None and peer is None and topic is None:
+            raise TypeError("follow takes conn, peer or topic")
+        return View(self._store, Record, self._store.follow(conn=conn, peer=peer, topic=topic))
