@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.batch import FrameRun, MessageRun
@@ -101,7 +102,8 @@ class TypeInference:
         if self.is_over:
             return []
         found = min([*self._commands, *self._by_the_other_side()], default=None)
-        for said in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if self._watches_messages else ():
+        one_by_one = self._watches_messages and not self._take_at_once(runs)
+        for said in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if one_by_one else ():
             if found is not None and said.order >= found[0]:
                 break
             if self._shows_subscriber(said):
@@ -161,6 +163,37 @@ class TypeInference:
         self.is_over = True
         self.release()
 
+    def _take_at_once(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> bool:
+        """Take the messages of a block in which one side alone has spoken, as publishers do, where that shows nothing:
+        whether it is so. One by one they would take as long as all the rest of the work."""
+        side = 0 if runs[0] else 1
+        own = [run for run in runs[side] if run.regime.framing is Framing.V2]
+        if runs[1 - side] or self._asked[1 - side] or any(_may_subscribe(run).any() for run in own):
+            return False
+        heads = self._heads[side]
+        before = len(heads)
+        for run in own:
+            starts = run.bodies[run.first] - run.base
+            sizes = np.where(starts < 0, 0, np.minimum(run.sizes[run.first], HEAD))  # of those that were kept
+            data = run.data
+            heads.update(
+                {data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)}
+            )
+            self._looked_at += len(run.first)
+            self._last_packets[side] = max(self._last_packets[side], int(run.packets.max()))
+            self._others_said[side] = True
+        self.budget.held += HEAD_COST * (len(heads) - before)
+        for asked in self._asked[side].values() if own else ():
+            asked.matches = 0
+        self._limit(side)
+        return True
+
+    def _limit(self, side: int) -> None:
+        """Watch no more messages where they can show nothing more, or too much would be remembered."""
+        is_full = len(self._heads[side]) > MOST_HEADS or self._looked_at > MOST_MESSAGES or self.budget.is_exceeded
+        if all(self._others_said) or is_full:
+            self.release()
+
     def _shows_subscriber(self, said: Said) -> bool:
         """Whether the message is one of those that show that the other side has subscribed to them: the other side has
         sent nothing but subscriptions, and nothing began like this before."""
@@ -186,9 +219,7 @@ class TypeInference:
         if head not in self._heads[side]:
             self._heads[side].add(head)
             self.budget.held += HEAD_COST
-        is_full = len(self._heads[side]) > MOST_HEADS or self._looked_at > MOST_MESSAGES or self.budget.is_exceeded
-        if all(self._others_said) or is_full:
-            self.release()
+        self._limit(side)
         return False
 
     def _take_subscription(self, said: Said) -> None:
@@ -211,11 +242,20 @@ def _messages(runs: tuple[list[MessageRun], list[MessageRun]]) -> Iterator[Said]
             if run.regime.framing is not Framing.V2:
                 continue
             firsts, orders, packets = run.first.tolist(), run.orders.tolist(), run.packets.tolist()
-            single = (run.last == run.first) & ((run.flags[run.first] & SPECIAL) == 0)
-            for row, (frame, is_single) in enumerate(zip(firsts, single.tolist(), strict=True)):
+            for row, (frame, may_be) in enumerate(zip(firsts, _may_subscribe(run).tolist(), strict=True)):
                 head = run.head(frame, 1 + HEAD) or b""
-                may_be = is_single and head[:1] in (b"\0", b"\1")
                 yield Said(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
+
+
+def _may_subscribe(run: MessageRun) -> NDArray[np.bool_]:
+    """Which messages are one frame that begins with `00` or `01`."""
+    frames = run.first
+    may_be: NDArray[np.bool_] = (run.last == frames) & ((run.flags[frames] & SPECIAL) == 0) & (run.sizes[frames] > 0)
+    starts = run.bodies[frames] - run.base
+    may_be &= (starts >= 0) & (starts < len(run.data))
+    octets = np.frombuffer(run.data, np.uint8)
+    may_be[may_be] = octets[starts[may_be]] <= 1
+    return may_be
 
 
 def _with_type(now: Regime, socket_type: str) -> Regime:
