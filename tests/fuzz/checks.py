@@ -40,6 +40,7 @@ from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.line_tables import CELLS, json_cell
 from zmtpscope.export.tables import Tables
+from zmtpscope.filter.fields import FIELDS
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import RECORDS, SECOND
 
@@ -420,12 +421,25 @@ READ, NOT_A_CAPTURE = {0, 3}, {2}
 
 
 def command_line(subject: Subject) -> None:
-    """The commands themselves: no traceback, and the exit codes that are written down."""
+    """The commands themselves: no traceback, the exit codes that are written down, and nothing that a terminal might
+    obey."""
     out = str(subject.folder / "tables")
-    for arguments in (["read", "-V", "-x"], ["read", "-q", "--stats"], ["export", "-o", out, "--force", "--frames"]):
+    for arguments in (
+        ["read", "-V", "-x"],
+        ["read", "-q", "--stats"],
+        ["read", "--frames", "-T", "fields", "-t", "d", *(word for name in FIELDS for word in ("-e", name))],
+        ["stats"],
+        ["stats", "--by", "topic", "--interval", "1ms"],
+        ["scan"],
+        ["top", "-Y", "size > 100"],
+        ["export", "-o", out, "--force", "--frames"],
+    ):
         code, text = subject.command(*arguments)
         if code not in (READ if subject.readable else NOT_A_CAPTURE):
             raise Fault(f"exit code {code} of {arguments[0]}", text[-300:].decode(errors="replace"))
+        shown = set(text.decode()) - {"\n", "\t"}
+        if any(unicodedata.category(character) in FORBIDDEN for character in shown):
+            raise Fault(f"a forbidden character of {arguments[0]}", repr(text[:300]))
     shutil.rmtree(out, ignore_errors=True)
 
 

@@ -191,3 +191,11 @@ def test_quotes_and_separators_within_values() -> None:
     assert plain.written(['a,"b', "c"]) == r'a\,"b\,c'
     assert quoted.written(['a,"b', "c"]) == '"a,""b,c"'
     assert (plain.written([""]), quoted.written([""]), quoted.written([])) == ("", '""', None)
+
+
+def test_records_between_rows_divide_them_where_times_are_from_the_line_above() -> None:
+    (path,) = CAPTURES.glob("patterns/pubsub.pcap")
+    for batch in Analyser(Options(frames=True)).run(open_captures([str(path)])):
+        template = of_fields(["time", "topic", "bodies", "envelope", "payload.summary", "flags"], Separators())
+        lines = [line.split("\t")[1:] for line in lines_of(batch, template, Options(frames=True), form="d")]
+        assert lines == [line.split("\t")[1:] for line in one_by_one(batch, template, Options(frames=True))]

@@ -344,7 +344,7 @@ class MessageColumns(RowColumns[MessageRun]):
         if not known.any():
             return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))
         first = self.first_in_runs
-        sizes = np.zeros(len(self), np.int64)
+        sizes = np.zeros(len(first), np.int64)
         sizes[self.places[known]] = self.topic_sizes[known]
         mark = (self.flags[first] & MARKED) != 0
         starts = self.starts[first] + np.minimum(mark, self.held[first])
