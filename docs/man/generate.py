@@ -15,6 +15,8 @@ PAGE = pathlib.Path(__file__).with_name("zmtpscope.1")
 
 EXAMPLES = (
     ("zmtpscope read capture.pcap", "Say what happened in a capture, a line each."),
+    ("zmtpscope scan capture.pcap", "Who speaks ZMTP in it, how, and who was refused."),
+    ("zmtpscope stats capture.pcap --by topic", "How many messages there were, how large and how often."),
     ("zmtpscope live -i lo", "The same of what passes on an interface, as it happens."),
     ("tcpdump -U -w - | zmtpscope read -", "The same where tcpdump has the rights to capture."),
     ("ssh host tcpdump -i any -U -w - not port 22 | zmtpscope read -", "The same on another machine."),

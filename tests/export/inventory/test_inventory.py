@@ -140,3 +140,21 @@ def test_who_listens_where_the_beginning_was_not_captured() -> None:
     inventory = Inventory()
     inventory.feed([connection(opened_by=None, port_0=5555, port_1=50_000)])
     assert [(each.ip, each.port) for each in inventory.endpoints] == [("10.0.0.2", 5555)]
+
+
+def test_the_table_is_80_columns_wide() -> None:
+    for name in ("versions", "patterns", "negative"):
+        inventory, analyser = Inventory(), Analyser(Options(bodies="none"))
+        captures = open_captures(sorted(map(str, CAPTURES.glob(f"{name}/*.pcap"))))
+        for batch in analyser.run(captures):
+            inventory.feed(batch.records)
+        lines = "\n".join(report(inventory, analyser.summary.other_endpoints, captures.statistics)).splitlines()
+        assert len(lines) > 8
+        assert max(map(len, lines)) <= WIDTH
+
+
+def test_several_versions_are_a_range() -> None:
+    inventory = Inventory()
+    for version in ("3.1", "2.0", "3.0"):
+        inventory.feed([connection(version=version, mechanism="NULL")])
+    assert "10.0.0.1:5555        2.0-3.1 NULL " in "\n".join(report(inventory, {}, CaptureStatistics()))

@@ -20,7 +20,7 @@ WIDTH = 80
 """Columns of a table that goes to a file or a pipe, and of one on a terminal that is wider or not known."""
 
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
-WIDTHS = (21, 4, 7, 13, 5, 7, 17)
+WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
 MOST_WORDS = 3
 """Versions, mechanisms and so on that are named in a cell or line."""
@@ -36,10 +36,9 @@ def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture:
     refusals = [each for each in found if each["found"] == "refusal"]
     rest = [each for each in found if each["found"] == "other"]
     if capture.first_time is not None and capture.last_time is not None:
-        span = (
-            f"{_time(capture.first_time, '%Y-%m-%d %H:%M:%S')} to {_time(capture.last_time, '%Y-%m-%d %H:%M:%S')} UTC"
-        )
-        yield f"{counted(len(endpoints), 'endpoint')} with ZMTP, {counted(capture.packets, 'packet')} from {span}"
+        first, last = (_time(time, "%Y-%m-%d %H:%M:%S") for time in (capture.first_time, capture.last_time))
+        yield f"{counted(len(endpoints), 'endpoint')} with ZMTP in {counted(capture.packets, 'packet')}"
+        yield f"{first} to {last.removeprefix(first[:11])} UTC"  # the day once, where it is the same
     if endpoints:
         yield ""
         yield _row(HEADINGS)
@@ -69,7 +68,7 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
     yield _row(
         (
             name,
-            _words(values["versions"]) or "-",
+            _versions(list(values["versions"])),
             _words(values["mechanisms"]) or "-",
             sockets or "-",
             "-" if is_udp else f"{values['connections']}",
@@ -94,6 +93,12 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
     for key, who in (("identities", "is"), ("client_identities", "clients are")):
         if values[key]:
             yield _below(f"{who} {_names(values[key])}")
+
+
+def _versions(versions: list[str]) -> str:
+    """`3.1`, or from the oldest to the newest."""
+    known = sorted(map(safe_text, versions)) or ["-"]
+    return known[0] if len(known) == 1 else f"{known[0]}-{known[-1]}"
 
 
 def _names(names: list[str]) -> str:
