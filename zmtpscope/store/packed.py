@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-WIDTHS = (np.uint8, np.uint16, np.uint32)
-"""What holds the differences from the smallest value, the narrowest first; else it takes eight octets."""
+WIDTHS = ((0xFF, np.dtype(np.uint8)), (0xFFFF, np.dtype(np.uint16)), (0xFFFFFFFF, np.dtype(np.uint32)))
+"""What holds differences from the smallest value up to so much, the narrowest first; else they take eight octets."""
 
 
 class Packed:
@@ -33,11 +33,11 @@ class Packed:
             return cls(0, 0, None)
         if values.dtype == np.bool_:
             values = values.view(np.uint8)
-        low, high = int(values.min()), int(values.max())
+        low, high = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
         if low == high:
             return cls(low, len(values), None)
-        for width in WIDTHS:
-            if high - low <= np.iinfo(width).max:
+        for most, width in WIDTHS:
+            if high - low <= most:
                 more = np.empty(len(values), width)
                 np.subtract(values, low, out=more, casting="unsafe")
                 return cls(low, len(values), more)
@@ -61,6 +61,10 @@ class Packed:
             return self._unpacked(some, len(some))
         count = len(range(*places.indices(self.count))) if isinstance(places, slice) else len(places)
         return self._unpacked(None, count)
+
+    def at(self, places: Int64) -> Packed:
+        """Those at some places, packed as they are."""
+        return Packed(self.base, len(places), None if self.more is None else self.more[places])
 
     def _unpacked(self, more: NDArray[Any] | None, count: int) -> Int64:
         if more is None:
@@ -96,14 +100,17 @@ class Optional:
     @classmethod
     def of(cls, values: Sequence[int | None]) -> Optional:
         """These; raises `OverflowError` where one of them does not fit 64 bits with a sign."""
-        known = np.array([value is not None for value in values], np.bool_)
-        held = values if known.all() else [value for value in values if value is not None]
+        if values and values.count(values[0]) == len(values):  # as most are, and quickly seen
+            known = Packed(values[0] is not None, len(values), None)
+            return cls(Packed(int(values[0] or 0), len(values), None), known)
+        is_known = np.array([value is not None for value in values], np.bool_)
+        held = values if is_known.all() else [value for value in values if value is not None]
         numbers = np.array(held, np.int64)
         if len(numbers) < len(values):  # the others take no room if they are like one of these
             whole = np.full(len(values), numbers.min() if len(numbers) else 0, np.int64)
-            whole[known] = numbers
+            whole[is_known] = numbers
             numbers = whole
-        return cls(Packed.of(numbers), Packed.of(known))
+        return cls(Packed.of(numbers), Packed.of(is_known))
 
     def __len__(self) -> int:
         return self.values.count

@@ -119,55 +119,52 @@ def pack_messages(
 ) -> PackedRows:
     """The messages of a batch; `streams` and `places` are codes of the streams of their runs, and where the octets of
     these are. `keep` keeps what dissectors made: place and size."""
-    inside = columns.inside.astype(np.int64)
+    inside = columns.inside
     made = [(columns.dissected(row), row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each, _ in made if each is not None], np.int64).reshape(-1, 2)
-    texts = columns.topic().octets
-    rows = {
-        "complete": columns.complete,
-        "orders": columns.of_rows("orders"),
-        "packets": columns.packets,
-        "times": columns.times,
-        "packet_delays": columns.packet_ends - columns.packets,
-        "time_delays": columns.time_ends - columns.times,
-        "counts": columns.counts,
-        "inside": inside,
+    packets, times = columns.joined("packets"), columns.joined("times")
+    counts = np.diff(columns.first_in_runs, append=len(columns.sizes))
+    in_runs = {
+        "complete": columns.joined("complete"),
+        "orders": columns.joined("orders"),
+        "packets": packets,
+        "times": times,
+        "packet_delays": columns.joined("packet_ends") - packets,
+        "time_delays": columns.joined("time_ends") - times,
+        "counts": counts,
     }
+    rows = {name: Packed.of(column).at(columns.places) for name, column in in_runs.items()}
+    are_single = len(columns.sizes) == len(columns)
+    frames = columns.places if are_single else numbers(columns.first, columns.counts)
     return PackedRows(
-        **_runs_and_frames(columns, streams, places, numbers(columns.first, columns.counts), columns.counts),
-        rows={name: Packed.of(column) for name, column in rows.items()},
+        **_runs_and_frames(columns, streams, places, frames),
+        rows=rows | {"inside": Packed.of(inside)},
         payloads=Payloads(
             Packed.of(kept[:, 0]),
             Packed.of(kept[:, 1]),
             Words.of(each.protocol for each, _ in made if each is not None),
         ),
-        topics=Topics.of(texts, columns.topic_sizes),
+        topics=Topics.of(columns.topic().octets, columns.topic_sizes),
     )
 
 
 def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequence[int]) -> PackedRows:
     """The frame rows of a batch."""
-    rows = {
-        "orders": columns.of_rows("orders"),
-        "packets": columns.packets,
-        "times": columns.times,
-        "messages": columns.offsets[columns.first] - columns.of_rows("messages"),
-    }
+    in_runs = {name: columns.joined(name) for name in ("orders", "packets", "times")}
+    in_runs["messages"] = columns.offsets - columns.joined("messages")
     return PackedRows(
-        **_runs_and_frames(columns, streams, places, columns.first, np.ones(len(columns), np.int64)),
-        rows={name: Packed.of(column) for name, column in rows.items()},
+        **_runs_and_frames(columns, streams, places, columns.places),
+        rows={name: Packed.of(column).at(columns.places) for name, column in in_runs.items()},
         payloads=None,
         topics=None,
     )
 
 
 def _runs_and_frames(
-    columns: MessageColumns | FrameRowColumns,
-    streams: Sequence[int],
-    places: Sequence[int],
-    frames: Int64,
-    counts: Int64,
+    columns: MessageColumns | FrameRowColumns, streams: Sequence[int], places: Sequence[int], frames: Int64
 ) -> dict[str, Any]:
+    """The tables of runs, and of frames: these are `frames` of those of all runs, in the order of records. Columns are
+    packed before they are put in order: narrow ones are moved more quickly."""
     runs: Sequence[MessageRun | FrameRun] = columns.runs
     first_offsets = np.array([run.offsets[0] for run in runs])
     of_runs = {
@@ -177,20 +174,18 @@ def _runs_and_frames(
         "places": places,
         "first_offsets": first_offsets,
     }
-    offsets = columns.offsets[frames]
-    in_front = first_offsets[columns.run_of]
     of_frames = {
-        "offsets": offsets - (in_front if len(counts) == len(frames) else in_front.repeat(counts)),
-        "headers": columns.bodies[frames] - offsets,
-        "sizes": columns.sizes[frames],
-        "flags": columns.flags[frames],
+        "offsets": columns.offsets - first_offsets.repeat(columns.frame_counts),
+        "headers": columns.bodies - columns.offsets,
+        "sizes": columns.sizes,
+        "flags": columns.flags,
     }
     return {
         "streams": Packed.of(np.array(streams, np.int64)),
         "shared": Words.of(tuple(getattr(run, name, None) for name in SHARED) for run in runs),
         "runs": {name: Packed.of(np.array(values, np.int64)) for name, values in of_runs.items()},
         "run_of": Packed.of(columns.run_of),
-        "frames": {name: Packed.of(column) for name, column in of_frames.items()},
+        "frames": {name: Packed.of(column).at(frames) for name, column in of_frames.items()},
     }
 
 
