@@ -111,7 +111,8 @@ def test_a_file_that_has_changed_leaves_the_records_without_bodies(tmp_path: pat
     path.write_bytes(b"")
     with warnings.catch_warnings(record=True, action="always") as warned:
         message = capture.messages()[0]
-    assert (message.sizes, message.bodies) == ([7, 9], None)
+    assert (message.sizes, message.topic) == ([7, 9], "a.topic")
+    assert (message.bodies, message.bodies_kept) == ([b"a.topic", b""], "head")  # what is known without the file
     assert str(warned[0].message).startswith(str(path))
     with pytest.raises(zmtpscope.OctetsError, match=r"a\.pcap"):
         capture.messages().octets(0)

@@ -15,7 +15,7 @@ from tests.store.stores import FILES, SMALLEST_BLOCK, json_lines, opened, option
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.filter import Filter
-from zmtpscope.store import OctetsError, Spool, Store
+from zmtpscope.store import OctetsError, Spool, Store, topics
 from zmtpscope.store import segment_index as segment_index_module
 from zmtpscope.store import store as store_module
 
@@ -87,7 +87,8 @@ def test_a_row_takes_few_octets() -> None:
     assert one_by_one.nbytes / len(one_by_one) < MOST_OCTETS
 
 
-def test_different_topics_do_not_add_up() -> None:
+def test_different_topics_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "FEW", 0)
     path = CAPTURES / "patterns" / "pubsub.pcap"
     options = options_for(path, frames=False)
     batches = list(Analyser(options).run(open_captures([str(path)])))

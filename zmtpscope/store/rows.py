@@ -22,6 +22,7 @@ from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.packed import Int64, Packed, joined
 from zmtpscope.store.streams import Words, joined_codes, joined_words
 from zmtpscope.store.topics import Topics, joined_topics
+from zmtpscope.zmtp.events import CANCEL, MARKED, SUBSCRIBE
 
 SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
 """What rows of a run share, besides their stream."""
@@ -44,8 +45,14 @@ IN_FILES = -1
 """Instead of a place: the octets of the run are those of its stream, and are read where these stand."""
 
 
+MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
+"""The octet in front of a topic, by what the flags of the frame say of it."""
+
+
 class Source(Protocol):
-    """Where rows get back what is not in columns."""
+    """Where rows get back what is not in columns; `wants_octets`: octets are wanted, if they are there."""
+
+    wants_octets: bool
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
         """Those of stream offsets `start..stop`, the first of which is at `place` (or `IN_FILES`); None where nobody
@@ -311,19 +318,33 @@ def message_runs(
                 source.made(found.places[place], found.sizes[place]) if is_there else None
                 for place, is_there in zip(which[some].tolist(), others[some].tolist(), strict=True)
             ]
-        has_topics = are_there and (topics[some] >= 0).any()
-        runs.append(
-            MessageRun(
-                **fields,
-                **{name: column[some] for name, column in columns.items()},
-                first=first[some] - frames.start,
-                last=rows.ends[some] - 1 - frames.start,
-                payloads=payloads,
-                texts=texts[some] if texts[some].any() else None,
-                topics=topics[some] if has_topics else None,
-            )
+        has_topics = bool((topics[some] >= 0).any())
+        run = MessageRun(
+            **fields,
+            **{name: column[some] for name, column in columns.items()},
+            first=first[some] - frames.start,
+            last=rows.ends[some] - 1 - frames.start,
+            payloads=payloads,
+            texts=texts[some] if texts[some].any() else None,
+            topics=topics[some] if has_topics and are_there else None,
         )
+        known = packed.topics.texts
+        if not has_topics or are_there or known is None or not source.wants_octets:
+            runs.append(run)
+        else:
+            runs += _with_topics(run, [known[code] for code in packed.topics.codes.take(rows.places[some]).tolist()])
     return runs
+
+
+def _with_topics(run: MessageRun, texts: Sequence[bytes | None]) -> Iterator[MessageRun]:
+    """The messages of a run whose octets are gone, one by one, with as much of them as is known: the topic."""
+    for row, text in enumerate(texts):
+        part = run.part(row, row + 1)
+        if text is not None:
+            mark = int(part.flags[0]) & MARKED
+            part.data = MARKS[mark] + text
+            part.base, part.topics = int(part.bodies[0]), np.array([len(text)])
+        yield part
 
 
 def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> list[FrameRun]:

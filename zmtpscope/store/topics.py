@@ -16,6 +16,9 @@ TEXT_COST = 64
 PER_ROW = 8
 """So many octets a row may take for different texts; where they would take more, rows have only the size of theirs."""
 
+FEW = 1024
+"""Octets of texts that are kept in any case."""
+
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -36,7 +39,7 @@ class Topics:
         if not len(has):
             return cls([None], Packed(0, len(sizes), None))
         texts, codes = different(octets, has, sizes[has])
-        if texts is None or _cost(texts) > PER_ROW * len(sizes):
+        if texts is None or _cost(texts) > max(FEW, PER_ROW * len(sizes)):
             return cls(None, Packed.of(sizes))
         if len(has) == len(sizes):
             return cls(list(texts), Packed.of(codes))
