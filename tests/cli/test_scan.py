@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+import signal
+from typing import Any
 
 import pytest
 
 from tests.cli.running import Run
 from tests.readings import CAPTURES
+from zmtpscope.dissect import Analyser
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 
@@ -42,3 +45,21 @@ def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope
     code, output, errors = zmtpscope("scan", *arguments)
     assert (code, output) == (2, "")
     assert words in errors
+
+
+@pytest.mark.parametrize(("command", "shown"), [("scan", "127.0.0.1:5630"), ("stats", "messages         19")])
+def test_what_was_read_until_an_interrupt_is_told(
+    command: str, shown: str, zmtpscope: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of connections that have not ended by then."""
+    feed = Analyser.feed
+
+    def interrupted(self: Analyser, block: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return feed(self, block)
+
+    monkeypatch.setattr(Analyser, "feed", interrupted)
+    code, output, _ = zmtpscope(command, PUBSUB)
+    assert code == 130
+    assert shown in output
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

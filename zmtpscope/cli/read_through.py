@@ -14,6 +14,7 @@ from zmtpscope.cli.captures import (
     say_what_cannot_be_used,
     say_what_stayed_closed,
 )
+from zmtpscope.cli.following import stopped_by_interrupt
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 from zmtpscope.option_texts import Body
@@ -35,11 +36,12 @@ def read_through(
     given: dict[str, Any], body: Body, feed: Callable[[Run, Batch], None], write: Callable[[Run], None]
 ) -> int:
     """Hand all batches of the captures that options name to `feed`, then `write` what came of it, also of what was read
-    until Ctrl-C; an exit code. So much of bodies is kept."""
+    until Ctrl-C, a second of which ends at once; an exit code. So much of bodies is kept."""
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
+    from zmtpscope.live.analysis import end, steps
 
     paths, keys = named_captures(given), given_keys(given)
     said = say_problems(keys)
@@ -47,14 +49,18 @@ def read_through(
     try:
         captures = open_captures(paths, packet_limit=given["packets"])
         run = Run(Analyser(options), captures, options)
-        try:
-            with Progress(captures.statistics, paths, is_seen()):
-                for batch in run.analyser.run(captures):
+        stopped: list[bool] = []
+        with stopped_by_interrupt(lambda: stopped.append(True)), Progress(captures.statistics, paths, is_seen()):
+            for step in steps(run.analyser, captures, None):
+                for batch in step:
                     feed(run, batch)
-        except KeyboardInterrupt:
-            write(run)
-            raise
+                if stopped:  # what was read is told, also of connections that go on behind it
+                    break
+            for batch in end(run.analyser, captures):
+                feed(run, batch)
         write(run)
+        if stopped:
+            raise KeyboardInterrupt
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(run.analyser.summary, captures)
