@@ -185,12 +185,12 @@ class Statistics:
         return time
 
     def _count_gap(self, values: dict[str, Any]) -> None:
-        ends, octets = self._connections.of_record(values), values["bytes"]
+        """A gap counts where messages of its sender do; which topic was lost nobody knows."""
+        ends = self._connections.of_record(values)
         for kind, group in self.groups.items():
-            for keys_of in KEYS.get(kind, ())[:1]:
-                key, _ = keys_of(ends, values["side"] or 0)
-                if kind != "type":
-                    group.add_gap(_row_with_room(group, key), octets)
+            if kind in KEYS and kind != "type":
+                key, _ = KEYS[kind][0](ends, values["side"] or 0)
+                group.add_gap(_row_with_room(group, key), values["bytes"])
 
 
 def _row_with_room(group: Group, key: Hashable) -> int:
