@@ -19,7 +19,7 @@ from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Re
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records import topics
 from zmtpscope.dissect.records.batch import RANKS, Run
-from zmtpscope.dissect.records.payload_rows import contents, plain_texts
+from zmtpscope.dissect.records.row_contents import contents, plain_texts
 from zmtpscope.export import json_rows
 from zmtpscope.export.json_lines import escaped, line_of, lines
 from zmtpscope.export.values import record_values

@@ -15,7 +15,7 @@ from tests.runs import assert_columns_agree
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
 from zmtpscope.dissect.findings.row_rules import broken_rows
-from zmtpscope.dissect.records.payload_rows import contents, plain_texts
+from zmtpscope.dissect.records.row_contents import contents, plain_texts
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.tables import by_type

@@ -21,8 +21,9 @@ from zmtpscope.dissect.records.batch import DATAGRAMS, PacketSlice, Unit
 from zmtpscope.dissect.records.details import put_inside
 from zmtpscope.dissect.records.facts import ZreBeacon
 from zmtpscope.dissect.records.notes import Note
-from zmtpscope.dissect.records.payload_rows import hide, side_payloads
+from zmtpscope.dissect.records.payload_rows import side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.dissect.records.secrets import hide
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings

@@ -12,8 +12,9 @@ from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
 from zmtpscope.dissect.records.batch import FrameRun, Int64, MessageRun
 from zmtpscope.dissect.records.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.records.notes import Note
-from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads, starred
+from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.dissect.records.secrets import starred
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.records.topics import COMMANDS, Topics
 from zmtpscope.dissect.stream.assembly import Assembly
