@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import platform
 import resource
 import signal
@@ -54,6 +55,7 @@ STAGES = {
         "connection",
         ["dissect.findings", "dissect.records"],
     ),
+    "what rides inside": ("message", ["payloads", "dissect.records.payload_rows", "dissect.records.row_contents"]),
     "findings of rows": ("message", ["dissect.findings.row_rules"]),
     "order": ("message", ["dissect.records.batch"]),
     "rows": ("message", ["dissect.records.message_columns", "dissect.records.row_columns", "export"]),
@@ -218,7 +220,8 @@ def page() -> str:
         capture("pubsub", "pubsub", messages=250_000),
         capture("large", "large", messages=4_000),
     ]
-    parts = [HEAD, f"Python {platform.python_version()}, {processor()}.", sizes(captures)]
+    load = f"a load of {os.getloadavg()[1]:.0f} on {os.cpu_count()} processors (what runs beside makes costs larger)"
+    parts = [HEAD, f"Python {platform.python_version()}, {processor()}, {load}.", sizes(captures)]
     for name in COMMANDS:
         if name == "parquet" and not tools.can_export():
             continue
