@@ -1,7 +1,6 @@
 """What it costs to have the records of a capture at hand: opening it, memory a record, filters, and one record again.
 
     python -m benchmarks.store [--quick] [--rounds N]
-    python -m benchmarks.store open CAPTURE
 
 Opening is a process of its own, in turn with `read -q` of the same capture. The largest store has the records of a
 capture many times. The page is written to results/.
@@ -24,6 +23,11 @@ from benchmarks.report import head, table
 from benchmarks.run import machine
 from benchmarks.setting import QUICK
 from benchmarks.tools import ZMTPSCOPE
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.filter import Filter
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.store import Store
 
 ROUNDS, QUICK_ROUNDS = 7, 3
 TIMES = 10
@@ -33,13 +37,24 @@ ASKED = 500
 FILTERS = ("size > 1000", "conn == 3", "socket_type == PUSH", "topic == 'a'", "record == finding")
 
 
-def opened(path: str, times: int = 1):  # type: ignore[no-untyped-def]  # what it loads counts as part of opening
-    """A capture as a store, which has its records so many times."""
-    from zmtpscope.capture import open_captures
-    from zmtpscope.dissect import Analyser, Options
-    from zmtpscope.payloads.registry import Registry
-    from zmtpscope.store import Store
+OPEN = """
+import gc, sys
+gc.set_threshold(100_000, 20, 50)  # as the command line does
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.store import Store
+options = Options(payloads=Registry(), index=True)
+store = Store(options)
+for batch in Analyser(options).run(open_captures([sys.argv[1]])):
+    store.append(batch)
+gc.freeze()
+"""
+"""A process that opens a capture, and does nothing else."""
 
+
+def opened(path: str, times: int = 1) -> Store:
+    """A capture as a store, which has its records so many times."""
     options = Options(payloads=Registry(), index=True)
     store = Store(options)
     for _ in range(times):
@@ -56,7 +71,7 @@ Pairs = list[tuple[Cost, Cost]]
 def opening(made: Capture, rounds: int) -> Pairs:
     """What a store costs, and `read -q`, in turn."""
     count = [ZMTPSCOPE, "read", "-q", str(made.path)]
-    keep = [sys.executable, "-m", "benchmarks.store", "open", str(made.path)]
+    keep = [sys.executable, "-c", OPEN, str(made.path)]
     return [(cost_of(keep), cost_of(count)) for _ in range(rounds)]
 
 
@@ -91,8 +106,6 @@ def resident() -> int:
 
 def filters(path: str, times: int, rounds: int) -> tuple[str, list[list[str]]]:
     """Filters over the largest store: a sentence on it, and a row for each."""
-    from zmtpscope.filter import Filter
-
     before = resident()
     store = opened(path, times)
     about = (
@@ -124,16 +137,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes, fewer rounds")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("open", nargs="*", help="open CAPTURE: read it into a store, and end")
     given = parser.parse_args()
-    if given.open:
-        opened(given.open[1])
-        return
     quick = given.quick
     scale, rounds = (10 if quick else 1), given.rounds or (QUICK_ROUNDS if quick else ROUNDS)
     name = QUICK * quick
     small = capture(f"{name}small", "small", messages=1_000_000 // scale)
-    short = capture(f"{name}short", "short", connections=50_000 // scale)
+    short = capture(f"{name}short", "short", connections=10_000 // scale)
     pubsub = capture(f"{name}pubsub", "pubsub", messages=500_000 // scale)
     made = (small, short, pubsub)
     results = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "quick": quick, "machine": machine(None)}

@@ -74,7 +74,8 @@ class Store:
     # -- records in --------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> int:
-        """Take in what follows; how many records there are now. Raises `OctetsError`, and has taken in nothing then."""
+        """Take in what follows; how many records there are now. Raises `OctetsError` where there is no room for octets:
+        what was taken in before stays, and no more may follow."""
         self.files = batch.files
         self.index.append(batch.segments, batch.files, self._count)
         if not (batch.runs or batch.frame_runs or batch.records):
