@@ -75,6 +75,11 @@ _MODULES = {
 parts of the package by themselves, want none of it."""
 
 
+def __dir__() -> list[str]:
+    """What is public; completion looks here."""
+    return [*__all__]
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import pathlib
@@ -139,6 +140,17 @@ def test_a_table_of_nothing_has_the_columns() -> None:
     assert (table.num_rows, table.num_columns) == (0, len(zmtpscope.Message.type.fields))
 
 
+def test_a_table_of_what_was_handed_out_is_refused() -> None:
+    messages = zmtpscope.read(PUBSUB)
+    next(messages)
+    with pytest.raises(RuntimeError, match="read again"):
+        messages.to_arrow()
+
+
+def test_public_names_are_completed() -> None:
+    assert {"read", "open", "sniff", "Message"} <= set(dir(zmtpscope))
+
+
 def test_damage_is_warned_of_where_the_loop_stands() -> None:
     with pytest.warns(zmtpscope.CaptureWarning, match="cut-file.pcap: the file ends inside a packet") as warned:
         assert sum(1 for _ in zmtpscope.read(CAPTURES / "damage/cut-file.pcap")) == 19
@@ -148,7 +160,13 @@ def test_damage_is_warned_of_where_the_loop_stands() -> None:
 MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: zmtpscope.read("no such file"), zmtpscope.CaptureError, "no such file: "),
     (lambda: zmtpscope.read(PUBSUB, filter="topik"), zmtpscope.FilterError, "did you mean topic"),
-    (lambda: zmtpscope.read(PUBSUB, filters="topic"), TypeError, "no setting 'filters'"),  # type: ignore[call-arg]
+    (lambda: zmtpscope.read(PUBSUB, filters="topic"), TypeError, "no setting 'filters'; did you mean filter"),  # type: ignore[call-arg]
+    (lambda: zmtpscope.read(PUBSUB, display_filter="topic"), TypeError, "write filter"),  # type: ignore[call-arg]
+    (lambda: zmtpscope.read(PUBSUB, "message"), TypeError, "by their class, as zmtpscope.Finding, not 'message'"),  # type: ignore[call-overload]
+    (lambda: zmtpscope.read(PUBSUB, int), TypeError, "by their class"),  # type: ignore[type-var]
+    (lambda: zmtpscope.read(PUBSUB, packets=0), ValueError, "packets=0: give 1 or more"),
+    (lambda: zmtpscope.read(None), TypeError, "a name is wanted, or several, and this is NoneType"),  # type: ignore[call-overload]
+    (lambda: zmtpscope.read(io.BytesIO()), TypeError, "and this is BytesIO"),  # type: ignore[call-overload]
     (lambda: zmtpscope.read(PUBSUB, body="some"), ValueError, "'some' is none of full"),
     (lambda: zmtpscope.read(PUBSUB, decode_as="tcp.port==1"), ValueError, "is not of the form"),
     (lambda: zmtpscope.read(PUBSUB, payload="jsn"), ValueError, "did you mean json"),

@@ -169,6 +169,18 @@ def test_a_message_without_a_subscription_has_no_topic(way: str) -> None:
     assert published(packets_of(WAYS[way](), steps)) == [None, None, b"b", None]
 
 
+def test_a_first_frame_whose_message_is_cut_off_is_no_message_of_one_frame() -> None:
+    made = version_3("3.1", ("SUB", "PUB"))
+    steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b""), (b"prices", b"5")]
+    talk = Conversation(ports=(50_000, 5555))
+    for side, octets in made.opening:
+        talk.send(side, octets)
+    talk.send(0, made.change("SUBSCRIBE", b""))
+    talk.send(1, made.publish(b"prices", b"5")[:4])  # the capture ends within the first of two frames
+    assert published(talk.packets) == [None]
+    assert published(packets_of(made, steps)) == [b"prices"]
+
+
 def test_topics_do_not_depend_on_whether_bodies_are_kept() -> None:
     steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b"to"), (b"topic content",), (b"other", b"content")]
     packets = packets_of(WAYS["3.1"](), steps)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from zmtpscope.api.batches import rows_of
 from zmtpscope.api.reading import CaptureWarning, warn_of
-from zmtpscope.api.record_classes import Command, Connection, Finding, Message
-from zmtpscope.api.rows import Record, shown_fields
-from zmtpscope.api.settings import PathLike, Settings, analyser_options, names
+from zmtpscope.api.record_classes import Command, Connection, Finding, Frame, Message
+from zmtpscope.api.rows import Record, check_class, shown_fields
+from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, packet_limit
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch
@@ -43,7 +43,7 @@ def open(
     """All records of captures, at hand until they are let go; with those of frames if asked for. Takes and raises what
     `zmtpscope.read` does; reads all of it at once."""
     options = replace(analyser_options(settings, frames=frames), index=True)
-    captures = open_captures(names(paths), packet_limit=packets)
+    captures = open_captures(names(paths), packet_limit=packet_limit(packets))
     store = Store(options)
     for batch in Analyser(options).run(captures):
         store.append(batch)
@@ -82,12 +82,26 @@ class View(Sequence[R], Tabular[R]):
 
     def filter(self, filter: str) -> View[R]:
         """Those that a filter of `-Y` holds of (docs/filters.md). Raises `FilterError`."""
-        return View(self._store, self._record, self._store.select(Filter(filter), self._numbers))
+        numbers = self._store.select(Filter(filter), self._numbers)
+        self._warn()
+        return View(self._store, self._record, numbers)
+
+    def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> View[R]:
+        """Those of a connection, of the connections of the peer with an identity, or of a topic; of all that is
+        given."""
+        if conn is None and peer is None and topic is None:
+            raise TypeError("follow takes conn, peer or topic")
+        followed = self._store.follow(conn=conn, peer=peer, topic=topic)
+        return View(self._store, self._record, np.intersect1d(self._numbers, followed, assume_unique=True))
 
     def of(self, record: type[S]) -> View[S]:
-        """Those that are of a class."""
+        """Those that are of a class. Raises `ValueError` for frames where there are none, since nobody asked for
+        them."""
+        check_class(record)
         if record is Record:
             return cast(View[S], self)
+        if record is Frame and not self._options.frames:
+            raise ValueError("frames are there where they are asked for: zmtpscope.open(path, frames=True)")
         found = self._store.select(Filter(f"record == '{record.type.name}'"), self._numbers)
         return View(self._store, record, found)
 
@@ -124,15 +138,22 @@ class View(Sequence[R], Tabular[R]):
         return int(self._numbers[index])
 
     def _rows(self, numbers: NDArray[np.int64]) -> Iterator[R]:
+        return cast(Iterator[R], rows_of(self._batch(numbers), self._options))
+
+    def _batch(self, numbers: NDArray[np.int64]) -> Batch:
         batch = self._store.batch(numbers)
+        self._warn()
+        return batch
+
+    def _warn(self) -> None:
+        """Warn where octets could not be read again."""
         problem, self._store.problem = self._store.problem, None
         if problem is not None:
             warnings.warn(f"{problem}; bodies are missing", CaptureWarning, stacklevel=3)
-        return cast(Iterator[R], rows_of(batch, self._options))
 
     def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
         numbers = self.of(record)._numbers
-        return (self._store.batch(numbers[begin : begin + AT_ONCE]) for begin in range(0, len(numbers), AT_ONCE))
+        return (self._batch(numbers[begin : begin + AT_ONCE]) for begin in range(0, len(numbers), AT_ONCE))
 
     def __repr__(self) -> str:
         return f"<{counted(len(self), 'record' if self._record is Record else self._record.type.name)}>"
@@ -161,10 +182,3 @@ class Capture(View[Record]):
         """The record that one of the `refs` of a finding names; None where there is none."""
         number = self._store.find(reference)
         return None if number is None else self[number]
-
-    def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> View[Record]:
-        """The records of a connection, of the connections of the peer with an identity, or of a topic; of all that is
-        given."""
-        if conn is None and peer is None and topic is None:
-            raise TypeError("follow takes conn, peer or topic")
-        return View(self._store, Record, self._store.follow(conn=conn, peer=peer, topic=topic))

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from zmtpscope.api.batches import part_of, rows_of
 from zmtpscope.api.record_classes import Frame, Message
-from zmtpscope.api.rows import Record
-from zmtpscope.api.settings import PathLike, Settings, analyser_options, names
+from zmtpscope.api.rows import Record, check_class
+from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, packet_limit
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import Captures, open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
@@ -64,8 +64,9 @@ def read(
     Raises `CaptureError` where nothing can be read, `FilterError` and other `ValueError`s for what cannot be
     understood.
     """
+    check_class(record)
     options = analyser_options(settings, frames=record is Frame)
-    captures = open_captures(names(paths), packet_limit=packets)
+    captures = open_captures(names(paths), packet_limit=packet_limit(packets))
     return Records(record, captures, Analyser(options).run(captures), options, filter)
 
 
@@ -81,6 +82,7 @@ class Records(Tabular[R]):
     ) -> None:
         super().__init__(record, options)
         self._captures = captures
+        self._has_begun = False
         self._batches = self._parts(batches, None if filter is None else Filter(filter))
         self._rows = self._all_rows()
 
@@ -107,6 +109,8 @@ class Records(Tabular[R]):
         self.close()
 
     def _batches_of(self, record: type[Record]) -> Iterator[Batch]:
+        if self._has_begun:
+            raise RuntimeError("some of these records were handed out; read again for a table of all")
         return (part_of(batch, record) for batch in self._batches)
 
     def _all_rows(self) -> Generator[R]:
@@ -119,6 +123,7 @@ class Records(Tabular[R]):
     def _parts(self, batches: Iterator[Batch], filter: Filter | None) -> Generator[Batch]:
         """What of each batch is wanted; the warnings behind the last one."""
         for batch in batches:
+            self._has_begun = True
             part = part_of(batch, self._record)
             if filter is not None:
                 part = Selection(filter, part, self._options, self._captures.statistics.first_time).as_batch()

@@ -137,3 +137,9 @@ _STRUCTS: dict[str, Callable[[Any], Any]] = {
     "list<struct<name": lambda properties: [Property(**each) for each in properties],
 }
 """What stands in place of the structs of some types."""
+
+
+def check_class(record: object) -> None:
+    """Raises `TypeError` for what is no class of records."""
+    if not isinstance(record, type) or not issubclass(record, Record):
+        raise TypeError(f"records are named by their class, as zmtpscope.Finding, not {record!r}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from io import IOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from zmtpscope.option_texts import known_payload, parse_body, parse_decode_as, parse_payload
+from zmtpscope.option_texts import known_payload, nearest, parse_body, parse_decode_as, parse_payload
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
@@ -34,6 +35,10 @@ class Settings(TypedDict, total=False):
     show_secrets: bool
 
 
+OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
+"""What similar libraries call what has another name here."""
+
+
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
     """Options of the analyser. Raises `ValueError` for what cannot be understood, `KeyFileError` or `OSError` for files
     that cannot be read, `TypeError` for a setting that there is not."""
@@ -42,7 +47,9 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
 
     for name in settings:
         if name not in Settings.__annotations__:
-            raise TypeError(f"there is no setting {name!r}; there are {', '.join(Settings.__annotations__)}")
+            known = ("filter", "packets", *Settings.__annotations__)
+            meant = f"; write {OTHERS[name]}" if name in OTHERS else nearest(name, known)
+            raise TypeError(f"there is no setting {name!r}{meant}")
     payload = parse_payload(settings.get("payload", "auto"))
     files = {
         known_payload(name): {path: Path(path).read_bytes() for path in names(paths)}
@@ -60,8 +67,18 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:
-    """One name, or several, as a list."""
-    return [os.fspath(each) for each in ([given] if isinstance(given, str | os.PathLike) else given)]
+    """One name, or several, as a list. Raises `TypeError` for anything else."""
+    several: object = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
+        raise TypeError(f"a name is wanted, or several, and this is {type(given).__name__}")
+    return [os.fspath(each) for each in several]
+
+
+def packet_limit(packets: int | None) -> int | None:
+    """How many packets are read at most. Raises `ValueError` for what is no such number."""
+    if packets is not None and (not isinstance(packets, int) or packets < 1):
+        raise ValueError(f"packets={packets!r}: give 1 or more")
+    return packets
 
 
 def _keys(paths: list[str]) -> Keys | None:

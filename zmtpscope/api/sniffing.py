@@ -7,8 +7,8 @@ from typing import Any, TypeVar, Unpack, overload
 
 from zmtpscope.api.reading import Records
 from zmtpscope.api.record_classes import Frame, Message
-from zmtpscope.api.rows import Record
-from zmtpscope.api.settings import Settings, analyser_options, names
+from zmtpscope.api.rows import Record, check_class
+from zmtpscope.api.settings import Settings, analyser_options, names, packet_limit
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.live.analysis import OwnCapture, end, steps
 from zmtpscope.live.capture.filters import programs
@@ -59,13 +59,14 @@ def sniff(
     Raises `CaptureRefused` where nothing can be captured (docs/live.md has the rights), `CaptureFilterError`, and what
     `read` raises.
     """
+    check_class(record)
     options = analyser_options(settings, frames=record is Frame)
     capture = OwnCapture(
         CaptureSettings(
             interfaces=tuple(names(interfaces)),
             filter=capture_filter,
             programs=programs(capture_filter, SNAP_LENGTH),
-            stop_after=Limits(duration=seconds, packets=packets),
+            stop_after=Limits(duration=seconds, packets=packet_limit(packets)),
         )
     )
     return Sniffer(record, capture, options, filter)

@@ -17,6 +17,7 @@ from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED, SPECIAL, SUBSCRIBE, Command
+from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY
 from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
@@ -194,9 +195,10 @@ def first_frames(run: MessageRun) -> Int64:
 
 
 def may_match(run: MessageRun) -> NDArray[np.bool_]:
-    """Which messages are single frames of data, as much of which is there as a topic may have."""
+    """Which messages are single frames of data, as much of which is there as a topic may have. (Where more frames were
+    to follow, and are lost, it is none.)"""
     frames = run.first
-    single = ((run.flags[frames] & SPECIAL) == 0) & (run.last == frames)
+    single = ((run.flags[frames] & (SPECIAL | MORE)) == 0) & (run.last == frames)
     matching: NDArray[np.bool_] = single & _is_kept(run, np.minimum(run.sizes[frames], LARGEST_TOPIC))
     return matching
 
