@@ -85,3 +85,30 @@ def test_a_capture_without_packets(zmtpscope: Run, tmp_path: pathlib.Path) -> No
         code, output, errors = zmtpscope("stats", path, *arguments)
         assert (code, output) == (0, "")
         assert "no ZMTP found" in errors
+
+
+def test_damage_is_said_as_read_says_it(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    for name in ("holes", "one-segment-lost"):
+        (path,) = CAPTURES.glob(f"damage/{name}.pcap")
+        _, summed, _ = zmtpscope("read", "-q", path)
+        _, output, _ = zmtpscope("stats", path)
+        (words,) = [line for line in summed.splitlines() if line.startswith("damage ")]
+        (said,) = [line for line in output.splitlines() if line.startswith("damage ")]
+        assert said.startswith(words)
+        _, lines, _ = zmtpscope("read", "--json", path, "-Y", "record == message and not complete")
+        incomplete = len(lines.splitlines())
+        assert (f"{incomplete} incomplete message" in said) == bool(incomplete)
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(PUBSUB.read_bytes()[:-10])
+    assert "the file ends inside" in zmtpscope("stats", path)[1]
+
+
+def test_nothing_to_count_is_a_sentence(zmtpscope: Run) -> None:
+    for arguments, sentence in (
+        (["-Y", "topic == nosuch"], "the filter holds of nothing in this capture -> without -Y all of it is counted"),
+        (["--by", "topic", "-Y", "record == greeting"], "there are no topics to count"),
+    ):
+        assert zmtpscope("stats", PUBSUB, *arguments) == (0, "", f"zmtpscope: {sentence}\n")
+    _, output, _ = zmtpscope("stats", PUBSUB, "-Y", "record == greeting")
+    assert "TOPIC" not in output
+    assert "greeting" in output

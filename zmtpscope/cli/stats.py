@@ -97,7 +97,7 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
     if capture.first_time is not None and capture.last_time is not None:
         if given["as_json"]:
             _write_json(statistics, capture.last_time, given["most"])
-        else:
+        elif not _say_if_nothing_counts(statistics, run, given, capture.last_time):
             _write_text(statistics, run, kind, given["most"])
     sys.stdout.flush()
     for name, group in statistics.groups.items():
@@ -106,6 +106,21 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
 
             many = f"there are more than {group.counters.most} {PLURALS[name]}"
             say(f"zmtpscope: {many}: {group.counters.folded} with the fewest messages are counted together")
+
+
+def _say_if_nothing_counts(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:
+    """Instead of tables without rows; of a capture without ZMTP others say it."""
+    from zmtpscope.export.statistics.report import PLURALS
+    from zmtpscope.export.statistics.rows import rows_of
+
+    kind, summary = given["kind"], run.analyser.summary
+    if given["filter"] is not None and statistics.is_empty and (summary.connections or summary.datagram_kinds):
+        say("zmtpscope: the filter holds of nothing in this capture -> without -Y all of it is counted")
+        return True
+    if kind is not None and not rows_of(statistics, kind, latest):
+        say(f"zmtpscope: there are no {PLURALS[kind]} to count")
+        return True
+    return False
 
 
 def _write_json(statistics: Statistics, latest: int, most: int | None) -> None:
@@ -123,7 +138,7 @@ def _write_text(statistics: Statistics, run: Run, kind: str | None, most: int | 
     look = Look(width, "utf" in (sys.stdout.encoding or "").lower())
     capture = run.captures.statistics
     if kind is None:
-        lines = overview(statistics, capture, run.analyser.summary, look, most or SHOWN_ROWS)
+        lines = overview(statistics, capture, run.analyser.summary, run.captures.problems, look, most or SHOWN_ROWS)
     else:
         lines = table(statistics, kind, capture, look, most, "leave out --rows")
     for line in lines:

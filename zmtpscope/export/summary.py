@@ -62,17 +62,23 @@ def summary_lines(
     if summary.curve_connections:
         what = f"{counted(summary.curve_connections, 'connection')} with CURVE that came to messages"
         yield _line("decrypted", f"{summary.opened_connections} of {what}: {counted(summary.opened_boxes, 'MESSAGE')}")
-    damage = [str(problem) for problem in problems]
-    if summary.gaps:
-        lost = counted(summary.sums.gaps, "octet")
-        damage.insert(0, f"{counted(summary.gaps, 'gap')}, {lost} lost by the capture")
+    damage = damage_of(summary, statistics, problems)
+    yield _line("damage", "; ".join(damage) or "none")
+    yield from _finding_lines(summary, paint, chat)
+
+
+def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
+    """What was not understood, dropped, lost, or could not be read, each in a few words that are safe to show."""
+    damage = []
+    if summary.sums.undissected:
+        damage.append(f"{counted(summary.sums.undissected, 'octet')} not understood")
     if drops := statistics.dropped():
         packets = sum(drops.values())
-        damage.insert(0, f"{counted(packets, 'packet')} dropped while captured: {by_interface(drops)}")
-    if summary.sums.undissected:
-        damage.insert(0, f"{counted(summary.sums.undissected, 'octet')} not understood")
-    yield _line("damage", "; ".join(map(safe_text, damage)) or "none")
-    yield from _finding_lines(summary, paint, chat)
+        damage.append(f"{counted(packets, 'packet')} dropped while captured: {by_interface(drops)}")
+    if summary.gaps:
+        lost = counted(summary.sums.gaps, "octet")
+        damage.append(f"{counted(summary.gaps, 'gap')}, {lost} lost by the capture")
+    return [safe_text(each) for each in (*damage, *map(str, problems))]
 
 
 def _finding_lines(summary: Summary, paint: Paint, chat: bool) -> Iterator[str]:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from zmtpscope.capture import CaptureStatistics
+from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
 from zmtpscope.export.statistics.rows import Row, rows_of
 from zmtpscope.export.statistics.statistics import KINDS, Statistics
-from zmtpscope.export.summary import LABEL
+from zmtpscope.export.summary import LABEL, damage_of
 from zmtpscope.export.top.counters import CONNECTIONS, FRAMES
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
@@ -69,7 +69,12 @@ def sparkline(bars: Sequence[int], width: int, look: Look) -> str:
 
 
 def overview(
-    statistics: Statistics, capture: CaptureStatistics, summary: Summary, look: Look, most: int
+    statistics: Statistics,
+    capture: CaptureStatistics,
+    summary: Summary,
+    problems: Sequence[CaptureProblem],
+    look: Look,
+    most: int,
 ) -> Iterator[str]:
     """What there was in all, and of endpoints, topics and types the first rows."""
     first, last = capture.first_time, capture.last_time
@@ -82,14 +87,26 @@ def overview(
     messages = rows[0].counts[CONNECTIONS] if rows else 0
     yield _line("connections", f"{summary.connections} ZMTP, {messages} of them with messages")
     for row in rows:
-        yield from _all(row, statistics, seconds, look)
+        yield from _all(row, statistics, seconds, _damage(statistics, capture, summary, problems), look)
     for kind in KINDS[1:]:
-        if kind in statistics.groups:
+        if kind in statistics.groups and rows_of(statistics, kind, last):
             yield ""
             yield from table(statistics, kind, capture, look, most, f"--by {kind} lists all")
 
 
-def _all(row: Row, statistics: Statistics, seconds: float, look: Look) -> Iterator[str]:
+def _damage(
+    statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
+) -> str:
+    """That of the whole capture, and how many of the messages that count are incomplete."""
+    damage = damage_of(summary, capture, problems)
+    if summary.sums.unfinished:
+        damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")
+    if statistics.incomplete:
+        damage.append(counted(statistics.incomplete, "incomplete message"))
+    return "; ".join(damage) or "none"
+
+
+def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Look) -> Iterator[str]:
     rate = f", {scaled(row.messages / seconds)} a second" if seconds else ""
     busiest = f", at most {scaled(row.busiest)} in {_duration(statistics.scale.interval_ns)}"
     yield _line("messages", f"{row.messages} ({counted(row.counts[FRAMES], 'frame')}){rate}{busiest}")
@@ -99,7 +116,7 @@ def _all(row: Row, statistics: Statistics, seconds: float, look: Look) -> Iterat
     if sizes["min"] is not None:
         parts = ", ".join(f"{name} {about}{sizes[name]}" for name in ("p50", "p90", "p99"))
         yield _line("sizes", f"{sizes['min']} to {sizes['max']} octets ({parts})")
-    yield _line("gaps", f"{row.gaps}, {counted(row.gap_octets, 'octet')} lost by the capture" if row.gaps else "none")
+    yield _line("damage", damage)
     room = WIDEST_BARS if look.width is None else max(LEAST_BARS, look.width - LABEL - 1)
     step = -(-len(row.bars) // room)
     yield _line("over time", sparkline(row.bars, room, look))

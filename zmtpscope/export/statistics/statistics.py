@@ -70,6 +70,10 @@ class Statistics:
         self._connections = OpenConnections()
         topics = self.groups.get("topic")
         self._topic_rows = None if topics is None else TopicRows(topics.counters)
+        self.incomplete = 0
+        """Messages of which octets are missing: they count, but not among sizes."""
+        self.is_empty = True
+        """Nothing was counted so far."""
         self._messages = 0
         self._latest = 0
         """Time of the last message."""
@@ -106,6 +110,9 @@ class Statistics:
 
     def _count(self, columns: Columns) -> None:
         if len(columns.run_of):
+            self.is_empty = False
+            complete = _complete(columns)
+            self.incomplete += 0 if complete is None else int(np.count_nonzero(~complete))
             groups = {id(group.counters): group for group in self.groups.values()}
             counters = [group.counters for group in groups.values()]
             count_with_room(
@@ -133,10 +140,11 @@ class Statistics:
 
     def _add(self, columns: Columns, found: tuple[list[Places], Int64 | None]) -> None:
         places, topics = found
+        complete = _complete(columns)
         times, octets, frames, orders = columns.times, columns.octets, columns.frames, columns.numbers
         if places:
             run_of = columns.run_of.astype(np.int64)
-            tally = Tally.of(run_of, len(columns.runs), times, octets, frames, orders, self.scale)
+            tally = Tally.of(run_of, len(columns.runs), times, octets, frames, orders, self.scale, complete)
             is_new = np.zeros(len(columns.runs), np.bool_)
             for number in np.flatnonzero(tally.messages).tolist():
                 ends = self._connections.of_run(columns.runs[number])
@@ -146,13 +154,14 @@ class Statistics:
         if topics is not None:
             group = self.groups["topic"]
             count = len(group.counters)
-            tally = Tally.of(topics, count, times, octets, frames, orders, self.scale)
+            tally = Tally.of(topics, count, times, octets, frames, orders, self.scale, complete)
             nothing = np.zeros(count, np.bool_)
             group.add(tally, np.arange(count), nothing, nothing)
 
     # -- other records -----------------------------------------------------------------------------------------------
 
     def _count_records(self, records: list[Record], first_time: int) -> None:
+        self.is_empty = self.is_empty and not records
         for record in records:
             if record.type == "gap":
                 self._count_gap(record.values)
@@ -191,6 +200,15 @@ class Statistics:
             if kind in KEYS and kind != "type":
                 key, _ = KEYS[kind][0](ends, values["side"] or 0)
                 group.add_gap(_row_with_room(group, key), values["bytes"])
+
+
+def _complete(columns: Columns) -> Bool | None:
+    """Which messages are there to the last octet; None: all of them."""
+    if all(run.complete.all() for run in columns.runs):
+        return None
+    starts = np.cumsum([0, *(len(run.complete) for run in columns.runs)])
+    complete: Bool = np.concatenate([run.complete for run in columns.runs])[starts[columns.run_of] + columns.row_of]
+    return complete
 
 
 def _row_with_room(group: Group, key: Hashable) -> int:

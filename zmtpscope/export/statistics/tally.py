@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.export.statistics.sizes import LARGEST
 
 BARS = 64
@@ -94,9 +94,17 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(
-        cls, numbers: Int64, count: int, times: Int64, octets: Int64, frames: Int64, orders: Int64, scale: Scale
+        cls,
+        numbers: Int64,
+        count: int,
+        times: Int64,
+        octets: Int64,
+        frames: Int64,
+        orders: Int64,
+        scale: Scale,
+        sized: Bool | None = None,
     ) -> Self:
-        """Of messages in order; numbers are below `count`."""
+        """Of messages in order; numbers are below `count`. Sizes are of all, or of those `sized`."""
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         octets = np.minimum(octets, LARGEST)
@@ -106,7 +114,7 @@ class Tally(NamedTuple):
             np.bincount(numbers, frames, count).astype(np.int64),
             orders[first],
             times[first],
-            Pairs.of(numbers, octets),
+            Pairs.of(numbers, octets) if sized is None else Pairs.of(numbers[sized], octets[sized]),
             Pairs.of(numbers, times // scale.interval_ns),
             Pairs.of(numbers, scale.bars(times)),
         )
