@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
+
 from tests.cli.running import Run
 from tests.readings import CAPTURES
 
@@ -67,3 +69,25 @@ def test_a_password_that_is_not_shown_is_not_compared_either(zmtpscope: Run) -> 
         secrets = ["--show-secrets"] if shown else []
         code, out, _ = zmtpscope("read", "--json", *secrets, "-Y", f'password == "{text}"', capture)
         assert (code, out.count("\n")) == (0, count)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-Y", "record == frame"],
+        ["-Y", "zmtp.flags.more"],
+        ["-Y", "record == frame and size > 3"],
+        ["-Y", "not port == 1 and more == false"],
+        ["-T", "fields", "-e", "zmtp.flags.more"],
+    ],
+)
+def test_frames_that_nobody_asked_for_are_spoken_of(zmtpscope: Run, arguments: list[str]) -> None:
+    sentence = "zmtpscope: only frames have what is asked for, and they are shown with --frames\n"
+    assert zmtpscope("read", PUBSUB, *arguments) == (0, "", sentence)
+    code, output, errors = zmtpscope("read", PUBSUB, "--frames", *arguments)
+    assert (code, bool(output), errors) == (0, True, "")
+
+
+@pytest.mark.parametrize("filter", ["record == frame or record == greeting", "not more", "size", "record != frame"])
+def test_filters_that_fit_other_records_are_no_matter(zmtpscope: Run, filter: str) -> None:
+    assert zmtpscope("read", PUBSUB, "-Y", filter)[2] == ""

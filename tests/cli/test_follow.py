@@ -8,10 +8,17 @@ import os
 import pathlib
 
 import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.utils import PcapWriter
 
 from tests.cli.running import Run
 from tests.readings import CAPTURES
+from tests.scripted import GREETING, message, ready
+from tests.traffic import Conversation
 from zmtpscope.conversations import body_files
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.records import to_text
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 REQREP = CAPTURES / "patterns" / "reqrep.pcap"
@@ -92,7 +99,7 @@ def test_payloads_as_their_dissectors_say(zmtpscope: Run) -> None:
     path = CAPTURES / "implementations" / "jupyter.pcap"
     _, output, _ = zmtpscope("follow", path, "-Y", "payload.protocol == jupyter", "--as", "payload")
     assert ">    jupyter  " in output or "<    jupyter  " in output
-    assert "00000000  " not in output
+    assert "00000000 " not in output
 
 
 @pytest.mark.parametrize(
@@ -111,9 +118,39 @@ def test_mistakes_are_a_sentence(zmtpscope: Run, arguments: list[object], error:
     assert error in errors
 
 
-def test_nothing_to_follow_is_said(zmtpscope: Run) -> None:
-    assert zmtpscope("follow", REQREP, "--topic", 'no"such\\topic') == (
-        0,
-        "",
-        "zmtpscope: nothing was said that is followed -> zmtpscope read -q sums up what there is\n",
-    )
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--topic", "a.topik"], "no topic a.topik; did you mean a.topic?"),
+        (["--topic", ".to"], "no topic .to; there are a.topic, b.topic, c.topic"),
+        (["--topic", "nonesuch/\x1b"], "no topic nonesuch/\\x1b; there are a.topic, b.topic, c.topic"),
+        (["--conn", 7], "there are connections 1 to 2"),
+        (["--peer", "nobody"], "no peer nobody; there is none at all"),
+        (["-Y", "topic == nosuch"], " -> zmtpscope read -q sums up what there is"),
+        (["--topic", "a.topic", "-Y", "size > 1MB"], " -> zmtpscope read -q sums up what there is"),
+    ],
+)
+def test_nothing_to_follow_is_said(zmtpscope: Run, arguments: list[object], words: str) -> None:
+    front = "zmtpscope: nothing was said that is followed"
+    behind = words if words.startswith(" ->") else f": {words}"
+    assert zmtpscope("follow", PUBSUB, *arguments) == (0, "", f"{front}{behind}\n")
+
+
+@pytest.mark.parametrize("topic", [b"\xff\xfe\x00bin", b"a\\b", b'say "hi"', "gr\u00f6\u00dfe".encode(), b"\x1b[31m"])
+def test_topics_are_taken_as_lines_show_them(zmtpscope: Run, tmp_path: pathlib.Path, topic: bytes) -> None:
+    path = tmp_path / "topics.pcap"
+    talk = Conversation()
+    for side, name in ((1, "PUB"), (0, "SUB")):
+        talk.send(side, GREETING + ready(name))
+    talk.send(1, message(topic, b"\x00" * 20))
+    with PcapWriter(str(path)) as file:
+        for packet in talk.packets:
+            ends = ("10.0.0.1", "10.0.0.2") if packet.side == 0 else ("10.0.0.2", "10.0.0.1")
+            ports = talk.ports if packet.side == 0 else talk.ports[::-1]
+            segment = TCP(sport=ports[0], dport=ports[1], seq=packet.sequence, flags=packet.flags)
+            file.write(Ether() / IP(src=ends[0], dst=ends[1]) / segment / packet.payload)
+    shown = safe_text(to_text(topic))
+    (found,) = messages(zmtpscope, path, "--topic", shown)
+    assert found["topic"] == to_text(topic)
+    lines = zmtpscope("follow", path, "--topic", shown)[1].splitlines()
+    assert max(len(line) for line in lines if "  00000000 " in line) == 80

@@ -124,10 +124,10 @@ def test_frames_are_told_apart_and_shown_as_what_they_are() -> None:
         "    " + "        two",
         " 2  (empty)",
         " 3  größe",
-        " 4  00000000  1b 5b 33 31 6d                                   .[31m",
+        " 4  00000000 1b 5b 33 31 6d                                  .[31m",
     ]
     assert shown_as("text", b"\x1b[31m", b"a\xff\n") == [r" 1  \x1b[31m", r" 2  a\xff"]
-    assert shown_as("hex", b"ab") == [" 1  00000000  61 62                                            ab"]
+    assert shown_as("hex", b"ab") == [" 1  00000000 61 62                                           ab"]
 
 
 def test_what_was_not_kept_is_said() -> None:

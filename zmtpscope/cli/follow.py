@@ -38,8 +38,13 @@ from zmtpscope.cli.parameters import (
 if TYPE_CHECKING:
     from zmtpscope.conversations.body_files import BodyFiles
     from zmtpscope.conversations.following import Followed, Values
+    from zmtpscope.conversations.names import Names
+    from zmtpscope.dissect import Summary
 
     Told = tuple[Values, bool]
+
+MOST_SHOWN = 5
+"""Names in a sentence about one that is not there."""
 
 FORMS = ("auto", "text", "hex", "payload")
 
@@ -49,7 +54,11 @@ FORMS = ("auto", "text", "hex", "payload")
 @MORE_FILES
 @click.option("--conn", type=click.IntRange(1), metavar="N", help="Follow connection N (c1, c2 in the lines of read).")
 @click.option("--peer", metavar="IDENTITY", help="Follow the peer with this identity, on all of its connections.")
-@click.option("--topic", metavar="TOPIC", help="Follow what is published under TOPIC.")
+@click.option(
+    "--topic",
+    metavar="TOPIC",
+    help="Follow what is published under exactly TOPIC, as lines show it; -Y 'topic contains prices' finds more.",
+)
 @FILTER
 @click.option(
     "--as",
@@ -89,6 +98,7 @@ def follow(**given: Any) -> int:
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.conversations.following import Following
+    from zmtpscope.conversations.names import Names
     from zmtpscope.dissect import Analyser
 
     keys = given_keys(given)
@@ -98,17 +108,19 @@ def follow(**given: Any) -> int:
         captures = open_captures(paths, packet_limit=given["packets"])
         analyser = Analyser(options)
         following = Following(followed, options, lambda: captures.statistics.first_time)
-        found = 0
+        found, names = 0, Names()
         with _body_files(given) as files:
             write = _writer(given, lambda: captures.statistics.first_time)
             for batch in analyser.run(captures):
+                if not found:  # nobody asks for names else
+                    names.feed(batch)
                 records = following.records(batch)
                 found += write(records if files is None else files.written(records))
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     say_if_nothing_was_found(analyser.summary, captures)
     if not found and analyser.summary.connections:
-        say("zmtpscope: nothing was said that is followed -> zmtpscope read -q sums up what there is")
+        say(f"zmtpscope: nothing was said that is followed{_what_there_is(given, names, analyser.summary)}")
     say_what_cannot_be_used(options)
     say_what_stayed_closed(analyser.summary, keys)
     say_problems(keys, said)
@@ -121,12 +133,41 @@ def _followed(given: dict[str, Any]) -> Followed:
         raise click.UsageError("say what to follow: --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
     from zmtpscope.conversations.following import Followed
     from zmtpscope.filter import Filter
+    from zmtpscope.records import from_text
 
     filters = [] if given["filter"] is None else [given["filter"]]
     if given["topic"] is not None:
-        quoted = given["topic"].replace("\\", "\\\\").replace('"', '\\"')
-        filters.insert(0, Filter(f'topic == "{quoted}"'))
+        octets = "".join(f"\\x{octet:02x}" for octet in from_text(given["topic"]))
+        filters.insert(0, Filter(f'topic == "{octets}"'))
     return Followed(given["conn"], given["peer"], filters)
+
+
+def _what_there_is(given: dict[str, Any], names: Names, summary: Summary) -> str:
+    """What is there instead of the connection, peer or topic that is not, or where to look."""
+    from zmtpscope.export.safe_text import safe_text
+    from zmtpscope.records import from_text, to_text
+
+    if given["conn"] is not None and given["conn"] > summary.connections:
+        return f": there are connections 1 to {summary.connections}"
+    for kind, known in (("peer", names.identities), ("topic", names.topics)):
+        name = given[kind] if kind == "peer" or given[kind] is None else to_text(from_text(given[kind]))
+        if name is not None and name not in known:
+            return f": no {kind} {safe_text(name)}{safe_text(_nearest(name, known))}"
+    return " -> zmtpscope read -q sums up what there is"
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    """Those that contain it, else the one that was meant, else the first ones."""
+    from difflib import get_close_matches
+
+    if not known:
+        return "; there is none at all"
+    longer = sorted(each for each in known if name in each)
+    if not longer and (meant := get_close_matches(name, known, 1)):
+        return f"; did you mean {meant[0]}?"
+    there = longer or sorted(known)
+    more = len(there) - MOST_SHOWN
+    return f"; there are {', '.join(there[:MOST_SHOWN])}" + (f" and {more} more" if more > 0 else "")
 
 
 @contextmanager

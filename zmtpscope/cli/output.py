@@ -11,6 +11,7 @@ import click
 
 from zmtpscope.cli.captures import say_if_nothing_was_found, say_what_cannot_be_used, say_what_stayed_closed
 from zmtpscope.cli.filters import Filtered
+from zmtpscope.cli.messages import say
 from zmtpscope.cli.templates import parsed_template
 from zmtpscope.export.clock import FORMS
 
@@ -56,6 +57,20 @@ def check_output(given: dict[str, Any]) -> None:
         raise click.UsageError("-q prints no records: leave out --json, -V, -x and --frames")
     if given["as_json"] and (given["tree"] or given["hex_dump"]):
         raise click.UsageError("-V and -x are for people: leave out --json")
+    _say_if_only_frames_fit(given)
+
+
+def _say_if_only_frames_fit(given: dict[str, Any]) -> None:
+    """What is asked for are records of frames, which nobody asked for."""
+    asked = []
+    if given["filter"] is not None:
+        from zmtpscope.filter.record_types import types_of
+
+        asked.append(types_of(given["filter"].condition))
+    if given["template"] is not None:
+        asked.append(given["template"].records)
+    if {"frame"} in asked and not given["frames"]:
+        say("zmtpscope: only frames have what is asked for, and they are shown with --frames")
 
 
 class Writer(NamedTuple):

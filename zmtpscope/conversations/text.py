@@ -161,7 +161,7 @@ def _hex(octets: bytes) -> Iterator[str]:
     for start in range(0, len(octets), ROW):
         row = octets[start : start + ROW]
         letters = "".join(chr(octet) if 0x20 <= octet < 0x7F else "." for octet in row)
-        yield f"{start:08x}  {row.hex(' '):<{3 * ROW - 1}}  {letters}"
+        yield f"{start:08x} {row.hex(' '):<{3 * ROW - 1}} {letters}"  # 80 columns behind marker and number
 
 
 def _plain(style: str, text: str) -> str:
