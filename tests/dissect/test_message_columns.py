@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -96,3 +98,19 @@ def test_a_column_is_the_same_whatever_was_asked_for_before(batch: Batch, option
         alone = columns_of(batch, options)["message"][name]
         assert [columns[name][row] for row in range(len(columns))] == [alone[row] for row in range(len(columns))]
         assert columns[name] is columns[name]
+
+
+@given(mixed_batches(), st.sampled_from(OPTIONS))
+def test_columns_go_when_nobody_holds_them(batch: Batch, options: Options) -> None:
+    """They hold a batch. Where they pointed at each other in a circle it would stay until somebody looks for cycles."""
+    gc.disable()
+    try:
+        made = columns_of(batch, options)
+        while made:
+            _, columns = made.popitem()
+            columns.values(0)
+            held = weakref.ref(columns)
+            del columns
+            assert held() is None
+    finally:
+        gc.enable()

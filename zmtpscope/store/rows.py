@@ -127,7 +127,7 @@ def pack_messages(
     """The messages of a batch; `streams` and `places` are codes of the streams of their runs, and where the octets of
     these are. `keep` keeps what dissectors made: place and size."""
     inside = columns.inside
-    made = [(columns.dissected(row), row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
+    made = [(columns.made.of(row), row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each, _ in made if each is not None], np.int64).reshape(-1, 2)
     packets, times = columns.joined("packets"), columns.joined("times")
     counts = np.diff(columns.first_in_runs, append=len(columns.sizes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,20 @@ def content_frames(run: MessageRun) -> Int64:
     return np.minimum(first + 1, last) if run.socket_type in GROUPED else first
 
 
+class Made(NamedTuple):
+    """What dissectors made of messages, by row. (Not the columns themselves: a column that points at all of them would
+    keep a batch until somebody looks for cycles.)"""
+
+    runs: Sequence[MessageRun]
+    run_of: Int64
+    row_of: Int64
+
+    def of(self, row: int) -> Dissected | None:
+        """What a dissector made of a message."""
+        payloads = self.runs[self.run_of[row]].payloads
+        return None if payloads is None else payloads[self.row_of[row]]
+
+
 @dataclass(slots=True, eq=False)
 class Payloads:
     """payload: what rides inside, as a struct of protocol, summary and fields. `texts` are the last frames: those of
@@ -88,14 +102,14 @@ class Payloads:
 
     inside: NDArray[np.int8]
     texts: Octets
-    columns: MessageColumns
+    made: Made
 
     def __getitem__(self, row: int, /) -> dict[str, Any] | None:
         inside = self.inside[row]
         if inside == TEXT_INSIDE:
             text = (self.texts[row] or b"").decode("ascii")
             return {"protocol": "text", "summary": shortened(text), "fields": None}
-        made = self.columns.dissected(row) if inside == OTHER_INSIDE else None
+        made = self.made.of(row) if inside == OTHER_INSIDE else None
         if made is None or not made.protocol:  # who claimed it has failed
             return None
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
@@ -290,10 +304,10 @@ class MessageColumns(RowColumns[MessageRun]):
         inside: NDArray[np.int8] = np.concatenate(list(map(_inside, self.runs)))[self.places]
         return inside
 
-    def dissected(self, row: int) -> Dissected | None:
-        """What a dissector made of a message."""
-        payloads = self.runs[self.run_of[row]].payloads
-        return None if payloads is None else payloads[self.row_of[row]]
+    @property
+    def made(self) -> Made:
+        """What dissectors made of the messages."""
+        return Made(self.runs, self.run_of, self.row_of)
 
     # -- fields ------------------------------------------------------------------------------------------------------
 
@@ -361,7 +375,7 @@ class MessageColumns(RowColumns[MessageRun]):
         """`payload`; of a long text only what a summary needs is cut out of its frame."""
         last = np.append(self.first_in_runs[1:], len(self.sizes)) - 1
         sizes = np.minimum(self.held[last], LONGEST_SUMMARY + 1)
-        return Payloads(self.inside, Octets(self.octets, self.starts[last], sizes, self.places), self)
+        return Payloads(self.inside, Octets(self.octets, self.starts[last], sizes, self.places), self.made)
 
 
 def _inside(run: MessageRun) -> NDArray[np.int8]:

@@ -96,7 +96,7 @@ class UnreadMessage(NamedTuple):
         time, frames, first = self.time, len(run.sizes), int(columns.content[0])
         if not columns.is_open[0]:
             return LastMessage(time, None, None, frames, None)
-        made, summary, topic = columns.dissected(0), None, run.topic(0)
+        made, summary, topic = columns.made.of(0), None, run.topic(0)
         if made is not None and made.protocol not in ("", TEXT):
             summary = f"{made.protocol} {made.summary}"
         shown = range(first, min(frames, first + SHOWN_FRAMES))
