@@ -266,3 +266,23 @@ def test_of_messages_that_are_not_kept_all_packets_are_there(zmtpscope: Run, tmp
         assert [(each["packet"], each["packet_end"]) for each in records]
         payload = sum(len(each.octets) for each in written)
         assert payload >= sum(record["length"] for record in records)
+
+
+def test_a_file_that_cannot_be_made_is_known_before_anything_is_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "no" / "such.pcapng"
+    for place in (PUBSUB, tmp_path / "neither.pcap"):
+        said = f"zmtpscope: {target}: No such file or directory\n"
+        assert zmtpscope("read", place, "-w", target) == (1, "", said)
+    assert os.listdir(tmp_path) == []
+
+
+def test_packets_without_their_handshakes_are_spoken_of(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "out.pcapng"
+    advice = (
+        f"{target} lacks handshakes -> to read it again with zmtpscope, take connections whole, as with -Y 'conn == "
+    )
+    for filter, conn in (("topic", 1), ("conn == 2 and record == command", 2), ("record == message and conn > 1", 2)):
+        assert f"zmtpscope: {advice}{conn}'\n" in zmtpscope("read", PUBSUB, "-Y", filter, "-w", target)[2]
+    for filter in ("conn == 2", "record == connection", "topic or record == greeting"):
+        assert "handshakes" not in zmtpscope("read", PUBSUB, "-Y", filter, "-w", target)[2]
+    assert "handshakes" not in zmtpscope("read", PUBSUB, "-w", target)[2]

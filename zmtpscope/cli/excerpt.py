@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class Excerpt:
     """The packets behind records, on their way to a file. Raises `click.UsageError` where captures cannot be read a
-    second time, or would be written over."""
+    second time, or would be written over, and `OSError` where the file cannot be made."""
 
     wanted: WantedPackets
 
@@ -34,6 +34,11 @@ class Excerpt:
                 raise click.UsageError(f"-w reads captures twice, and {name} can be read once: save it as a file first")
             if self.target.exists() and os.path.exists(path) and os.path.samefile(self.target, path):
                 raise click.UsageError(f"-w {self.target} is the capture that is read: name another file")
+        from zmtpscope.export.files import OutputFile
+
+        file = OutputFile(self.target)
+        file.open()  # whether it can be made is known before hours of reading
+        file.discard()
 
     def begin(self, options: Options) -> Callable[[Batch], None]:
         """Records will come, which were read with these options; what takes them."""
@@ -63,6 +68,9 @@ class Excerpt:
         finally:
             file.discard()
         say(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
+        if wanted.begun_before is not None:
+            how = f"take connections whole, as with -Y 'conn == {wanted.begun_before}'"
+            say(f"zmtpscope: {self.target} lacks handshakes -> to read it again with zmtpscope, {how}")
         if count < len(wanted.packets):
             say(f"zmtpscope: {len(wanted.packets) - count} packets were not found again: the captures have changed")
         if wanted.comments.is_full:

@@ -46,6 +46,10 @@ class WantedPackets:
         """By the flow key of the side that opened a connection, or spoke first."""
         self.references: set[str] = set()
         """Identities of records that findings are about, whose packets are not known yet."""
+        self._begun: set[int] = set()
+        """Connections whose greetings or all of whose packets are wanted, ..."""
+        self._spoken: set[int] = set()
+        """... and those of which anything else is."""
         self._packets = array("q")
         self._most = LEAST_PACKETS
         """So many are kept before those are taken out that are there twice: a packet has many messages."""
@@ -56,7 +60,12 @@ class WantedPackets:
         self._learn_files(batch.files)
         for record in batch.records:
             self._add_record(record)
+            if record.type in ("greeting", "connection"):
+                self._begun.add(record.values["conn"])
+            elif record.values.get("source") is not None:  # it is about octets of a stream
+                self._spoken.add(record.values["conn"])
         for run in _runs(batch):
+            self._spoken.add(run.stream.conn)
             words = RunWords(run, self.options, None)
             self._add_run(run, np.arange(len(run.orders)))
             for row, packet in enumerate(run.packets.tolist()):
@@ -80,6 +89,11 @@ class WantedPackets:
                     frames = np.union1d(np.searchsorted(run.last, frames), messages)
                 if len(frames):
                     self._add_run(run, frames)
+
+    @property
+    def begun_before(self) -> int | None:
+        """A connection of which something is wanted, but not how it began: what is written cannot be read as ZMTP."""
+        return min(self._spoken - self._begun, default=None)
 
     @property
     def packets(self) -> Int64:
