@@ -62,10 +62,11 @@ class WantedPackets:
             self._add_record(record)
             if record.type in ("greeting", "connection"):
                 self._begun.add(record.values["conn"])
-            elif record.values.get("source") is not None:  # it is about octets of a stream
+            elif None not in (record.values["conn"], record.values.get("source")):  # it is about octets of a stream
                 self._spoken.add(record.values["conn"])
         for run in _runs(batch):
-            self._spoken.add(run.stream.conn)
+            if run.stream.conn is not None:
+                self._spoken.add(run.stream.conn)
             words = RunWords(run, self.options, None)
             self._add_run(run, np.arange(len(run.orders)))
             for row, packet in enumerate(run.packets.tolist()):

@@ -165,3 +165,14 @@ def test_help_names_every_letter_that_sorts() -> None:
     letters = {column.letter for columns in VIEW_COLUMNS.values() for column in columns if column.letter}
     shown = {word for line in captured.get().splitlines() for word in line.split()}
     assert letters <= shown
+
+
+def test_messages_without_a_topic_can_be_told_apart_in_80_columns() -> None:
+    senders = [Peer(None, "127.0.0.1", 50_000 + number, "PUSH") for number in range(3)]
+    rows = [row(b"market/europe/frankfurt/prices/ten", 9)]
+    rows += [row(b"a", 1)._replace(key=Topic(sender, None), name="(no topic)") for sender in senders]
+    lines = drawn(rows, 80).splitlines()
+    assert "FROM" not in lines[0]
+    for sender, line in zip(senders, lines[2:], strict=True):
+        assert f"(no topic) of {sender} " in line
+    assert "(no topic) of" not in drawn(rows, 132)

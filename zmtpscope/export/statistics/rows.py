@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,8 +21,7 @@ from zmtpscope.export.top.counters import (
     SENT,
     SENT_OCTETS,
 )
-from zmtpscope.export.top.peers import Topic
-from zmtpscope.export.top.rows import KEY_FIELDS, directions_of, name_of
+from zmtpscope.export.top.rows import KEY_FIELDS, directions_of, name_of, with_senders
 from zmtpscope.records import SECOND
 
 PERCENTILES = (0.5, 0.9, 0.99)
@@ -68,19 +66,10 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))
     rows = [_row(group, number, bars) for number in numbers]
-    names = Counter(row.name for row in rows)
-    rows = [row._replace(name=_with_sender(row)) if names[row.name] > 1 or _no_topic(row) else row for row in rows]
+    names = with_senders([row.name for row in rows], [row.key for row in rows])
+    rows = [row._replace(name=name) for row, name in zip(rows, names, strict=True)]
     rows.sort(key=lambda row: (row.key is None, -row.messages, -row.octets, row.name))
     return rows
-
-
-def _no_topic(row: Row) -> bool:
-    return isinstance(row.key, Topic) and row.key.name is None
-
-
-def _with_sender(row: Row) -> str:
-    """The name of a topic that others send, too, or of messages without one."""
-    return f"{row.name} of {row.key.sender}" if isinstance(row.key, Topic) else row.name
 
 
 def _row(group: Group, number: int, bars: int) -> Row:

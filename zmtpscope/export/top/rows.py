@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -131,6 +132,15 @@ def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
     if isinstance(key, Topic):
         return "(no topic)" if key.name is None else quoted(to_text(key.name), 4 * LONGEST_TOPIC)
     return str(key)
+
+
+def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
+    """The names of rows, with the sender behind those of messages without a topic, and of a topic of several."""
+    counts = Counter(names)
+    return [
+        f"{name} of {key.sender}" if isinstance(key, Topic) and (key.name is None or counts[name] > 1) else name
+        for name, key in zip(names, keys, strict=True)
+    ]
 
 
 def lines(rows: Iterable[Row], kind: str, interval: Interval) -> Iterator[bytes]:

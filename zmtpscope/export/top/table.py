@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from zmtpscope.export.top.rows import Row
+from zmtpscope.export.top.rows import Row, with_senders
 from zmtpscope.export.top.view import Column, View
 
 NUMBER = 7
@@ -67,6 +67,10 @@ def table_of(view: View, rows: Sequence[Row], width: int | None = None, selected
     """The rows as a table. `width` None: as wide as it needs to be."""
     columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
+    if view.kind == "topic" and all(column.name != "from" for column in columns):
+        names = with_senders([row.name for row in rows], [row.key for row in rows])
+        rows = [row._replace(name=name) for row, name in zip(rows, names, strict=True)]
+        columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     widths = _widths(columns, rows, width)
     for column in columns:
         is_sorted_by = column.name == view.column.name
