@@ -158,3 +158,13 @@ def test_several_versions_are_a_range() -> None:
     for version in ("3.1", "2.0", "3.0"):
         inventory.feed([connection(version=version, mechanism="NULL")])
     assert "10.0.0.1:5555        2.0-3.1 NULL " in "\n".join(report(inventory, {}, CaptureStatistics()))
+
+
+def test_cells_have_one_word_and_the_line_below_has_all() -> None:
+    inventory = Inventory()
+    for mechanism, client in (("PLAIN", "DEALER"), ("PLAIN", "DEALER"), ("NULL", "PUSH")):
+        inventory.feed([connection(mechanism=mechanism, socket_type_0=client, socket_type_1="ROUTER", version="3.1")])
+    *_, row, below = "\n".join(report(inventory, {}, CaptureStatistics())).splitlines()
+    assert row.split()[:6] == ["10.0.0.1:5555", "3.1", "PLAIN+", "ROUTER", "<", "DEALER+"]
+    assert below.strip() == "PLAIN,NULL; ROUTER < DEALER,PUSH"
+    assert len(row) <= WIDTH

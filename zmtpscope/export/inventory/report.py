@@ -63,20 +63,23 @@ def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture:
 
 def _endpoint(values: dict[str, Any]) -> Iterator[str]:
     is_udp = values["transport"] == "udp"
-    sockets = " < ".join(_words(values[name]) for name in ("socket_types", "client_types") if values[name])
+    types = [values[name] for name in ("socket_types", "client_types") if values[name]]
+    sockets = " < ".join(map(_first, types))
     name = endpoint_name(values["ip"], values["port"])
     yield _row(
         (
             name,
             _versions(list(values["versions"])),
-            _words(values["mechanisms"]) or "-",
+            _first(values["mechanisms"]) or "-",
             sockets or "-",
             "-" if is_udp else f"{values['connections']}",
             f"{len(values['clients'])}" + ("" if values["clients_complete"] else "+"),
             f"{_time(values['start_ns'])}-{_time(values['end_ns'])}",
         )
     )
-    remarks = []
+    remarks = [_words(values["mechanisms"])] if len(values["mechanisms"]) > 1 else []
+    if any(len(each) > 1 for each in types):
+        remarks.append(" < ".join(map(_words, types)))
     if is_udp:
         remarks.append(f"UDP, {counted(values['connections'], 'datagram')}")
     if values["transport"] == "ws":
@@ -104,6 +107,12 @@ def _versions(versions: list[str]) -> str:
 def _names(names: list[str]) -> str:
     shown = ", ".join(quoted(name, 30) for name in names[:MOST_NAMES])
     return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+
+
+def _first(counts: Iterable[str]) -> str:
+    """The most frequent word, with a + where there are others: these stand in the line below."""
+    words = list(counts)
+    return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
 
 def _words(counts: Iterable[str]) -> str:
