@@ -32,7 +32,7 @@ def test_what_is_selected_is_what_filtering_leaves(
 
 
 @pytest.mark.parametrize("path", FILES[::5], ids=lambda path: path.stem)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_the_same_of_captures(path: Path, data: st.DataObject) -> None:
     options = options_for(path)
