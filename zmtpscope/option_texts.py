@@ -15,6 +15,8 @@ VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 DURATIONS_NS = {"us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 SELECTORS = ("tcp.port", "udp.port", "conn", "topic")
 LAST_PORT = 65535
+BODY_FORMS = ("auto", "text", "hex", "payload")
+"""How bodies are shown: as text where they are text and else in hex; always so; what dissectors say of them."""
 
 
 class Body(NamedTuple):

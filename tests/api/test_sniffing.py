@@ -71,6 +71,11 @@ def test_the_event_loop_goes_on_and_a_task_can_be_cancelled() -> None:
     assert asyncio.run(main()) < PATIENCE
 
 
+def test_a_filter_is_understood_before_anything_is_captured() -> None:
+    with pytest.raises(zmtpscope.FilterError, match="did you mean topic"):
+        zmtpscope.sniff("nowhere", filter="topik")
+
+
 @in_namespace(LOOPBACK)
 def test_a_capture_that_does_not_begin_says_why() -> None:
     with pytest.raises(zmtpscope.CaptureRefused, match="there is no interface nowhere"):

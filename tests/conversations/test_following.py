@@ -15,11 +15,12 @@ from tests.traffic import Capture, Conversation, Packet
 from zmtpscope.capture import open_captures
 from zmtpscope.conversations import following as module
 from zmtpscope.conversations.following import COMMANDS, Followed, Following
-from zmtpscope.conversations.text import FORMS, ConversationText
+from zmtpscope.conversations.text import ConversationText
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
+from zmtpscope.option_texts import BODY_FORMS
 
 Values = dict[str, Any]
 
@@ -96,7 +97,7 @@ FOLLOWED = st.sampled_from(
 )
 
 
-@given(packets=connections(), size=st.integers(1, 9), followed=FOLLOWED, form=st.sampled_from(FORMS))
+@given(packets=connections(), size=st.integers(1, 9), followed=FOLLOWED, form=st.sampled_from(BODY_FORMS))
 def test_blocks_make_no_difference_and_nothing_reaches_the_terminal(
     packets: list[Packet], size: int, followed: Followed, form: str
 ) -> None:

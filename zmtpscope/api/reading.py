@@ -14,8 +14,7 @@ from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, 
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import Captures, open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
-from zmtpscope.dissect.findings.drops import by_interface
-from zmtpscope.export.words import counted
+from zmtpscope.export.summary import dropped
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
@@ -65,9 +64,10 @@ def read(
     understood.
     """
     check_class(record)
+    chosen = None if filter is None else Filter(filter)
     options = analyser_options(settings, frames=record is Frame)
     captures = open_captures(names(paths), packet_limit=packet_limit(packets))
-    return Records(record, captures, Analyser(options).run(captures), options, filter)
+    return Records(record, captures, Analyser(options).run(captures), options, chosen)
 
 
 class Records(Tabular[R]):
@@ -78,12 +78,12 @@ class Records(Tabular[R]):
     """
 
     def __init__(
-        self, record: type[R], captures: Captures, batches: Iterator[Batch], options: Options, filter: str | None
+        self, record: type[R], captures: Captures, batches: Iterator[Batch], options: Options, filter: Filter | None
     ) -> None:
         super().__init__(record, options)
         self._captures = captures
         self._has_begun = False
-        self._batches = self._parts(batches, None if filter is None else Filter(filter))
+        self._batches = self._parts(batches, filter)
         self._rows = self._all_rows()
 
     def __iter__(self) -> Iterator[R]:
@@ -145,7 +145,7 @@ def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
     """Warn of what was damaged or lost in captures that were read, and of what was of no use."""
     problems = [str(problem) for problem in captures.problems]
     if drops := captures.statistics.dropped():
-        problems.append(f"{counted(sum(drops.values()), 'packet')} dropped by the capture: {by_interface(drops)}")
+        problems.append(dropped(drops))
     if options.payloads is not None:
         problems += options.payloads.problems
     if options.keys is not None:

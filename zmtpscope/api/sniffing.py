@@ -10,6 +10,7 @@ from zmtpscope.api.record_classes import Frame, Message
 from zmtpscope.api.rows import Record, check_class
 from zmtpscope.api.settings import Settings, analyser_options, names, packet_limit
 from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.filter import Filter
 from zmtpscope.live.analysis import OwnCapture, end, steps
 from zmtpscope.live.capture.filters import programs
 from zmtpscope.live.capture.settings import SNAP_LENGTH, CaptureSettings, Limits
@@ -60,6 +61,7 @@ def sniff(
     `read` raises.
     """
     check_class(record)
+    chosen = None if filter is None else Filter(filter)  # before anything is captured
     options = analyser_options(settings, frames=record is Frame)
     capture = OwnCapture(
         CaptureSettings(
@@ -69,14 +71,14 @@ def sniff(
             stop_after=Limits(duration=seconds, packets=packet_limit(packets)),
         )
     )
-    return Sniffer(record, capture, options, filter)
+    return Sniffer(record, capture, options, chosen)
 
 
 class Sniffer(Records[R]):
     """Records as they happen. The capture ends with `stop`, with `close`, or where it is used in a `with` block with
     that."""
 
-    def __init__(self, record: type[R], capture: OwnCapture, options: Options, filter: str | None) -> None:
+    def __init__(self, record: type[R], capture: OwnCapture, options: Options, filter: Filter | None) -> None:
         self._capture = capture
         super().__init__(record, capture.captures, _batches(capture, Analyser(options)), options, filter)
 

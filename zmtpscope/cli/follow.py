@@ -34,6 +34,7 @@ from zmtpscope.cli.parameters import (
     PAYLOAD_FILES,
     SHOW_SECRETS,
 )
+from zmtpscope.option_texts import BODY_FORMS
 
 if TYPE_CHECKING:
     from zmtpscope.conversations.body_files import BodyFiles
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 5
 """Names in a sentence about one that is not there."""
-
-FORMS = ("auto", "text", "hex", "payload")
 
 
 @click.command(short_help="Say what was said on a connection, by a peer or under a topic.")
@@ -63,7 +62,7 @@ FORMS = ("auto", "text", "hex", "payload")
 @click.option(
     "--as",
     "form",
-    type=click.Choice(FORMS),
+    type=click.Choice(BODY_FORMS),
     default="auto",
     metavar="auto|text|hex|payload",
     help="Bodies as text where they are text and else in hex, always so, or as what payload dissectors say of them "
@@ -109,10 +108,11 @@ def follow(**given: Any) -> int:
         analyser = Analyser(options)
         following = Following(followed, options, lambda: captures.statistics.first_time)
         found, names = 0, Names()
+        asks_by_name = given["peer"] is not None or given["topic"] is not None
         with _body_files(given) as files:
             write = _writer(given, lambda: captures.statistics.first_time)
             for batch in analyser.run(captures):
-                if not found:  # nobody asks for names else
+                if asks_by_name and not found:  # nobody is told of names else
                     names.feed(batch)
                 records = following.records(batch)
                 found += write(records if files is None else files.written(records))

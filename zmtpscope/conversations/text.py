@@ -17,9 +17,6 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import SideNames
 from zmtpscope.export.words import counted
 
-FORMS = ("auto", "text", "hex", "payload")
-"""How bodies are shown: as text where they are text and else in hex; always so; what dissectors say of them."""
-
 MARKERS = (">", "<")
 """Of side 0 and side 1."""
 NOBODY = "="
@@ -30,7 +27,7 @@ Values = dict[str, Any]
 
 
 class ConversationText:
-    """Makes the lines. `paint`: (style, text) to text."""
+    """Makes the lines. `form` is one of `option_texts.BODY_FORMS`. `paint`: (style, text) to text."""
 
     def __init__(self, clock: Clock, form: str, paint: Callable[[str, str], str]) -> None:
         self.clock = clock

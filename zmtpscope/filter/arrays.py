@@ -116,6 +116,8 @@ def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
     may_be = (column.sizes[index] == len(wanted)) & (column.starts[index] <= len(octets) - len(wanted))
     candidates, starts = candidates[may_be], column.starts[index[may_be]]
     for place in reversed(range(len(wanted))):  # names that are alike mostly differ at their end
+        if not len(candidates):
+            break
         are_equal = octets[starts + place] == wanted[place]
         if not are_equal.all():
             candidates, starts = candidates[are_equal], starts[are_equal]
