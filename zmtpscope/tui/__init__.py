@@ -1,0 +1,1 @@
+"""Look around in a capture, or at live traffic, in a terminal."""

@@ -1,0 +1,278 @@
+"""What the screen asks the worker, and what comes back.
+
+The worker is a process of its own, which has the capture; the screen has only what it shows. Each request names the
+type of its reply. All text is safe to show (`export/safe_text.py`), and secrets are starred, before it comes here.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+from msgspec import Struct
+
+Reply = TypeVar("Reply")
+
+
+class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
+    """Something that is asked of the worker."""
+
+    reply: ClassVar[object] = None
+    """The type of what comes back."""
+
+
+# -- lists of records --------------------------------------------------------------------------------------------------
+
+
+class Sort(Struct, frozen=True, array_like=True):
+    """By which column rows are sorted."""
+
+    column: str
+    descending: bool = False
+
+
+class ListSpec(Struct, frozen=True, array_like=True):
+    """Which records a list has, and how they are shown. `columns` are names of `worker/columns.py`, or of fields of the
+    filter language. `filter` is one of `-Y`, "" for all. `time` is a form of `-t`: a, r or d."""
+
+    records: tuple[str, ...] = ("message",)
+    filter: str = ""
+    sort: Sort | None = None
+    columns: tuple[str, ...] = ()
+    time: str = "r"
+    only: tuple[int, ...] | None = None
+    """Numbers of records, where the list is of these only: marked ones."""
+    rules: tuple[tuple[str, str], ...] = ()
+    """Colour rules: (filter, style), the first that holds gives its style."""
+
+
+class Row(Struct, frozen=True, array_like=True):
+    """One line of a list. `style` is the type of the record, or the severity of a finding, or that of a colour rule."""
+
+    number: int
+    """The number of the record in the store."""
+    style: str
+    cells: tuple[str, ...]
+
+
+class Page(Struct, frozen=True, array_like=True):
+    """The rows from `low` on; fewer than asked for where there are no more yet."""
+
+    low: int
+    rows: tuple[Row, ...]
+
+
+class ListState(Struct, frozen=True, array_like=True):
+    """How far a list has come: `found` rows, after `looked_at` of the `total` records that there are so far."""
+
+    name: str
+    generation: int
+    """Counts up with every `OpenList` of the name."""
+    found: int
+    looked_at: int
+    total: int
+
+
+class OpenList(Request[ListState], frozen=True):
+    """Make a list, in place of the one with the same name: "messages" is the large one, others are of screens. A filter
+    that is not understood comes back as a `Failure`."""
+
+    reply: ClassVar[object] = ListState
+    name: str
+    spec: ListSpec
+
+
+class CloseList(Request[None], frozen=True):
+    """Nobody looks at this list any more."""
+
+    name: str
+
+
+class Rows(Request[Page], frozen=True):
+    """The rows `low..high` (high excluded) of a list."""
+
+    reply: ClassVar[object] = Page
+    list: str
+    low: int
+    high: int
+
+
+class PlaceOf(Request[int | None], frozen=True):
+    """Where in a list the record with this number stands; where it is not in it, the row nearest to it in time; None of
+    an empty list."""
+
+    reply: ClassVar[object] = int | None
+    list: str
+    record: int
+
+
+# -- one record --------------------------------------------------------------------------------------------------------
+
+
+class Source(Struct, frozen=True, array_like=True):
+    """Octets that fields count in: a tab of the bytes pane."""
+
+    title: str
+    """packet 12, stream, opened, unpacked ..."""
+    first: int
+    """The offset of the first of `octets`, as the stream has it."""
+    octets: bytes
+    """Secret ones are 0 here, and in `stars`."""
+    stars: tuple[tuple[int, int], ...] = ()
+    """(start, stop) of secret octets, which are shown as stars."""
+
+
+class Node(Struct, frozen=True, array_like=True):
+    """One field, in the order in which a tree is read from top to bottom."""
+
+    depth: int
+    name: str
+    value: str
+    source: int
+    """Index of its source; -1: it has no octets."""
+    start: int = 0
+    stop: int = 0
+    """Its octets, `stop` excluded, as the source counts."""
+    link: int | None = None
+    """The number of the record that this is about, to go there."""
+    style: str = ""
+    filter: str = ""
+    """A filter that holds of records with this value, where there is one."""
+
+
+class Details(Struct, frozen=True, array_like=True):
+    """All fields of a record and the octets behind them. `problem` says why octets are not there."""
+
+    number: int
+    line: str
+    nodes: tuple[Node, ...]
+    sources: tuple[Source, ...]
+    problem: str | None = None
+
+
+class DetailsOf(Request[Details], frozen=True):
+    """The fields and octets of a record."""
+
+    reply: ClassVar[object] = Details
+    number: int
+
+
+# -- views: tables that are counted ------------------------------------------------------------------------------------
+
+
+class TableColumn(Struct, frozen=True, array_like=True):
+    """A column of a view."""
+
+    name: str
+    heading: str
+    is_number: bool = False
+    """Numbers stand on the right, and sort with the largest first."""
+
+
+class TableRow(Struct, frozen=True, array_like=True):
+    """One line of a view; below it, deeper ones that belong to it."""
+
+    key: str
+    """The same for the same thing, as long as the capture is open."""
+    cells: tuple[str, ...]
+    filter: str = ""
+    """A filter of `-Y` that holds of the records that were counted here: every number leads to its rows."""
+    depth: int = 0
+    style: str = ""
+    has_more: bool = False
+    """Whether rows below it are left out, as nobody has opened it."""
+    record: int | None = None
+    """The number of the record to go to, where it is one."""
+
+
+class Table(Struct, frozen=True, array_like=True):
+    """What a view shows now. `looked_at` of the `total` records were counted so far."""
+
+    columns: tuple[TableColumn, ...]
+    rows: tuple[TableRow, ...]
+    looked_at: int
+    total: int
+    text: tuple[str, ...] = ()
+    """Lines that stand above the table."""
+
+
+class TableOf(Request[Table], frozen=True):
+    """What a view (`worker/views/`) shows: of the records that `filter` holds of. `opened` are the keys of rows whose
+    children are wanted; at most `most` rows."""
+
+    reply: ClassVar[object] = Table
+    view: str
+    filter: str = ""
+    sort: Sort | None = None
+    opened: tuple[str, ...] = ()
+    most: int = 1000
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+class FilterProblem(Struct, frozen=True, array_like=True):
+    """What is wrong with a filter, and where: the place of a character."""
+
+    message: str
+    place: int
+
+
+class CheckFilter(Request[FilterProblem | None], frozen=True):
+    """Whether a filter is understood."""
+
+    reply: ClassVar[object] = FilterProblem | None
+    filter: str
+
+
+class Completion(Struct, frozen=True, array_like=True):
+    """What could stand in place of the characters `start..stop` of a filter."""
+
+    start: int
+    stop: int
+    texts: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What each of them means, or how often it was seen."""
+
+
+class CompleteFilter(Request[Completion], frozen=True):
+    """What could be typed at a place of a filter: fields, operators, values that were seen."""
+
+    reply: ClassVar[object] = Completion
+    filter: str
+    place: int
+
+
+# -- what the worker says by itself ------------------------------------------------------------------------------------
+
+
+class Progress(Struct, frozen=True, array_like=True, tag=True):
+    """How far the capture was read, said a few times a second while that changes."""
+
+    records: int
+    messages: int
+    connections: int
+    packets: int
+    octets_read: int
+    octets: int | None
+    """Of all files; None where nobody knows."""
+    is_done: bool
+    is_live: bool
+    dropped: int = 0
+    lag: float = 0.0
+    """Seconds that the analysis is behind the packets."""
+    problems: tuple[str, ...] = ()
+    """Damage, files that are gone, no room for octets: sentences."""
+    errors: int = 0
+    warnings: int = 0
+
+
+class ListChanged(Struct, frozen=True, array_like=True, tag=True):
+    """A list has more rows, or is done."""
+
+    state: ListState
+
+
+class Failure(Struct, frozen=True, array_like=True):
+    """Why a request has no reply: a sentence for people."""
+
+    message: str
