@@ -160,12 +160,18 @@ class DetailsOf(Request[Details], frozen=True):
 
 
 class TableColumn(Struct, frozen=True, array_like=True):
-    """A column of a view."""
+    """A column of a view or of a list."""
 
     name: str
     heading: str
     is_number: bool = False
     """Numbers stand on the right, and sort with the largest first."""
+    width: int = 0
+    """Cells on the terminal; 0: what its cells need. The last column takes the rest."""
+    rank: int = 0
+    """Where there is no room, columns with a high rank are left out first; those with 0 never."""
+    style: str = ""
+    """How its cells look (`widgets/styles.py`), where the row does not say: muted, name, strong."""
 
 
 class TableRow(Struct, frozen=True, array_like=True):

@@ -1,0 +1,198 @@
+"""A list of any length: what it asks for, what it shows, and how somebody moves about in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
+from zmtpscope.tui.widgets.row_list import RowList
+
+COLUMNS = (
+    TableColumn("number", "no", is_number=True, width=10),
+    TableColumn("topic", "topic", width=12, rank=1),
+    TableColumn("payload", "payload"),
+)
+MANY = 10_000_000
+
+
+def row(number: int) -> Row:
+    return Row(number, "message", (str(number), f"topic{number % 3}", f"payload of {number}"))
+
+
+class Rows:
+    """What a worker would answer, and what it was asked."""
+
+    def __init__(self, count: int = MANY) -> None:
+        self.count = count
+        self.asked: list[tuple[int, int]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def fetch(self, low: int, high: int) -> Page:
+        self.asked.append((low, high))
+        await self.open.wait()
+        return Page(low, tuple(map(row, range(low, min(high, self.count)))))
+
+
+class Screen(App[None]):
+    """A list, and the messages that it posts."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__()
+        self.rows = rows
+        self.posted: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield RowList(self.rows.fetch)
+
+    def on_mount(self) -> None:
+        shown = self.query_one(RowList)
+        shown.set_columns(COLUMNS, Sort("number"))
+        shown.set_count(self.rows.count)
+        shown.focus()
+
+    def on_row_list_selected(self, message: RowList.Selected) -> None:
+        self.posted.append(message)
+
+    def on_row_list_sort_asked(self, message: RowList.SortAsked) -> None:
+        self.posted.append(message)
+
+    def on_row_list_following_stopped(self, message: RowList.FollowingStopped) -> None:
+        self.posted.append(message)
+
+
+def with_list(use: Callable[[Screen, RowList, Pilot[None]], Awaitable[None]], count: int = MANY) -> None:
+    async def run() -> None:
+        screen = Screen(Rows(count))
+        async with screen.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await use(screen, screen.query_one(RowList), pilot)
+
+    asyncio.run(run())
+
+
+def lines(shown: RowList) -> list[str]:
+    return [shown.render_line(y).text.rstrip() for y in range(shown.size.height)]
+
+
+def test_only_rows_near_those_that_are_seen_are_asked_for() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.press("G")
+        await pilot.pause()
+        assert lines(shown)[-1].split() == [str(MANY - 1), f"topic{(MANY - 1) % 3}", "payload", "of", str(MANY - 1)]
+        assert sum(high - low for low, high in screen.rows.asked) < 1000
+
+    with_list(use)
+
+
+def test_keys_take_counts() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.press("1", "2", "j")
+        assert shown.cursor == 12
+        await pilot.press("3", "k", "down")
+        assert shown.cursor == 10
+        await pilot.press("5", "0", "0", "G")
+        assert shown.cursor == 499
+        await pilot.press("ctrl+d")
+        assert shown.cursor == 499 + 11
+        await pilot.press("g")
+        assert shown.cursor == 0
+
+    with_list(use)
+
+
+def test_every_record_that_is_come_to_is_posted_once() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.press("j", "j", "k")
+        shown.set_count(MANY + 1)
+        await pilot.pause()
+        assert [message.number for message in screen.posted] == [0, 1, 2, 1]
+
+    with_list(use)
+
+
+def test_rows_that_are_not_here_are_marked_until_they_come() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        screen.rows.open.clear()
+        await pilot.press("G")
+        assert lines(shown)[-1] == "  ·"
+        screen.rows.open.set()
+        await pilot.pause()
+        assert lines(shown)[-1].endswith(f"payload of {MANY - 1}")
+
+    with_list(use)
+
+
+def test_answers_about_a_list_that_was_replaced_are_not_shown() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        screen.rows.open.clear()
+        await pilot.press("G")
+        shown.reset()
+        screen.rows.count = 3
+        shown.set_count(3)
+        screen.rows.open.set()
+        await pilot.pause()
+        assert [line.split()[0] for line in lines(shown)[1:] if line] == ["0", "1", "2"]
+
+    with_list(use)
+
+
+def test_a_list_that_grows_keeps_its_selection_and_its_place() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.press("9", "0", "j")
+        before = lines(shown)
+        screen.rows.count = 10_000
+        shown.set_count(10_000)
+        await pilot.pause()
+        assert (shown.cursor, lines(shown)) == (90, before)
+        await pilot.press("1", "5", "0", "G")
+        await pilot.pause()
+        assert lines(shown)[-1].split()[0] == "160"
+
+    with_list(use, 100)
+
+
+def test_whoever_follows_stays_at_the_end_until_they_move_away() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        shown.follow(True)
+        screen.rows.count = 300
+        shown.set_count(300)
+        assert shown.cursor == 299
+        await pilot.press("k")
+        shown.set_count(400)
+        await pilot.pause()
+        assert shown.cursor == 298
+        assert not shown.following
+        assert [type(message) for message in screen.posted].count(RowList.FollowingStopped) == 1
+
+    with_list(use, 100)
+
+
+def test_a_click_on_a_heading_asks_for_a_sort_and_one_on_a_row_selects_its_cell() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.click(RowList, offset=(16, 0))
+        sort = screen.posted[-1]
+        assert isinstance(sort, RowList.SortAsked)
+        assert sort.column == "topic"
+        await pilot.click(RowList, offset=(16, 5))
+        cell = shown.current_cell()
+        assert cell is not None
+        assert (cell.column, cell.text, cell.number) == ("topic", "topic1", 4)
+
+    with_list(use)
+
+
+def test_the_text_of_the_last_column_moves_as_far_as_there_is_some() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.resize_terminal(40, 10)
+        await pilot.press("l", "l", "l", "l", "l")
+        assert "…" in lines(shown)[1] or "payload" in lines(shown)[1]
+        await pilot.press("h", "h", "h", "h", "h")
+        assert "payload of 0" in lines(shown)[1]
+
+    with_list(use)

@@ -1,0 +1,267 @@
+"""What all lists have in common: a cursor on one of many lines, keys with counts, the mouse, and drawn lines kept."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.timer import Timer
+
+from zmtpscope.tui.widgets.styles import Palette
+
+KEPT_LINES = 1024
+"""Drawn lines that are kept."""
+COUNT_WAIT = 0.5
+"""Seconds after a digit in which a key may follow that it is the count of."""
+MOST_DIGITS = 9
+
+
+class LineView(ScrollView, can_focus=True):
+    """Lines `0..count`, one of which has the cursor. Those who derive from it draw one line at a time (`draw`).
+
+    Keys as in vim and less, with counts: `12j`, `5G`. Digits that no such key follows are posted as `Digits`.
+    """
+
+    ALLOW_SELECT = False
+    HEADING_LINES: ClassVar[int] = 0
+    DEFAULT_CSS = """
+    LineView {
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
+        scrollbar-color: $foreground 22%;
+        scrollbar-color-hover: $foreground 40%;
+        scrollbar-color-active: $primary;
+        background: $background;
+        color: $foreground;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Next line", show=False),
+        Binding("up,k", "move(-1)", "Line before", show=False),
+        Binding("pagedown,ctrl+f", "page(1.0)", "Next page", show=False),
+        Binding("pageup,ctrl+b", "page(-1.0)", "Page before", show=False),
+        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False),
+        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False),
+        Binding("home,g", "first", "First line", show=False),
+        Binding("end,G", "last", "Last line, or the one with the number before", show=False),
+    ]
+
+    class Digits(Message):
+        """A number was typed, and nothing that it counts."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._count = 0
+        self._cursor = 0
+        self._digits = ""
+        self._digits_timer: Timer | None = None
+        self._lines: LRUCache[tuple[int, bool, bool], Strip] = LRUCache(KEPT_LINES)
+        self._palette: Palette | None = None
+
+    # -- what those who derive from it say -----------------------------------------------------------------------------
+
+    def draw(self, place: int, ground: str, width: int) -> Strip:
+        """One line. `ground` is what it stands on: a name of `Palette.style`."""
+        raise NotImplementedError
+
+    def draw_heading(self, line: int, width: int) -> Strip:
+        """One of the `HEADING_LINES` above."""
+        raise NotImplementedError
+
+    def is_there(self, place: int) -> bool:
+        """Whether a line can be drawn already."""
+        return True
+
+    def draw_missing(self, width: int) -> Strip:
+        """What stands where a line is not there yet."""
+        return Strip.blank(width, self.palette.base)
+
+    def cursor_moved(self) -> None:
+        """The cursor is on another line than before."""
+
+    def heading_clicked(self, x: int) -> None:
+        """A click on the headings, `x` cells from the left."""
+
+    def line_clicked(self, place: int, x: int) -> None:
+        """A click on a line, which has the cursor now."""
+
+    def action_choose(self) -> None:
+        """The line under the cursor was clicked twice."""
+
+    # -- what others do ------------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return self._count
+
+    @property
+    def cursor(self) -> int:
+        """The line with the cursor; 0 where there are none."""
+        return self._cursor
+
+    def go_to(self, place: int) -> None:
+        """Put the cursor on a line, or on the nearest that there is, and show it."""
+        place = max(0, min(place, self._count - 1))
+        if place != self._cursor:
+            before, self._cursor = self._cursor, place
+            self.refresh_place(before)
+            self.refresh_place(place)
+            self.cursor_moved()
+        self._scroll_to_show(place)
+
+    # -- for those who derive from it ----------------------------------------------------------------------------------
+
+    @property
+    def palette(self) -> Palette:
+        """The styles of the theme."""
+        if self._palette is None:
+            app = self.app
+            has_colour = not (app.no_color or app.native_ansi_color)
+            self._palette = Palette(self.rich_style, app.theme_variables, has_colour)
+        return self._palette
+
+    @property
+    def base(self) -> Style:
+        """The style of nothing."""
+        return self.palette.base
+
+    @property
+    def width(self) -> int:
+        """Cells of a line."""
+        return self.scrollable_content_region.width
+
+    @property
+    def page_height(self) -> int:
+        """Lines that can be seen."""
+        return max(1, self.scrollable_content_region.height - self.HEADING_LINES)
+
+    @property
+    def top(self) -> int:
+        """The first line that can be seen."""
+        return self.scroll_offset.y
+
+    def set_line_count(self, count: int) -> None:
+        """There are more lines, or fewer. The cursor stays, where there is a line for it."""
+        before, self._count = self._count, count
+        if count == before:
+            return
+        if self._cursor >= count:
+            self._cursor = max(0, count - 1)
+        self.virtual_size = Size(0, count + self.HEADING_LINES)
+        if min(before, count) < self.top + self.page_height:
+            self.refresh()
+
+    def forget_lines(self) -> None:
+        """Draw everything again."""
+        self._lines.clear()
+        self.refresh()
+
+    def refresh_place(self, place: int) -> None:
+        """Draw one line again."""
+        self.refresh(Region(0, place - self.top + self.HEADING_LINES, self.size.width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.width
+        if y < self.HEADING_LINES:
+            return self.draw_heading(y, width)
+        place = y - self.HEADING_LINES + self.top
+        if place >= self._count:
+            return Strip.blank(width, self.base)
+        if not self.is_there(place):
+            return self.draw_missing(width)
+        is_cursor, has_focus = place == self._cursor, self.has_focus
+        key = (place, is_cursor, has_focus)
+        line = self._lines.get(key)
+        if line is None:
+            ground = ("cursor" if has_focus else "elsewhere") if is_cursor else ""
+            line = self._lines[key] = self.draw(place, ground, width)
+        return line
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
+        self._lines.clear()
+
+    def on_resize(self) -> None:
+        self._lines.clear()
+        self._scroll_to_show(self._cursor)
+
+    def on_focus(self) -> None:
+        self.refresh_place(self._cursor)
+
+    def on_blur(self) -> None:
+        self.refresh_place(self._cursor)
+
+    def _scroll_to_show(self, place: int) -> None:
+        top, height = self.top, self.page_height
+        if top <= place < top + height:
+            return
+        if place < top - height or place >= top + 2 * height:
+            target = place - height // 2
+        else:
+            target = place if place < top else place - height + 1
+        self.scroll_to(y=target, animate=False, force=True)
+
+    # -- keys and the mouse --------------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        if event.character is None or not event.character.isascii() or not event.character.isdigit():
+            return
+        if event.character == "0" and not self._digits:
+            return
+        event.stop()
+        self._digits = (self._digits + event.character)[:MOST_DIGITS]
+        if self._digits_timer is not None:
+            self._digits_timer.stop()
+        self._digits_timer = self.set_timer(COUNT_WAIT, self._post_digits)
+
+    def _post_digits(self) -> None:
+        if number := self.take_number():
+            self.post_message(self.Digits(number))
+
+    def take_number(self) -> int | None:
+        """The number that was typed before this key, once."""
+        digits, self._digits = self._digits, ""
+        return int(digits) if digits else None
+
+    def action_move(self, step: int) -> None:
+        self.go_to(self._cursor + step * (self.take_number() or 1))
+
+    def action_page(self, pages: float) -> None:
+        self.go_to(self._cursor + int(pages * self.page_height) * (self.take_number() or 1))
+
+    def action_first(self) -> None:
+        self.go_to((self.take_number() or 1) - 1)
+
+    def action_last(self) -> None:
+        self.go_to((self.take_number() or self._count) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        if offset.y < self.HEADING_LINES:
+            self.heading_clicked(offset.x)
+            return
+        place = offset.y - self.HEADING_LINES + self.top
+        if place < self._count:
+            self.go_to(place)
+            self.line_clicked(place, offset.x)
+            if event.chain == 2:
+                self.action_choose()

@@ -1,0 +1,311 @@
+"""A list of records, however long: only rows that can be seen are asked for and drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import ClassVar, NamedTuple
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
+from zmtpscope.tui.widgets.columns import Slot, fitted, lay_out, width_of
+from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.row_pages import RowPages
+
+Fetch = Callable[[int, int], Awaitable[Page]]
+"""The rows `low..high` of the list that is shown; an empty page where nobody can say."""
+
+MARK_WIDTH = 2
+MARK, NO_MARK, MISSING = "● ", "  ", "  ·"
+SORTED = {False: " ▲", True: " ▼"}
+PREFETCHED_SCREENS = 2
+STEP = 16
+"""Characters by which the last column is moved."""
+OWN_STYLE = ("", "message", "datagram")
+"""Styles of rows whose columns may have styles of their own."""
+
+
+class Cell(NamedTuple):
+    """What stands under the cursor: to make a filter of."""
+
+    column: str
+    text: str
+    number: int
+    """The number of the record."""
+
+
+class RowList(LineView):
+    """Rows of records. A row has the cursor, and one of its cells.
+
+    `fetch` is asked for rows around those that can be seen. Left and right move to the next cell, and move the text of
+    the last column where it does not fit.
+    """
+
+    HEADING_LINES = 1
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "cell(1)", "Next cell, or further in the last one", show=False),
+        Binding("left,h", "cell(-1)", "Cell before", show=False),
+        Binding("s", "sort", "Sort by this column", show=False),
+        Binding("enter", "choose", "Open", show=False),
+    ]
+
+    class Selected(Message):
+        """The cursor is on another record."""
+
+        def __init__(self, number: int, place: int) -> None:
+            super().__init__()
+            self.number = number
+            self.place = place
+
+    class Chosen(Message):
+        """Enter, or two clicks, on a record."""
+
+        def __init__(self, number: int, place: int) -> None:
+            super().__init__()
+            self.number = number
+            self.place = place
+
+    class SortAsked(Message):
+        """Sort by this column, please."""
+
+        def __init__(self, column: str) -> None:
+            super().__init__()
+            self.column = column
+
+    class FollowingStopped(Message):
+        """Somebody moved away from the end."""
+
+    def __init__(
+        self, fetch: Fetch, *, name: str | None = None, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._fetch = fetch
+        self._columns: tuple[TableColumn, ...] = ()
+        self._slots: tuple[Slot, ...] = ()
+        self._sort: Sort | None = None
+        self._marked: AbstractSet[int] = frozenset()
+        self._column = 0
+        self._skip = 0
+        self._pages = RowPages()
+        self._generation = 0
+        self._look = asyncio.Event()
+        self._posted: int | None = None
+        self._following = False
+
+    # -- what others do ------------------------------------------------------------------------------------------------
+
+    def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
+        """Show these columns; `sort` puts a mark on a heading. Rows come with their cells in the same order."""
+        self._columns = tuple(columns)
+        self._sort = sort
+        self._lay_out()
+
+    def set_count(self, count: int) -> None:
+        """The list has so many rows now. The selected one stays, unless the end is followed."""
+        self.set_line_count(count)
+        if self._following and count:
+            self._move(count - 1)
+        self._look.set()
+        self._post_selected()
+
+    def reset(self) -> None:
+        """Another list: nothing of the one before is shown any more, and `Selected` will be posted again."""
+        self._generation += 1
+        self._pages.clear()
+        self._posted = None
+        self._skip = 0
+        self._cursor = 0
+        self.set_line_count(0)
+        self.scroll_to(y=0, animate=False, force=True)
+        self.forget_lines()
+
+    def ask_again(self) -> None:
+        """The same rows with other cells: show those that are here until the others come."""
+        self._generation += 1
+        self._pages.ask_again()
+        self._look.set()
+
+    def set_marked(self, numbers: AbstractSet[int]) -> None:
+        """The numbers of the records that have a mark."""
+        self._marked = numbers
+        self.forget_lines()
+
+    @property
+    def following(self) -> bool:
+        """Whether the cursor stays at the end as rows come."""
+        return self._following
+
+    def follow(self, following: bool) -> None:
+        """Stay at the end, or do not."""
+        self._following = following
+        if following and self._count:
+            self._move(self._count - 1)
+
+    def current_row(self) -> Row | None:
+        """The row under the cursor; None: there is none, or it is not here yet."""
+        return self._pages.row(self._cursor) if self._count else None
+
+    def current_cell(self) -> Cell | None:
+        """The cell under the cursor; None: there is none, or it is not here yet."""
+        row = self.current_row()
+        if row is None or not self._columns or self._column >= len(row.cells):
+            return None
+        return Cell(self._columns[self._column].name, row.cells[self._column], row.number)
+
+    # -- rows that come ------------------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        super().on_mount()  # type: ignore[no-untyped-call]
+        self.run_worker(self._fetch_rows(), group="rows")
+
+    async def _fetch_rows(self) -> None:
+        while True:
+            await self._look.wait()
+            self._look.clear()
+            while (missing := self._missing()) is not None:
+                generation, count = self._generation, self._count
+                page = await self._fetch(*missing)
+                if generation == self._generation:
+                    self._pages.put(page, count)
+                    self._drop_lines(*missing)
+                    self._post_selected()
+
+    def _missing(self) -> tuple[int, int] | None:
+        """What can be seen comes first, then what is below it and above it."""
+        top, height = self.top, self.page_height
+        around = PREFETCHED_SCREENS * height
+        return (
+            self._pages.missing(top, top + height, self._count)
+            or self._pages.missing(self._cursor, self._cursor + 1, self._count)
+            or self._pages.missing(top + height, top + height + around, self._count)
+            or self._pages.missing(top - around, top, self._count)
+        )
+
+    def _drop_lines(self, low: int, high: int) -> None:
+        self._lines.clear()
+        if low < self.top + self.page_height and high > self.top:
+            self.refresh()
+
+    def is_there(self, place: int) -> bool:
+        return self._pages.row(place) is not None
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._look.set()
+
+    # -- the cursor ----------------------------------------------------------------------------------------------------
+
+    def go_to(self, place: int) -> None:
+        if self._following and place < self._count - 1:
+            self._following = False
+            self.post_message(self.FollowingStopped())
+        self._move(place)
+
+    def _move(self, place: int) -> None:
+        super().go_to(place)
+
+    def cursor_moved(self) -> None:
+        self._look.set()
+        self._post_selected()
+
+    def _post_selected(self) -> None:
+        row = self.current_row()
+        if row is not None and row.number != self._posted:
+            self._posted = row.number
+            self.post_message(self.Selected(row.number, self._cursor))
+
+    def action_choose(self) -> None:
+        if (row := self.current_row()) is not None:
+            self.post_message(self.Chosen(row.number, self._cursor))
+
+    def action_cell(self, step: int) -> None:
+        shown = [slot.column for slot in self._slots]
+        if not shown:
+            return
+        at = shown.index(self._column) if self._column in shown else 0
+        for _ in range(self.take_number() or 1):
+            if at == len(shown) - 1 and (step > 0 or self._skip):
+                self._skip = max(0, self._skip + step * STEP) if step < 0 or self._goes_on() else self._skip
+            else:
+                at = max(0, min(at + step, len(shown) - 1))
+        self._column = shown[at]
+        self.forget_lines()
+
+    def _goes_on(self) -> bool:
+        """Whether the last column has more text than can be seen, in any row that can be."""
+        slot = self._slots[-1]
+        rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
+        return any(width_of(row.cells[slot.column]) - self._skip > slot.width for row in rows)
+
+    def action_sort(self) -> None:
+        if self._columns:
+            self.post_message(self.SortAsked(self._columns[self._column].name))
+
+    def heading_clicked(self, x: int) -> None:
+        if (slot := self._slot_at(x)) is not None:
+            self.post_message(self.SortAsked(self._columns[slot.column].name))
+
+    def line_clicked(self, place: int, x: int) -> None:
+        if (slot := self._slot_at(x)) is not None and slot.column != self._column:
+            self._column = slot.column
+            self.forget_lines()
+
+    def _slot_at(self, x: int) -> Slot | None:
+        return next((slot for slot in self._slots if slot.start <= x - MARK_WIDTH < slot.stop), None)
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._lay_out()
+        self._look.set()
+
+    def _lay_out(self) -> None:
+        widths = [column.width for column in self._columns]
+        self._slots = lay_out(self._columns, widths, max(0, self.width - MARK_WIDTH))
+        if self._slots and self._column not in [slot.column for slot in self._slots]:
+            self._column = self._slots[0].index
+        self.forget_lines()
+
+    def draw_heading(self, line: int, width: int) -> Strip:
+        style = self.palette.style("heading", "headings")
+        parts = [Segment(NO_MARK, style)]
+        at = 0
+        for slot in self._slots:
+            column = self._columns[slot.column]
+            mark = ""
+            if self._sort is not None and self._sort.column == column.name:
+                mark = SORTED[self._sort.descending]
+            text = fitted(column.heading + mark, slot.width, column.is_number)
+            parts.append(Segment(" " * (slot.start - at) + text, style))
+            at = slot.stop
+        return Strip(parts).adjust_cell_length(width, style)
+
+    def draw_missing(self, width: int) -> Strip:
+        return Strip([Segment(f"{MISSING:<{width}}"[:width], self.palette.style("faint"))], width)
+
+    def draw(self, place: int, ground: str, width: int) -> Strip:
+        row = self._pages.row(place)
+        assert row is not None
+        style = self.palette.style
+        plain = style(row.style, ground)
+        parts = [Segment(MARK, style("mark", ground)) if row.number in self._marked else Segment(NO_MARK, plain)]
+        at = 0
+        for slot in self._slots:
+            column = self._columns[slot.column]
+            is_last = slot is self._slots[-1]
+            cell = row.cells[slot.column] if slot.column < len(row.cells) else ""
+            text = fitted(cell, slot.width, column.is_number, self._skip if is_last else 0)
+            look = style(column.style, ground) if column.style and row.style in OWN_STYLE else plain
+            if ground and slot.column == self._column:
+                look += style("cell", ground)
+            if slot.start > at:
+                parts.append(Segment(" " * (slot.start - at), plain))
+            parts.append(Segment(text, look))
+            at = slot.stop
+        return Strip(parts).adjust_cell_length(width, plain)
