@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -71,6 +72,8 @@ class Captures:
         self.problems = self._reports.problems
         self._read = read
         self._packet_limit = packet_limit
+        self.most_packets = sys.maxsize
+        """Packets of a block at most; may be changed while iterating, by who wants to do something else in between."""
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         # glibc takes anew from the kernel, with a fault for every page, whatever is larger than the largest piece it
@@ -81,6 +84,10 @@ class Captures:
             if left is not None:
                 packets = packets[:left]
                 left -= len(packets)
+            while len(packets) > self.most_packets:
+                size = self.most_packets
+                yield self._segmenter.feed(packets[:size])
+                packets = packets[size:]
             yield self._segmenter.feed(packets)
             if left == 0:
                 break

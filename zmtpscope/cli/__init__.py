@@ -21,7 +21,21 @@ from zmtpscope.cli.messages import say
 from zmtpscope.option_texts import nearest
 from zmtpscope.version import __version__
 
-COMMANDS = ("analyze", "cat", "export", "fields", "follow", "keys", "live", "probe", "read", "scan", "stats", "top")
+COMMANDS = (
+    "analyze",
+    "cat",
+    "export",
+    "fields",
+    "follow",
+    "keys",
+    "live",
+    "probe",
+    "read",
+    "scan",
+    "stats",
+    "top",
+    "tui",
+)
 """Each is the function of its name in the module of its name, which is imported where the command is asked for."""
 
 CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")

@@ -48,7 +48,7 @@ class RunWords:
             self.first: list[int] = run.first.tolist()
             self.last: list[int] = run.last.tolist()
             self.complete: list[bool] = run.complete.tolist()
-            self.content: list[int] = content_frames(run).tolist()
+            self.content_frames: list[int] = content_frames(run).tolist()
             self.enveloped = is_enveloped(run)
 
     def describe(self, index: int, used: int) -> str:
@@ -70,7 +70,7 @@ class RunWords:
             many = len(sizes) > MOST_SIZES
             shown = f"{len(sizes)} parts {sum(sizes)}" if many else "+".join(map(str, sizes))
             what = f"{self.message}{doubt} {shown} octets"
-        content = self.content[index]
+        content = self.content_frames[index]
         if first < content and self.enveloped:
             addresses = content - 1 - first
             for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
@@ -79,11 +79,21 @@ class RunWords:
                 what += f" and {addresses - MOST_ADDRESSES} more"
         elif first < content:
             what += f" {self._name(first)}"
-        first = content
-        made = None if run.payloads is None else run.payloads[index]
+        return what + self._carried(index, used + len(what))
+
+    def content(self, index: int) -> str:
+        """What message `index` carries, without sizes, topic and addresses."""
+        if self.flags[self.first[index]] & SPECIAL:
+            return self._special(self.run, index, "")
+        return self._carried(index, 0).lstrip(" ")
+
+    def _carried(self, index: int, used: int) -> str:
+        """What rides inside a message, or the beginning of its frames, as much as fits behind `used` characters."""
+        payloads = self.run.payloads if isinstance(self.run, MessageRun) else None
+        made = None if payloads is None else payloads[index]
         if made is not None and made.protocol not in ("", TEXT):
-            return what + self._payload(made, used + len(what))
-        return what + self._bodies(first, last, used + len(what))
+            return self._payload(made, used)
+        return self._bodies(self.content_frames[index], self.last[index], used)
 
     def _payload(self, made: Dissected, used: int) -> str:
         """What rides inside, as much as fits behind `used` characters."""
@@ -92,7 +102,7 @@ class RunWords:
     def _room(self, used: int) -> int:
         return PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
 
-    def _special(self, run: MessageRun, index: int, doubt: str) -> str:
+    def _special(self, run: MessageRun | FrameRun, index: int, doubt: str) -> str:
         first = self.first[index]
         kind = KINDS[self.flags[first] & SPECIAL]
         if kind == "encrypted":

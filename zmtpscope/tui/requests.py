@@ -61,6 +61,21 @@ class Page(Struct, frozen=True, array_like=True):
     rows: tuple[Row, ...]
 
 
+class TableColumn(Struct, frozen=True, array_like=True):
+    """A column of a view or of a list."""
+
+    name: str
+    heading: str
+    is_number: bool = False
+    """Numbers stand on the right, and sort with the largest first."""
+    width: int = 0
+    """Cells on the terminal; 0: what its cells need. The last column takes the rest."""
+    rank: int = 0
+    """Where there is no room, columns with a high rank are left out first; those with 0 never."""
+    style: str = ""
+    """How its cells look (`widgets/styles.py`), where the row does not say: muted, name, strong."""
+
+
 class ListState(Struct, frozen=True, array_like=True):
     """How far a list has come: `found` rows, after `looked_at` of the `total` records that there are so far."""
 
@@ -70,6 +85,7 @@ class ListState(Struct, frozen=True, array_like=True):
     found: int
     looked_at: int
     total: int
+    columns: tuple[TableColumn, ...] = ()
 
 
 class OpenList(Request[ListState], frozen=True):
@@ -159,21 +175,6 @@ class DetailsOf(Request[Details], frozen=True):
 # -- views: tables that are counted ------------------------------------------------------------------------------------
 
 
-class TableColumn(Struct, frozen=True, array_like=True):
-    """A column of a view or of a list."""
-
-    name: str
-    heading: str
-    is_number: bool = False
-    """Numbers stand on the right, and sort with the largest first."""
-    width: int = 0
-    """Cells on the terminal; 0: what its cells need. The last column takes the rest."""
-    rank: int = 0
-    """Where there is no room, columns with a high rank are left out first; those with 0 never."""
-    style: str = ""
-    """How its cells look (`widgets/styles.py`), where the row does not say: muted, name, strong."""
-
-
 class TableRow(Struct, frozen=True, array_like=True):
     """One line of a view; below it, deeper ones that belong to it."""
 
@@ -249,6 +250,12 @@ class CompleteFilter(Request[Completion], frozen=True):
 
 
 # -- what the worker says by itself ------------------------------------------------------------------------------------
+
+
+class Started(Struct, frozen=True, array_like=True, tag=True):
+    """The capture is open; or it is not, why has been said, and this is the exit code."""
+
+    exit_code: int = 0
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=True):

@@ -1,0 +1,36 @@
+"""Lists of the worker: what a filter holds of, in order, while the capture is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.workers import worker_of
+from zmtpscope.tui.client import RequestFailed
+from zmtpscope.tui.requests import ListSpec, OpenList, PlaceOf, Rows
+
+
+def test_a_list_has_the_messages_in_order_with_names_and_topics() -> None:
+    with worker_of("patterns/pubsub.pcap") as worker:
+        state = worker.ask(OpenList("messages", ListSpec()))
+        assert state.found > 0
+        page = worker.ask(Rows("messages", 0, 3))
+        assert [row.style for row in page.rows] == ["message"] * 3
+        columns = [column.name for column in state.columns]
+        assert columns == ["time", "conn", "from", "to", "topic", "parts", "size", "content"]
+        assert page.rows[0].cells[2].startswith("PUB")
+        assert page.rows[0].cells[3].startswith("SUB")
+
+
+def test_a_filter_that_is_not_understood_is_a_failure_with_a_sentence() -> None:
+    with worker_of("patterns/pubsub.pcap") as worker, pytest.raises(RequestFailed, match="siez"):
+        worker.ask(OpenList("messages", ListSpec(filter="siez > 3")))
+
+
+def test_the_place_of_a_record_that_is_left_out_is_that_of_its_neighbour() -> None:
+    with worker_of("patterns/pubsub.pcap") as worker:
+        everything = worker.ask(OpenList("messages", ListSpec()))
+        numbers = [row.number for row in worker.ask(Rows("messages", 0, everything.found)).rows]
+        worker.ask(OpenList("some", ListSpec(only=tuple(numbers[::5]))))
+        places = [worker.ask(PlaceOf("some", number)) for number in numbers[::5]]
+        assert places == list(range(len(numbers[::5])))
+        assert worker.ask(PlaceOf("some", numbers[6])) == 1

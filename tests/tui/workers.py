@@ -1,0 +1,103 @@
+"""A worker without a screen: in a thread of the test, asked through its socket as the screen asks it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from tests.readings import CAPTURES
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Options
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.tui.client import Notice, RequestFailed
+from zmtpscope.tui.framing import NOTICE, Frames, framed
+from zmtpscope.tui.requests import Failure, Progress, Request, Started
+from zmtpscope.tui.worker.loading import Opened
+from zmtpscope.tui.worker.run import run
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds that a worker has for an answer."""
+
+
+class Asker:
+    """Asks a worker, and keeps what it says unasked."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._frames = Frames()
+        self._messages: list[bytes] = []
+        self._number = 0
+        self.notices: list[Notice | Started] = []
+
+    def ask(self, request: Request[T]) -> T:
+        """The reply. Raises `RequestFailed`."""
+        self._number += 1
+        self._socket.sendall(framed(self._number, False, request))
+        while True:
+            number, is_failure, value = self._next()
+            if number == NOTICE:
+                self._keep(value)
+            elif is_failure:
+                raise RequestFailed(msgspec.msgpack.decode(value, type=Failure).message)
+            else:
+                assert number == self._number
+                reply: T = msgspec.msgpack.decode(value, type=type(request).reply)
+                return reply
+
+    def wait_until_loaded(self) -> Progress:
+        """Until all was read."""
+        while True:
+            for notice in reversed(self.notices):
+                if isinstance(notice, Progress) and notice.is_done:
+                    return notice
+            number, _, value = self._next()
+            assert number == NOTICE
+            self._keep(value)
+
+    def _keep(self, value: msgspec.Raw) -> None:
+        self.notices.append(msgspec.msgpack.decode(value, type=Notice | Started))
+
+    def _next(self) -> tuple[int, bool, msgspec.Raw]:
+        while not self._messages:
+            octets = self._socket.recv(1 << 20)
+            assert octets, "the worker has ended"
+            self._messages += self._frames.feed(octets)
+        message: tuple[int, bool, msgspec.Raw] = msgspec.msgpack.decode(
+            self._messages.pop(0), type=tuple[int, bool, msgspec.Raw]
+        )
+        return message
+
+
+@contextmanager
+def worker_socket(*paths: str, **settings: Any) -> Iterator[socket.socket]:
+    """Our end of the socket of a worker that reads captures (names below captures/, or whole paths)."""
+    options = Options(index=True, **{"payloads": Registry(None, {}), **settings})
+    names = [str(CAPTURES / path) for path in paths]
+    ours, theirs = socket.socketpair()
+    opened = Opened(tuple(names), lambda: open_captures(names))
+    thread = threading.Thread(target=run, args=(theirs, lambda: (opened, options)), kwargs={"is_alone": False})
+    thread.start()
+    ours.settimeout(PATIENCE)
+    try:
+        yield ours
+    finally:
+        ours.close()
+        thread.join(PATIENCE)
+        theirs.close()
+        assert not thread.is_alive()
+
+
+@contextmanager
+def worker_of(*paths: str, **settings: Any) -> Iterator[Asker]:
+    """A worker that has read captures."""
+    with worker_socket(*paths, **settings) as ours:
+        asker = Asker(ours)
+        asker.wait_until_loaded()
+        yield asker

@@ -1,0 +1,104 @@
+"""`zmtpscope tui`: look around in captures, or in live traffic."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
+from zmtpscope.cli.filters import FILTER
+from zmtpscope.cli.following import CAPTURE_ONLY, Followed, capture_options, list_interfaces, open_followed
+from zmtpscope.cli.key_files import given_keys, say_problems
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.parameters import BODY, FILES, FORCED, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect import Options
+    from zmtpscope.tui.worker.loading import Opened
+
+NO_TERMINAL = 2
+
+
+@click.command(short_help="Look around in captures, or in live traffic, in the whole terminal.")
+@FILES
+@MORE_FILES
+@click.option("-F", "--follow", is_flag=True, help="Go on with FILE as another tool writes to it.")
+@capture_options
+@FILTER
+@BODY
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@SHOW_SECRETS
+def tui(**given: Any) -> int:
+    """Look around in capture FILEs (- is standard input; directories are searched), or in what is captured on network
+    interfaces (-i) meanwhile: messages, their fields and octets, connections, topics, findings. Press ? there."""
+    if given["list_interfaces"]:
+        return list_interfaces(netns=given["netns"], as_json=False)
+    if not given["interfaces"]:
+        _check_files(given)
+    if not sys.stdout.isatty():
+        say("zmtpscope: tui needs a terminal, and standard output is none; zmtpscope read writes lines and JSON")
+        return NO_TERMINAL
+
+    from zmtpscope.tui.worker.process import start
+    from zmtpscope.tui.worker.run import run
+
+    worker = start(lambda end: run(end, lambda: _open(given)))
+    if "-" in given["files"]:
+        _take_keyboard()
+    from zmtpscope.tui.screen import show
+
+    return show(worker, given["filter"].text if given["filter"] else "")
+
+
+def _check_files(given: dict[str, Any]) -> None:
+    paths = named_captures(given)
+    for parameter, option in CAPTURE_ONLY.items():
+        if given[parameter]:
+            raise click.UsageError(f"{option} is for a capture with -i; {paths[0]} is read")
+    if (given["follow"] or "-" in paths) and len(paths) > 1:
+        raise click.UsageError("only one file can be followed at a time")
+
+
+def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
+    """What the worker reads, and how. Raises `SystemExit` when why it cannot be read was said."""
+    from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.tui.worker.loading import Opened
+
+    try:
+        keys = given_keys(given)
+        say_problems(keys)
+        options = analyser_options(given, keys=keys, index=True)
+        paths = [] if given["interfaces"] else named_captures(given)
+        if given["interfaces"] or given["follow"] or paths == ["-"]:
+            followed = _followed(given, paths)
+            return Opened(tuple(paths), lambda: followed.captures, followed), options
+        open_captures(paths)
+        return Opened(tuple(paths), lambda: open_captures(paths, packet_limit=given["packets"])), options
+    except CaptureError as error:
+        raise _exit(NoCapture(str(error))) from None
+    except click.ClickException as error:
+        raise _exit(error) from None
+    except click.exceptions.Exit as error:
+        raise SystemExit(error.exit_code) from None
+
+
+def _followed(given: dict[str, Any], paths: list[str]) -> Followed:
+    return open_followed({**given, "file": paths[0] if paths else None})
+
+
+def _exit(error: click.ClickException) -> SystemExit:
+    error.show()
+    return SystemExit(error.exit_code)
+
+
+def _take_keyboard() -> None:
+    """Standard input is the capture: keys come from the terminal itself."""
+    terminal = os.open("/dev/tty", os.O_RDWR)
+    os.dup2(terminal, 0)
+    os.close(terminal)

@@ -1,0 +1,43 @@
+"""The terminal is taken when the capture is open, and given back in any case."""
+
+from __future__ import annotations
+
+import select
+
+import msgspec
+
+from zmtpscope.tui.app import Inspector
+from zmtpscope.tui.framing import LENGTH
+from zmtpscope.tui.requests import Started
+from zmtpscope.tui.worker.process import WorkerProcess
+
+LOST = 1
+"""The exit code where the worker ended before it should have."""
+
+
+def show(worker: WorkerProcess, filter: str) -> int:
+    """Let somebody look around until they have enough; an exit code."""
+    try:
+        started = _started(worker)
+        if started.exit_code:
+            return started.exit_code
+        app = Inspector(worker.socket, filter)
+        app.run()
+        return app.return_code or 0
+    finally:
+        worker.end()
+
+
+def _started(worker: WorkerProcess) -> Started:
+    """What the worker says first."""
+    octets = b""
+    size = LENGTH.size
+    while len(octets) < size:
+        select.select([worker.socket], [], [])
+        more = worker.socket.recv(size - len(octets))
+        if not more:
+            return Started(LOST)
+        octets += more
+        if size == len(octets) == LENGTH.size:
+            size += LENGTH.unpack(octets)[0]
+    return msgspec.msgpack.decode(octets[LENGTH.size :], type=tuple[int, bool, Started])[2]

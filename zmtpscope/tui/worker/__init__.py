@@ -1,0 +1,1 @@
+"""The process behind the screen: it has the capture, and answers."""

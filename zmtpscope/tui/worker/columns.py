@@ -1,0 +1,192 @@
+"""What stands in the columns of lists: a function for each, over the fields of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from zmtpscope.dissect import Batch, MessageRun, Options, Record
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.rows import RunWords
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.values import record_values
+from zmtpscope.filter.checking import operand_of
+from zmtpscope.filter.conditions import Operand
+from zmtpscope.records import to_text
+from zmtpscope.tui.requests import Row, TableColumn
+from zmtpscope.tui.worker.sides import Sides
+
+Values = Mapping[str, Any]
+
+CONTENT_WIDTH = 400
+"""Characters of what a record says; no terminal is wider."""
+
+FIELDS = (
+    "record",
+    "ts_ns",
+    "conn",
+    "side",
+    "src_ip",
+    "src_port",
+    "dst_ip",
+    "dst_port",
+    "packet",
+    "socket_type",
+    "peer_socket_type",
+    "topic",
+    "parts",
+    "sizes",
+)
+"""What the columns below look at."""
+
+
+class Line(NamedTuple):
+    """A record that is shown: its fields, and what it says in words."""
+
+    values: Values
+    words: str
+
+
+class Shown(NamedTuple):
+    """What columns need beside the record."""
+
+    clock: Clock
+    sides: Sides
+
+
+class Column(NamedTuple):
+    """A column of lists. `sort` is the field that it is sorted by."""
+
+    heading: str
+    cell: Callable[[Line, Shown], str]
+    sort: str
+    is_number: bool = False
+    rank: int = 0
+    width: int = 0
+    """As in `TableColumn`."""
+
+
+def _time(line: Line, shown: Shown) -> str:
+    return shown.clock(line.values["ts_ns"]).strip()
+
+
+def _number(line: Line, shown: Shown, *, name: str) -> str:
+    value = line.values.get(name)
+    return "" if value is None else str(value)
+
+
+def _who(line: Line, shown: Shown, *, receiver: bool) -> str:
+    values = line.values
+    side = values.get("side")
+    if side is None or values.get("src_ip") is None:
+        return ""
+    end, kind = ("dst", "peer_socket_type") if receiver else ("src", "socket_type")
+    said = values.get(kind) if values["record"] in ("message", "frame") else None
+    who = 1 - side if receiver else side
+    return shown.sides.name(values["conn"], who, said, values[f"{end}_ip"], values[f"{end}_port"])
+
+
+def _address(line: Line, shown: Shown, *, end: str) -> str:
+    address = line.values.get(f"{end}_ip")
+    return "" if address is None else endpoint(address, line.values[f"{end}_port"])
+
+
+def _topic(line: Line, shown: Shown) -> str:
+    topic = line.values.get("topic")
+    return "" if topic is None else safe_text(to_text(topic) if isinstance(topic, bytes) else topic)
+
+
+def _size(line: Line, shown: Shown) -> str:
+    sizes = line.values.get("sizes")
+    return "" if sizes is None else f"{sum(sizes)}"
+
+
+COLUMNS = {
+    "time": Column("TIME", _time, "ts_ns", True, 0, 12),
+    "packet": Column("PACKET", partial(_number, name="packet"), "packet", True, 6, 8),
+    "conn": Column("CONN", partial(_number, name="conn"), "conn", True, 4, 5),
+    "from": Column("FROM", partial(_who, receiver=False), "src_port", False, 1, 18),
+    "to": Column("TO", partial(_who, receiver=True), "dst_port", False, 2, 18),
+    "src": Column("SOURCE", partial(_address, end="src"), "src_ip", False, 5, 21),
+    "dst": Column("DESTINATION", partial(_address, end="dst"), "dst_ip", False, 5, 21),
+    "topic": Column("TOPIC", _topic, "topic", False, 0, 20),
+    "parts": Column("PARTS", partial(_number, name="parts"), "parts", True, 5, 5),
+    "size": Column("SIZE", _size, "size", True, 3, 8),
+    "content": Column("CONTENT", lambda line, shown: line.words, "ts_ns", False, 0, 0),
+}
+"""By name. Every other name is a field of the filter language."""
+
+DEFAULT = ("time", "conn", "from", "to", "topic", "parts", "size", "content")
+
+
+def table_columns(names: Sequence[str]) -> tuple[TableColumn, ...]:
+    """What a list says of its columns."""
+    made = []
+    for name in names:
+        column = COLUMNS.get(name) or Column(safe_text(name).upper(), _nothing, name, False, 3, 16)
+        made.append(TableColumn(name, column.heading, column.is_number, column.width, column.rank))
+    return tuple(made)
+
+
+def _nothing(line: Line, shown: Shown) -> str:
+    return ""
+
+
+class RowMaker:
+    """Makes the rows of one list. Raises `FilterError` where a name is neither a column nor a field."""
+
+    def __init__(self, names: Sequence[str], options: Options, sides: Sides) -> None:
+        self._options = options
+        self._sides = sides
+        self._cells = [COLUMNS[name].cell if name in COLUMNS else _field(operand_of(name)) for name in names]
+        operands = [operand_of(name) for name in names if name not in COLUMNS]
+        self._fields = list(dict.fromkeys((*FIELDS, *(name for each in operands for name in each.reads))))
+
+    def rows(self, batch: Batch, numbers: Sequence[int], clock: Clock) -> list[Row]:
+        """The rows of a batch, which are the records `numbers` of a store, in order."""
+        shown = Shown(clock, self._sides)
+        return [
+            Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells]))
+            for number, line in zip(numbers, self._lines(batch), strict=True)
+        ]
+
+    def _lines(self, batch: Batch) -> Iterator[Line]:
+        messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.runs else iter(())
+        frames = self._values_of(FrameRowColumns.of(batch.frame_runs, batch.files)) if batch.frame_runs else iter(())
+        for item, low, high in batch.stretches():
+            if isinstance(item, Record):
+                values = record_values(item, self._options)
+                yield Line(values, DESCRIBE[values["record"]](values))
+                continue
+            words = RunWords(item, self._options, CONTENT_WIDTH)
+            for row in range(low, high):
+                if isinstance(item, MessageRun):
+                    yield Line(next(messages), words.content(row))
+                else:
+                    yield Line(next(frames), words.describe(row, 0).strip())
+
+    def _values_of(self, columns: MessageColumns | FrameRowColumns) -> Iterator[dict[str, Any]]:
+        names = [name for name in self._fields if name in columns.derive]
+        lists = [columns[name].tolist() for name in names]
+        for values in zip(*lists, strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _style(values: Values) -> str:
+    kind: str = values["record"]
+    return values["severity"] if kind == "finding" else kind
+
+
+def _field(operand: Operand) -> Callable[[Line, Shown], str]:
+    """The cell of a field of the filter language."""
+
+    def cell(line: Line, shown: Shown) -> str:
+        return ", ".join(
+            safe_text(to_text(each) if isinstance(each, bytes) else str(each)) for each in operand.values(line.values)
+        )
+
+    return cell

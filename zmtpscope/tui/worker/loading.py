@@ -1,0 +1,146 @@
+"""Captures into the store, a step at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from zmtpscope.capture import CaptureError, Captures
+from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.live.analysis import Following, end, steps
+from zmtpscope.records import SECOND
+from zmtpscope.store import OctetsError, Store
+from zmtpscope.tui.requests import Progress
+from zmtpscope.tui.worker.sides import Sides
+
+STEP_SECONDS = 0.012
+"""A step takes about so long: somebody who presses a key waits for one at most."""
+
+FIRST_PACKETS, MOST_PACKETS = 256, 1 << 16
+"""Packets of the first step, so that there are rows at once, and of any step."""
+
+
+class FollowedCapture(Following, Protocol):
+    """A capture that still grows."""
+
+    def stop(self) -> None:
+        """Read what was captured until now, and end."""
+
+    @property
+    def unread(self) -> int:
+        """Octets that were written and not read yet."""
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost so far."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class Opened(NamedTuple):
+    """Where packets come from: `open` begins to read them. `followed` is there where they still come, and they cannot
+    be read twice then."""
+
+    paths: tuple[str, ...]
+    open: Callable[[], Captures]
+    followed: FollowedCapture | None = None
+
+
+class Loading:
+    """One reading of captures into a store."""
+
+    def __init__(self, opened: Opened, options: Options) -> None:
+        self.opened = opened
+        self.store = Store(options)
+        self.sides = Sides()
+        self.captures = opened.open()
+        self.analyser = Analyser(options)
+        self.problems: list[str] = []
+        self.errors = self.warnings = 0
+        """Findings of these severities."""
+        self.is_done = False
+        self._steps = self._run()
+
+    @property
+    def octets(self) -> int | None:
+        """Octets of all packets, as far as files tell; None where they still come."""
+        if self.opened.followed is not None or "-" in self.opened.paths:
+            return None
+        try:
+            return sum(map(os.path.getsize, filter(None, self.captures.files)))
+        except OSError:
+            return None
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come."""
+        messages, connections = self.analyser.messages_so_far()
+        followed = self.opened.followed
+        statistics = self.captures.statistics
+        is_live = followed is not None and not self.is_done
+        is_late = is_live and followed is not None and followed.unread and self.analyser.latest
+        return Progress(
+            records=len(self.store),
+            messages=messages,
+            connections=connections,
+            packets=statistics.packets,
+            octets_read=statistics.octets,
+            octets=self.octets,
+            is_done=self.is_done,
+            is_live=is_live,
+            dropped=sum(statistics.dropped().values()) if followed is None else followed.dropped,
+            lag=max(0.0, time.time() - self.analyser.latest / SECOND) if is_late else 0.0,
+            problems=tuple(map(safe_text, self.problems)),
+            errors=self.errors,
+            warnings=self.warnings,
+        )
+
+    def step(self) -> bool:
+        """Read on for a moment; False when all is read."""
+        if next(self._steps, None) is None:
+            self.is_done = True
+        return not self.is_done
+
+    def stop(self) -> None:
+        """What was read until now is all there is to be."""
+        if self.opened.followed is not None:
+            self.opened.followed.stop()
+
+    def _run(self) -> Iterator[bool]:
+        captures = self.captures
+        captures.most_packets = FIRST_PACKETS
+        try:
+            begun = time.monotonic()
+            for batches in steps(self.analyser, captures, self.opened.followed):
+                for batch in batches:
+                    self._append(batch)
+                yield True
+                now = time.monotonic()
+                self._pace(now - begun)
+                begun = time.monotonic()
+            for batch in end(self.analyser, captures):
+                self._append(batch)
+                yield True
+        except (CaptureError, OctetsError) as error:
+            self.problems.append(str(error))
+        self.problems += map(str, captures.problems)
+
+    def _pace(self, seconds: float) -> None:
+        """Take as many packets at once as are read in the time of a step."""
+        factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
+        captures = self.captures
+        captures.most_packets = max(16, min(MOST_PACKETS, int(captures.most_packets * factor)))
+
+    def _append(self, batch: Batch) -> None:
+        self.store.first_time = self.captures.statistics.first_time
+        self.sides.feed(batch)
+        for record in batch.records:
+            if record.type == "finding":
+                severity = record.values["severity"]
+                self.errors += severity == "error"
+                self.warnings += severity == "warn"
+        self.store.append(batch)

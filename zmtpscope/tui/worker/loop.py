@@ -1,0 +1,112 @@
+"""The worker's loop: reads on, keeps lists and views up with what was read, and answers in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from zmtpscope.dissect import Options
+from zmtpscope.filter.errors import FilterError
+from zmtpscope.tui.requests import (
+    CloseList,
+    Failure,
+    ListChanged,
+    ListState,
+    OpenList,
+    Page,
+    PlaceOf,
+    Progress,
+    Request,
+    Rows,
+)
+from zmtpscope.tui.worker.channel import Channel
+from zmtpscope.tui.worker.lists import RecordList
+from zmtpscope.tui.worker.loading import Loading, Opened
+
+IDLE = 10.0
+"""Seconds that the worker sleeps where there is nothing to do and nobody asks."""
+
+NOTICE_SECONDS = 0.1
+"""From one notice to the next."""
+
+
+class Worker:
+    """Answers what is asked of `opened`, which is analysed with `options`."""
+
+    def __init__(self, channel: Channel, opened: Opened, options: Options) -> None:
+        self._channel = channel
+        self._opened = opened
+        self._loading = Loading(opened, options)
+        self._lists: dict[str, RecordList] = {}
+        self._generation = 0
+        self._noticed = 0.0
+        self._said: Progress | None = None
+        self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
+            OpenList: self._open_list,
+            CloseList: self._close_list,
+            Rows: self._rows,
+            PlaceOf: self._place_of,
+        }
+
+    def run(self) -> None:
+        """Go on until the screen is gone: raises `ScreenGone`."""
+        has_work = True
+        while True:
+            for number, request in self._channel.receive(0 if has_work else IDLE):
+                self._channel.reply(number, self._answer(request))
+            has_work = self._work()
+            self._notify(is_last=not has_work)
+
+    def _work(self) -> bool:
+        """One step of whatever there is to do; False: nothing is left."""
+        has_more = not self._loading.is_done and self._loading.step()
+        for each in self._lists.values():
+            if each.is_behind:
+                each.step()
+                has_more = has_more or each.is_behind
+        return has_more
+
+    def _answer(self, request: Request[Any]) -> object:
+        try:
+            return self._answers[type(request)](request)
+        except FilterError as error:
+            return Failure(error.sentence)
+
+    # -- what is said unasked ------------------------------------------------------------------------------------------
+
+    def _notify(self, *, is_last: bool) -> None:
+        now = time.monotonic()
+        if not is_last and now - self._noticed < NOTICE_SECONDS:
+            return
+        self._noticed = now
+        for each in self._lists.values():
+            if each.state != each.said:
+                each.said = each.state
+                self._channel.notify(ListChanged(each.state))
+        progress = self._loading.progress
+        if progress != self._said:
+            self._said = progress
+            self._channel.notify(progress)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _open_list(self, request: OpenList) -> ListState:
+        self._generation += 1
+        loading = self._loading
+        made = RecordList(request.name, self._generation, request.spec, loading.store, loading.sides)
+        self._lists[request.name] = made
+        made.step()
+        made.said = made.state
+        return made.state
+
+    def _close_list(self, request: CloseList) -> None:
+        self._lists.pop(request.name, None)
+
+    def _rows(self, request: Rows) -> Page:
+        shown = self._lists.get(request.list)
+        return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
+
+    def _place_of(self, request: PlaceOf) -> int | None:
+        shown = self._lists.get(request.list)
+        return None if shown is None else shown.place_of(request.record)

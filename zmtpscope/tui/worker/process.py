@@ -1,0 +1,51 @@
+"""The worker as a process of its own: forked while the program is small and has one thread, gone when its screen is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+SIGNALS_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH)
+"""They reach all processes of a terminal, and are for the screen; the worker ends when its socket does."""
+
+
+class WorkerProcess(NamedTuple):
+    """The other process, and our end of the socket between us."""
+
+    pid: int
+    socket: socket.socket
+
+    def end(self) -> None:
+        """Let it end, and wait until it has: its step may go on for a moment."""
+        self.socket.close()
+        os.kill(self.pid, signal.SIGTERM)
+        os.waitpid(self.pid, 0)
+
+
+def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
+    """Run `run` with the other end of a socket in a process of its own. Call it before there are threads."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return WorkerProcess(pid, ours)
+    status = 1
+    try:
+        ours.close()
+        for number in SIGNALS_OF_THE_TERMINAL:
+            signal.signal(number, signal.SIG_IGN)
+        run(theirs)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def leave_terminal() -> None:
+    """From now on nothing that is written by mistake reaches the screen."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)

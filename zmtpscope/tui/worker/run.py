@@ -1,0 +1,38 @@
+"""What the worker's process does from its first line to its last."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from zmtpscope.tui.requests import Started
+from zmtpscope.tui.worker.channel import Channel, ScreenGone
+from zmtpscope.tui.worker.process import leave_terminal
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect import Options
+    from zmtpscope.tui.worker.loading import Opened
+
+
+def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], *, is_alone: bool = True) -> None:
+    """Open a capture, say whether that went well, and answer until the screen is gone. `open_capture` raises
+    `SystemExit` when it has said on the terminal why there is nothing to read. `is_alone`: in a process of its own."""
+    channel = Channel(end)
+    try:
+        opened, options = open_capture()
+    except SystemExit as error:
+        channel.notify(Started(int(str(error.code))))
+        return
+    from zmtpscope.tui.worker.loop import Worker
+
+    try:
+        channel.notify(Started())
+        if is_alone:
+            leave_terminal()
+        Worker(channel, opened, options).run()
+    except ScreenGone:
+        pass
+    finally:
+        if opened.followed is not None:
+            opened.followed.close()

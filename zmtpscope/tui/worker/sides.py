@@ -1,0 +1,59 @@
+"""What the sides of all connections say of themselves: socket types and identities, in a few octets a connection."""
+
+from __future__ import annotations
+
+from array import array
+
+from zmtpscope.dissect import Batch
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import OPENER, named
+
+LONGEST_TYPE = 12
+
+
+class Sides:
+    """Fed all batches; knows each side of each connection by what it said last."""
+
+    def __init__(self) -> None:
+        self._said: list[tuple[str | None, str | None]] = [(None, None)]
+        """(socket type, identity), each pair once."""
+        self._numbers: dict[tuple[str | None, str | None], int] = {(None, None): 0}
+        self._of_sides = array("I", bytes(8))
+        """Which of them each side of each connection has said."""
+
+    def feed(self, batch: Batch) -> None:
+        """Take in what greetings and commands say of who sent them."""
+        for record in batch.records:
+            if record.type in ("greeting", "command"):
+                values = record.values
+                if values["side"] is not None:
+                    self._learn(2 * values["conn"] + values["side"], values["socket_type"], values["identity"])
+
+    def _learn(self, place: int, socket_type: str | None, identity: str | None) -> None:
+        if socket_type is None and identity is None:
+            return
+        if place >= len(self._of_sides):
+            self._of_sides.frombytes(bytes(4 * (place + 2 - len(self._of_sides) + place // 2)))
+        before = self._said[self._of_sides[place]]
+        said = socket_type or before[0], identity or before[1]
+        number = self._numbers.setdefault(said, len(self._said))
+        if number == len(self._said):
+            self._said.append(said)
+        self._of_sides[place] = number
+
+    def said(self, conn: int, side: int) -> tuple[str | None, str | None]:
+        """The socket type and the identity of a side, as far as it has said them."""
+        place = 2 * conn + side
+        return self._said[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
+
+    def name(self, conn: int, side: int, socket_type: str | None, address: str, port: int | None) -> str:
+        """A side in a few words, safe to show: its identity, type and, where it was connected to, its port; its
+        address where it has said nothing. `socket_type` is what its messages are known by."""
+        said, identity = self.said(conn, side)
+        kind = safe_text(said or socket_type or "")[:LONGEST_TYPE]
+        words = [named(identity)] if identity else []
+        if kind:
+            words.append(kind if side == OPENER else f"{kind} :{port}")
+        elif not words:
+            words.append(f"{address}:{port}")
+        return " ".join(words)
