@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -172,6 +172,7 @@ SIZES = st.lists(st.one_of(st.integers(0, 70), st.integers(0, 1 << 39)), min_siz
 
 
 @given(SIZES, SIZES, st.integers(1, 100))
+@example([0], [0, 64], 1)
 def test_percentiles_are_exact_or_near(one: list[int], other: list[int], most: int) -> None:
     sizes, others = Sizes(most), Sizes(most)
     for size in one:

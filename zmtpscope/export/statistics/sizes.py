@@ -51,10 +51,10 @@ class Sizes:
 
     def merge(self, other: Sizes) -> None:
         """Those of another one, too."""
+        least, most = min(self.least, other.least), max(self.most, other.most)
         for size, count in other._counts():
             self.add(size, count)
-        if other._by_range is not None:
-            self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+        self.least, self.most = least, most  # the middle of a range may be larger than all in it
 
     def percentiles(self, *parts: float) -> list[int | None]:
         """The smallest size that so large a part of messages (0 to 1) does not exceed; None where there are none."""
