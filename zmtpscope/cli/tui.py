@@ -14,6 +14,8 @@ from zmtpscope.cli.following import CAPTURE_ONLY, Followed, capture_options, lis
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import BODY, FILES, FORCED, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted
 
 if TYPE_CHECKING:
     from zmtpscope.dissect import Options
@@ -53,7 +55,16 @@ def tui(**given: Any) -> int:
         _take_keyboard()
     from zmtpscope.tui.screen import show
 
-    return show(worker, given["filter"].text if given["filter"] else "")
+    return show(worker, _what(given), given["filter"].text if given["filter"] else "")
+
+
+def _what(given: dict[str, Any]) -> str:
+    """What is looked at, in a few words."""
+    if given["interfaces"]:
+        return f"capture on {', '.join(given['interfaces'])}"
+    paths = named_captures(given)
+    name = "standard input" if paths[0] == "-" else os.path.basename(paths[0].rstrip("/")) or paths[0]
+    return safe_text(name if len(paths) == 1 else f"{name} and {counted(len(paths) - 1, 'other')}")
 
 
 def _check_files(given: dict[str, Any]) -> None:

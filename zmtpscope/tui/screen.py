@@ -15,13 +15,13 @@ LOST = 1
 """The exit code where the worker ended before it should have."""
 
 
-def show(worker: WorkerProcess, filter: str) -> int:
-    """Let somebody look around until they have enough; an exit code."""
+def show(worker: WorkerProcess, what: str, filter: str) -> int:
+    """Let somebody look around until they have enough; an exit code. `what` is what the capture is called, safe."""
     try:
         started = _started(worker)
         if started.exit_code:
             return started.exit_code
-        app = Inspector(worker.socket, filter)
+        app = Inspector(worker.socket, what, filter)
         app.run()
         return app.return_code or 0
     finally:

@@ -269,7 +269,7 @@ class RowList(LineView):
         widths = [column.width for column in self._columns]
         self._slots = lay_out(self._columns, widths, max(0, self.width - MARK_WIDTH))
         if self._slots and self._column not in [slot.column for slot in self._slots]:
-            self._column = self._slots[0].index
+            self._column = self._slots[0].column
         self.forget_lines()
 
     def draw_heading(self, line: int, width: int) -> Strip:
