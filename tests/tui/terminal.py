@@ -1,0 +1,184 @@
+"""A terminal that understands what is written to it, as tmux does: a command runs in it, keys go in, the screen comes
+out. `tests/cli/terminal.py` has only the octets, which is enough where whole screens are drawn one after another."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+from uuid import uuid4
+
+PATIENCE = 20.0
+"""Seconds until something was waited for too long."""
+MARK = "ZMTPSCOPE_TERMINAL"
+"""What every process that was started here has in its environment, whoever its parent is by now."""
+
+
+class Waited(AssertionError):
+    """What was waited for did not come; says what stands on the screen instead."""
+
+
+class Terminal:
+    """A command in a tmux of its own, `columns` times `lines` large.
+
+    It is spoken to through one client that stays, so that reading the screen takes less than a millisecond and no
+    process. The server ends with that client, whatever becomes of us.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        columns: int = 80,
+        lines: int = 24,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        self.columns, self.lines = columns, lines
+        self._mark = uuid4().hex
+        self._directory = tempfile.TemporaryDirectory(prefix="terminal-")
+        settings = Path(self._directory.name, "tmux.conf")
+        settings.write_text("set -g remain-on-exit on\nset -g status off\nset -g default-terminal tmux-256color\n")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TMUX", "NO_COLOR"))}
+        wanted = {"COLORTERM": "truecolor", MARK: self._mark} | dict(environment or {})
+        settled = [f"-e{name}={value}" for name, value in wanted.items()]
+        server = ["tmux", "-u", "-S", str(Path(self._directory.name, "socket")), "-f", str(settings), "-C"]
+        place = ["-c", str(directory or Path.cwd()), "-x", str(columns), "-y", str(lines)]
+        self._client = subprocess.Popen(
+            [*server, "new-session", *place, *settled, shlex.join(map(str, command))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=inherited,
+        )
+        assert self._client.stdin is not None
+        assert self._client.stdout is not None
+        self._to: IO[bytes] = self._client.stdin
+        self._from: IO[bytes] = self._client.stdout
+        self._answer()
+        self._ask("refresh-client -f no-output")
+        self._ask("set -g exit-unattached on")
+        self.pid = int(self._ask("display-message -p '#{pane_pid}'")[0])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):
+            self._to.write(b"kill-server\n")
+            self._to.close()
+        try:
+            self._client.wait(PATIENCE)
+        finally:
+            self._client.kill()
+            self._from.close()
+            for pid in self.processes():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._directory.cleanup()
+
+    def press(self, *keys: str) -> None:
+        """Keys as tmux calls them: j, Enter, C-z, PageDown."""
+        self._ask("send-keys " + shlex.join(keys))
+
+    def type(self, text: str) -> None:
+        """Text, character for character."""
+        self._ask("send-keys -H " + " ".join(f"{octet:x}" for octet in text.encode()))
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Another size from now on."""
+        self.columns, self.lines = columns, lines
+        self._ask(f"resize-window -x {columns} -y {lines}")
+
+    def screen(self, first: int = 0, last: int | None = None, styles: bool = False) -> list[str]:
+        """What stands on the lines `first..last` (`last` included); with `styles` as escape sequences between."""
+        end = self.lines - 1 if last is None else last
+        return self._ask(f"capture-pane -p {'-e ' * styles}-S {first} -E {end}")
+
+    @property
+    def text(self) -> str:
+        """The whole screen."""
+        return "\n".join(self.screen())
+
+    @property
+    def title(self) -> str:
+        """The title that the command gave the terminal."""
+        return self._say("pane_title")
+
+    @property
+    def clipboard(self) -> str:
+        """What the command copied last, by OSC 52."""
+        return "\n".join(self._ask("show-buffer"))
+
+    @property
+    def exit_code(self) -> int | None:
+        """With what the command ended; None: it runs. What it wrote last stays on the screen."""
+        if self._say("pane_dead") != "1":
+            return None
+        return int(self._say("pane_dead_status") or -int(self._say("pane_dead_signal")))
+
+    def wait_for(self, *texts: str, seconds: float = PATIENCE) -> str:
+        """The screen once all these texts stand on it. Raises `Waited`."""
+        return self.wait_until(lambda screen: all(text in screen for text in texts), " ".join(texts), seconds)
+
+    def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = PATIENCE) -> str:
+        """The screen once this holds of it. Raises `Waited`."""
+        end = time.monotonic() + seconds
+        while not holds(screen := self.text):
+            if time.monotonic() > end:
+                raise Waited(f"not on the screen after {seconds:.0f} s: {what}\n{screen}")
+            time.sleep(0.002)
+        return screen
+
+    def wait_for_end(self, seconds: float = PATIENCE) -> int:
+        """The exit code of the command, once it has ended. Raises `Waited`."""
+        self.wait_until(lambda _: self.exit_code is not None, "its end", seconds)
+        code = self.exit_code
+        assert code is not None
+        return code
+
+    def processes(self) -> list[int]:
+        """Those that run of what was started here, without tmux: the command, its children, and what they left."""
+        return list(_processes_marked(f"{MARK}={self._mark}"))
+
+    def _say(self, name: str) -> str:
+        return self._ask(f"display-message -p '#{{{name}}}'")[0]
+
+    def _ask(self, command: str) -> list[str]:
+        self._to.write(f"{command}\n".encode())
+        self._to.flush()
+        return self._answer()
+
+    def _answer(self) -> list[str]:
+        """The lines that tmux answers with, between `%begin` and `%end` of the same numbers; its news are left out."""
+        lines: list[str] = []
+        numbers: str | None = None
+        for octets in self._from:
+            line = octets.decode().removesuffix("\n")
+            if numbers is None:
+                if line.startswith("%begin "):
+                    numbers = line.removeprefix("%begin ")
+            elif line == f"%end {numbers}":
+                return lines
+            elif line == f"%error {numbers}":
+                raise ValueError("tmux: " + " ".join(lines))
+            else:
+                lines.append(line)
+        raise EOFError("tmux has ended")
+
+
+def _processes_marked(mark: str) -> Iterator[int]:
+    wanted = mark.encode()
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+                if wanted in (directory / "environ").read_bytes().split(b"\0"):
+                    yield int(directory.name)
