@@ -54,13 +54,14 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
     value = ""
     if node.value is not None:
         hidden = any(node.start in span for span in secrets if node.length)
-        value = MASK if hidden else _value(node)
+        value = MASK if hidden else value_text(node)
     yield f"{indent}{safe_text(node.name):<{max(1, 40 - len(indent))}} {place:<14} {value}".rstrip()
     for child in node.children:
         yield from _node_lines(child, indent + "  ", secrets)
 
 
-def _value(node: FieldNode) -> str:
+def value_text(node: FieldNode) -> str:
+    """The value of a field, which has one, in a few characters."""
     if isinstance(node.value, bytes):
         size = len(node.value)
         return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand
 from zmtpscope.filter.fields import FIELDS
-from zmtpscope.filter.predicates import Comparison, OneOf
+from zmtpscope.filter.predicates import Comparison, OneOf, Within
 from zmtpscope.store.chunk import Chunk, join, pack
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
@@ -36,6 +36,12 @@ from zmtpscope.store.trees import with_trees, without_secrets
 SMALL = 8192
 """Chunks of fewer records are joined with those next to them: each takes some kB by itself."""
 
+
+AROUND = 1000
+"""Records next to one, on either side, in which findings about it are looked for."""
+
+UNITS = ("greeting", "command", "message")
+"""Types of records that stand for octets somebody has read."""
 
 IDENTITY = ("conn_id", "side", "source", "offset", "record")
 """What an identity of a record is made of."""
@@ -164,8 +170,10 @@ class Store:
         place of secrets. None of records that stand for no octets. Raises `OctetsError` where they are not there any
         more."""
         item, index = self._item(number)
-        found = list(details(item, index))
-        return found if self.options.show_secrets else list(map(without_secrets, found))
+        found = details(item, index)
+        if self.options.show_secrets:
+            return [each._replace(secrets=()) for each in found]
+        return list(map(without_secrets, found))
 
     def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
         """The lines that `read -V -x` prints under that of a record."""
@@ -197,20 +205,62 @@ class Store:
         """The numbers of the records that `filter` holds of, in order; of `rows` only, which ascend, where given."""
         return self._selected(filter.condition, rows)
 
-    def find(self, reference: str) -> int | None:
+    def find(self, reference: str, near: int = 0) -> int | None:
         """The number of the record with this identity, as `refs` of findings have it; of a frame that of its message,
-        where there are no records of frames. None where it is not there, or no such thing."""
+        where there are no records of frames. None where it is not there, or no such thing. It is looked for first
+        `near` a record."""
         parts = reference.split("/")
         if len(parts) != len(IDENTITY) or not all(each.isdecimal() for each in parts[1:4]):
             return None
         conn_id, record = parts[0], parts[4]
         side, source, offset = map(int, parts[1:4])
         of_stream = [equals("conn_id", conn_id), equals("side", side), equals("source", source)]
-        found = self._selected(Every((equals("record", record), *of_stream, equals("offset", offset))))
-        if not len(found) and record == "frame":
+        found = self._nearest(Every((equals("record", record), *of_stream, equals("offset", offset))), near)
+        if found is None and record == "frame":
             before = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, offset), is_all=False)
-            found = self._selected(Every((equals("record", "message"), *of_stream, before)))[-1:]
-        return int(found[0]) if len(found) else None
+            messages = self._selected(Every((equals("record", "message"), *of_stream, before)))
+            return int(messages[-1]) if len(messages) else None
+        return found
+
+    def connection(self, conn: int | None, near: int = 0) -> int | None:
+        """The number of the record of a connection; None where it has none, as one that has not ended yet."""
+        if conn is None:
+            return None
+        return self._nearest(Every((equals("record", "connection"), equals("conn", conn))), near)
+
+    def findings_about(self, values: Mapping[str, Any], number: int) -> Int64:
+        """The numbers of findings about octets of a record, of those that are among the `AROUND` records next to it;
+        `values` are its fields."""
+        inside = Within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
+        about = Compared(FieldOperand(FIELDS["offset"]), inside, is_all=False)
+        return self._around(number, equals("record", "finding"), about, *of_side(values))
+
+    def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
+        """The number of the greeting, command or message with the octets that a finding is about, looked for as far
+        away; None where it is about none, or they are in no such record."""
+        if values["offset"] is None:
+            return None
+        begins = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, values["offset"]), is_all=False)
+        is_unit = Compared(FieldOperand(FIELDS["record"]), OneOf(tuple(map(equal_to, UNITS))), is_all=False)
+        found = self._around(number, is_unit, begins, *of_side(values)).tolist()
+        if not found:
+            return None
+        unit = self.row(found[-1])
+        return found[-1] if values["offset"] < unit["offset"] + unit["length"] else None
+
+    def _around(self, number: int, *conditions: Condition) -> Int64:
+        return self._selected(Every(conditions), np.arange(max(0, number - AROUND), min(self._count, number + AROUND)))
+
+    def _nearest(self, condition: Condition, near: int) -> int | None:
+        """The first record of which a condition holds in the chunk nearest to a record that has one; None: nowhere."""
+        chunks, begins = self._chunks
+        middle = bisect_right(begins, near) - 1
+        for place in sorted(range(len(chunks)), key=lambda place: abs(place - middle)):
+            begin = begins[place]
+            for _, found in self._selecting(condition, np.arange(begin, begin + len(chunks[place]))):
+                if len(found):
+                    return int(found[0])
+        return None
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> Int64:
         """The numbers of the records of a connection; of those on which a side has the identity `peer`; of what was
@@ -267,6 +317,11 @@ class Store:
             if stop > at:
                 yield chunk, begin, numbers[at:stop] - begin
             at = stop
+
+
+def of_side(values: Mapping[str, Any]) -> list[Condition]:
+    """That a record is of the same side of the same connection."""
+    return [equals(name, values[name]) for name in ("conn_id", "side")]
 
 
 def equal_to(value: Any) -> Comparison:

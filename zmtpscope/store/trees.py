@@ -39,7 +39,7 @@ def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
 
 def without_secrets(detail: Detail) -> Detail:
     """With stars in place of passwords, in octets and in the tree."""
-    spans = secret_spans(detail.tree)
+    spans = [*detail.secrets, *secret_spans(detail.tree)]
     if not spans:
         return detail
     octets = bytearray(detail.octets)
@@ -49,7 +49,7 @@ def without_secrets(detail: Detail) -> Detail:
     for leaf in detail.tree.leaves():
         if leaf.length and any(leaf.start in span for span in spans):
             leaf.value = MASK
-    return detail._replace(octets=bytes(octets))
+    return detail._replace(octets=bytes(octets), secrets=spans)
 
 
 def _named(protocol: str, options: Options) -> Named:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.dissect.records.batch import FrameRun, MessageRun, PacketSlice, Record
@@ -22,6 +22,8 @@ class Detail(NamedTuple):
     tree: FieldNode
     slices: list[PacketSlice]
     source: int = 0
+    secrets: Sequence[range] = ()
+    """Offsets of what nobody shall see; stars stand there where that was looked after."""
 
 
 def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail]:
@@ -51,10 +53,13 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
         if start >= item.base and octets:
             slices = item.pieces.slices(start, start + len(octets)) if item.pieces is not None else []
             tree = field_tree(item.regime, octets, start, inside=frame > first)
+            secrets: Sequence[range] = ()
             if made is not None:
                 body = int(item.bodies[frame])
+                if frame - first in made.secrets:
+                    secrets = [range(body, stop)]
                 put_inside(tree, made.nodes.get(frame - first, []), body, octets[body - start :])
-            yield Detail(start, octets, tree, slices, item.source)
+            yield Detail(start, octets, tree, slices, item.source, secrets)
     for packed in made.sources if made is not None else ():
         yield Detail(0, packed.octets, packed.tree, [], packed.number)
 

@@ -1,0 +1,94 @@
+"""All that there is to see of one record: its fields as a tree, the octets behind them, and what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect.records.details import Detail
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.describe import DESCRIBE
+from zmtpscope.export.details import MOST_FIELDS, value_text
+from zmtpscope.export.rows import RunWords
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.values import record_values
+from zmtpscope.filter import Filter
+from zmtpscope.filter.writing import comparison
+from zmtpscope.store import OctetsError, Store
+from zmtpscope.tui.requests import Details, Node
+from zmtpscope.tui.worker.record_fields import nodes_of_findings, nodes_of_record
+from zmtpscope.tui.worker.sources import Sources
+from zmtpscope.zmtp.reader import FieldNode
+
+RECORD_FIELDS = {
+    "zmtp.mechanism": "mechanism",
+    "zmtp.as_server": "as_server",
+    "zmtp.command.name": "name",
+    "zmtp.metadata.name": "metadata.name",
+    "zmtp.metadata.value": "metadata.value",
+    "zmtp.size": "frame_sizes",
+    "zmtp.body": "bodies",
+    "zmtp1.body": "bodies",
+    "plain.username": "username",
+}
+"""Which field of a record mostly has what stands in a field of its octets; whether it does is asked."""
+
+MORE_FIELDS = f"... and more than {MOST_FIELDS:,} fields: read --json has all of them"
+
+
+def details_of(store: Store, number: int) -> Details:
+    """The record with this number: what it is made of, field by field; findings about it; then its own fields by the
+    names of outputs. `problem` says why octets are missing: the rest is there then."""
+    values, line = row_of(store.batch([number]), store.options)
+    sources = Sources()
+    nodes: list[Node] = []
+    problem = None
+    try:
+        for detail in store.details(number):
+            nodes += _nodes_of_unit(detail, sources.add(detail), values, MOST_FIELDS - len(nodes))
+            if len(nodes) >= MOST_FIELDS:
+                nodes.append(Node(0, MORE_FIELDS, "", -1))
+                break
+    except OctetsError as error:
+        problem = safe_text(str(error))
+    nodes += nodes_of_findings(store, number, values)
+    nodes += nodes_of_record(store, number, values)
+    return Details(number, line, tuple(nodes), sources.all(), problem or sources.problem)
+
+
+def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
+    """The fields of the only record of a batch by name, and what it is in a few words."""
+    if batch.records:
+        values = record_values(batch.records[0], options)
+        return values, DESCRIBE[values["record"]](values)
+    if batch.runs:
+        return MessageColumns.of(batch, options).values(0), RunWords(batch.runs[0], options, None).describe(0, 0)
+    words = RunWords(batch.frame_runs[0], options, None).describe(0, 0)
+    return FrameRowColumns.of(batch.frame_runs, batch.files).values(0), words.strip()
+
+
+def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: int) -> Iterator[Node]:
+    """The fields of a greeting or frame, from top to bottom, at most so many."""
+    known: dict[tuple[str, Any], str] = {}
+    waiting = [(0, detail.tree)]
+    while waiting and most > 0:
+        depth, node = waiting.pop()
+        waiting += [(depth + 1, child) for child in reversed(node.children)]
+        most -= 1
+        shown = "" if node.value is None else value_text(node)
+        stop = node.start + node.length
+        yield Node(depth, safe_text(node.name), shown, source, node.start, stop, filter=_filter_of(node, values, known))
+
+
+def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, Any], str]) -> str:
+    """A filter for the value of a field of octets; empty where no field of the record has it."""
+    name = RECORD_FIELDS.get(node.name)
+    if name is None or node.value is None:
+        return ""
+    key = name, node.value
+    if key not in known:
+        text = comparison(name, node.value)
+        known[key] = text if text is not None and Filter(text).holds(values) else ""
+    return known[key]
