@@ -10,6 +10,7 @@ from zmtpscope.dissect import Options
 from zmtpscope.filter.errors import FilterError
 from zmtpscope.tui.requests import (
     CloseList,
+    DetailsOf,
     Failure,
     ListChanged,
     ListState,
@@ -21,6 +22,7 @@ from zmtpscope.tui.requests import (
     Rows,
 )
 from zmtpscope.tui.worker.channel import Channel
+from zmtpscope.tui.worker.details import details_of
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 
@@ -47,6 +49,7 @@ class Worker:
             CloseList: self._close_list,
             Rows: self._rows,
             PlaceOf: self._place_of,
+            DetailsOf: lambda request: details_of(self._loading.store, request.number),
         }
 
     def run(self) -> None:
