@@ -134,7 +134,7 @@ class Source(Struct, frozen=True, array_like=True):
     octets: bytes
     """Secret ones are 0 here, and in `stars`."""
     stars: tuple[tuple[int, int], ...] = ()
-    """(start, stop) of secret octets, which are shown as stars."""
+    """(start, stop) of secret octets, as the stream counts, which are shown as stars; apart from each other."""
 
 
 class Node(Struct, frozen=True, array_like=True):

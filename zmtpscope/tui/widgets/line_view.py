@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from rich.style import Style
@@ -14,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
-from zmtpscope.tui.widgets.styles import Palette
+from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 KEPT_LINES = 1024
 """Drawn lines that are kept."""
@@ -70,7 +71,7 @@ class LineView(ScrollView, can_focus=True):
         self._cursor = 0
         self._digits = ""
         self._digits_timer: Timer | None = None
-        self._lines: LRUCache[tuple[int, bool, bool], Strip] = LRUCache(KEPT_LINES)
+        self._lines: LRUCache[tuple[int, str, Hashable], Strip] = LRUCache(KEPT_LINES)
         self._palette: Palette | None = None
 
     # -- what those who derive from it say -----------------------------------------------------------------------------
@@ -82,6 +83,10 @@ class LineView(ScrollView, can_focus=True):
     def draw_heading(self, line: int, width: int) -> Strip:
         """One of the `HEADING_LINES` above."""
         raise NotImplementedError
+
+    def look_of(self, place: int) -> Hashable:
+        """What else decides how a line looks; a line that was drawn is shown again as long as this is the same."""
+        return None
 
     def is_there(self, place: int) -> bool:
         """Whether a line can be drawn already."""
@@ -98,7 +103,8 @@ class LineView(ScrollView, can_focus=True):
         """A click on the headings, `x` cells from the left."""
 
     def line_clicked(self, place: int, x: int) -> None:
-        """A click on a line, which has the cursor now."""
+        """A click on a line, `x` cells from the left: puts the cursor there."""
+        self.go_to(place)
 
     def action_choose(self) -> None:
         """The line under the cursor was clicked twice."""
@@ -117,13 +123,8 @@ class LineView(ScrollView, can_focus=True):
 
     def go_to(self, place: int) -> None:
         """Put the cursor on a line, or on the nearest that there is, and show it."""
-        place = max(0, min(place, self._count - 1))
-        if place != self._cursor:
-            before, self._cursor = self._cursor, place
-            self.refresh_place(before)
-            self.refresh_place(place)
+        if self.set_cursor(place):
             self.cursor_moved()
-        self._scroll_to_show(place)
 
     # -- for those who derive from it ----------------------------------------------------------------------------------
 
@@ -131,9 +132,7 @@ class LineView(ScrollView, can_focus=True):
     def palette(self) -> Palette:
         """The styles of the theme."""
         if self._palette is None:
-            app = self.app
-            has_colour = not (app.no_color or app.native_ansi_color)
-            self._palette = Palette(self.rich_style, app.theme_variables, has_colour)
+            self._palette = palette_of(self)
         return self._palette
 
     @property
@@ -155,6 +154,16 @@ class LineView(ScrollView, can_focus=True):
     def top(self) -> int:
         """The first line that can be seen."""
         return self.scroll_offset.y
+
+    def set_cursor(self, place: int) -> bool:
+        """As `go_to`, but nobody is told. Returns whether it moved."""
+        before, self._cursor = self._cursor, max(0, min(place, self._count - 1))
+        self._scroll_to_show(self._cursor)
+        if self._cursor == before:
+            return False
+        self.refresh_place(before)
+        self.refresh_place(self._cursor)
+        return True
 
     def set_line_count(self, count: int) -> None:
         """There are more lines, or fewer. The cursor stays, where there is a line for it."""
@@ -185,13 +194,22 @@ class LineView(ScrollView, can_focus=True):
             return Strip.blank(width, self.base)
         if not self.is_there(place):
             return self.draw_missing(width)
-        is_cursor, has_focus = place == self._cursor, self.has_focus
-        key = (place, is_cursor, has_focus)
+        ground = ("cursor" if self.has_focus else "elsewhere") if place == self._cursor else ""
+        key = (place, ground, self.look_of(place))
         line = self._lines.get(key)
         if line is None:
-            ground = ("cursor" if has_focus else "elsewhere") if is_cursor else ""
             line = self._lines[key] = self.draw(place, ground, width)
         return line
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Textual's own way makes several copies of each line; from lines that are kept, whatever is made is kept too
+        if self.styles.gutter.totals != (0, 0) or crop.column_span != (0, self.size.width):
+            return super().render_lines(crop)
+        base, background = self.base, self.background_colors[1]
+        lines = [self.render_line(y).adjust_cell_length(crop.width, base) for y in crop.line_range]
+        for line_filter in self.get_line_filters():
+            lines = [line.apply_filter(line_filter, background) for line in lines]
+        return lines
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -261,7 +279,6 @@ class LineView(ScrollView, can_focus=True):
             return
         place = offset.y - self.HEADING_LINES + self.top
         if place < self._count:
-            self.go_to(place)
             self.line_clicked(place, offset.x)
             if event.chain == 2:
                 self.action_choose()

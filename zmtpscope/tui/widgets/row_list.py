@@ -109,7 +109,7 @@ class RowList(LineView):
         """The list has so many rows now. The selected one stays, unless the end is followed."""
         self.set_line_count(count)
         if self._following and count:
-            self._move(count - 1)
+            super().go_to(count - 1)
         self._look.set()
         self._post_selected()
 
@@ -144,7 +144,7 @@ class RowList(LineView):
         """Stay at the end, or do not."""
         self._following = following
         if following and self._count:
-            self._move(self._count - 1)
+            super().go_to(self._count - 1)
 
     def current_row(self) -> Row | None:
         """The row under the cursor; None: there is none, or it is not here yet."""
@@ -204,9 +204,6 @@ class RowList(LineView):
         if self._following and place < self._count - 1:
             self._following = False
             self.post_message(self.FollowingStopped())
-        self._move(place)
-
-    def _move(self, place: int) -> None:
         super().go_to(place)
 
     def cursor_moved(self) -> None:
@@ -254,6 +251,7 @@ class RowList(LineView):
         if (slot := self._slot_at(x)) is not None and slot.column != self._column:
             self._column = slot.column
             self.forget_lines()
+        super().line_clicked(place, x)
 
     def _slot_at(self, x: int) -> Slot | None:
         return next((slot for slot in self._slots if slot.start <= x - MARK_WIDTH < slot.stop), None)

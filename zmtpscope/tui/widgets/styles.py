@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.color import Color, ColorParseError
+from textual.widget import Widget
 
 
 class Look(NamedTuple):
@@ -43,6 +44,9 @@ LOOKS: Mapping[str, Look] = {
     "name": Look("text-primary", plain=""),
     "strong": Look(attributes="bold", plain="bold"),
     "heading": Look(strength=0.75, attributes="bold", plain="bold"),
+    "field": Look("text-primary", 0.9),
+    "value": NORMAL,
+    "zero": FAINT,
     "link": Look("text-primary", attributes="underline", plain="underline"),
     "secret": Look("text-warning", 0.8, plain="dim"),
     "mark": Look("accent", attributes="bold", plain="bold"),
@@ -52,6 +56,13 @@ LOOKS: Mapping[str, Look] = {
 CURSOR, CURSOR_ELSEWHERE, LIT, HEADING_ROW = 0.42, 0.16, 0.34, 0.07
 """How much colour is in the background: of the selected line, with the keyboard here and elsewhere; of octets that a
 field has; of headings."""
+
+PLAIN_GROUNDS = {
+    "cursor": Style(reverse=True),
+    "elsewhere": Style(bold=True),
+    "octet": Style(reverse=True, bold=True),
+    "lit": Style(reverse=True),
+}
 
 
 class Palette:
@@ -68,7 +79,7 @@ class Palette:
 
     def style(self, name: str, over: str = "") -> Style:
         """The style of a text with this name. `over` is what it stands on: "cursor", "elsewhere" (a cursor without the
-        keyboard), "lit", "headings", or nothing."""
+        keyboard), "octet" (the cursor in a line), "lit", "headings", or nothing."""
         made = self._made.get((name, over))
         if made is None:
             made = self._made[name, over] = self.base + self._ground(over) + self._text(name)
@@ -85,14 +96,14 @@ class Palette:
 
     def _ground(self, over: str) -> Style:
         if not self._has_colour:
-            return {"cursor": Style(reverse=True), "elsewhere": Style(bold=True), "lit": Style(reverse=True)}.get(
-                over, Style()
-            )
+            return PLAIN_GROUNDS.get(over, Style())
         match over:
             case "cursor":
                 colour = self._background.blend(self._colour("primary"), CURSOR)
             case "elsewhere":
                 colour = self._background.blend(self._colour("primary"), CURSOR_ELSEWHERE)
+            case "octet":
+                colour = self._colour("primary")
             case "lit":
                 colour = self._background.blend(self._colour("accent"), LIT)
             case "headings":
@@ -106,6 +117,13 @@ class Palette:
             return Color.parse(self._variables[variable])
         except (KeyError, ColorParseError):
             return Color.parse("#e0e0e0" if variable == "foreground" else "#121212")
+
+
+def palette_of(widget: Widget) -> Palette:
+    """The styles of a widget under the theme of now."""
+    app = widget.app
+    has_colour = not (app.no_color or app.native_ansi_color)
+    return Palette(widget.rich_style, app.theme_variables, has_colour)
 
 
 def _parsed(words: str) -> Style:

@@ -1,0 +1,156 @@
+"""Fields beside their octets: selecting one shows the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from zmtpscope.tui.requests import Details, Node, Source
+from zmtpscope.tui.widgets.details_pane import DetailsPane
+from zmtpscope.tui.widgets.field_tree import FieldTree
+from zmtpscope.tui.widgets.line_view import LineView
+
+STREAM = Source("stream", 100, bytes(range(0x30, 0x60)) + bytes(16), stars=((110, 113),))
+OPENED = Source("opened", 0, b'{"price": 12}')
+NODES = (
+    Node(0, "message", "", 0, 100, 164),
+    Node(1, "frame 0", "", 0, 100, 113),
+    Node(2, "flags", "more", 0, 100, 101),
+    Node(2, "size", "11", 0, 101, 102),
+    Node(2, "body", "'secret'", 0, 102, 113),
+    Node(1, "json", "", 1, 0, 13),
+    Node(2, "price", "12", 1, 10, 12),
+    Node(1, "answer to", "message 7", -1, link=7),
+)
+DETAILS = Details(12, "message 12", NODES, (STREAM, OPENED))
+
+
+class Screen(App[None]):
+    """A pane, and the records that it wants to go to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.followed: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        yield DetailsPane()
+
+    def on_mount(self) -> None:
+        pane = self.query_one(DetailsPane)
+        pane.show(DETAILS)
+        pane.fields.focus()
+
+    def on_field_tree_followed(self, message: FieldTree.Followed) -> None:
+        self.followed.append(message.record)
+
+
+def with_pane(use: Callable[[Screen, DetailsPane, Pilot[None]], Awaitable[None]], width: int = 160) -> None:
+    async def run() -> None:
+        screen = Screen()
+        async with screen.run_test(size=(width, 24)) as pilot:
+            await pilot.pause()
+            await use(screen, screen.query_one(DetailsPane), pilot)
+
+    asyncio.run(run())
+
+
+def lines(view: LineView) -> list[str]:
+    return [text for y in range(view.size.height) if (text := view.render_line(y).text.rstrip())]
+
+
+def test_a_selected_field_lights_its_octets() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        await pilot.press("j", "j", "j", "j")
+        assert pane.selected_node == NODES[4]
+        assert pane.panes.octets.lit == STREAM.octets[2:13]
+
+    with_pane(use)
+
+
+def test_a_field_of_another_source_opens_its_tab() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.fields.select(6)
+        await pilot.press("k", "j")
+        assert (pane.panes.chosen, pane.panes.octets.lit) == (1, b"12")
+
+    with_pane(use)
+
+
+def test_a_selected_octet_opens_the_innermost_field_that_has_it() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        await pilot.press("space")
+        assert lines(pane.fields) == ["▸ message"]
+        pane.panes.octets.focus()
+        await pilot.press("l")
+        assert pane.selected_node == NODES[3]
+        assert pane.panes.octets.offset_selected == 101
+        await pilot.press("5", "l")
+        assert pane.selected_node == NODES[4]
+        assert pane.panes.octets.offset_selected == 106
+        assert pane.panes.octets.lit == STREAM.octets[2:13]
+
+    with_pane(use)
+
+
+def test_secret_octets_are_stars_and_nothing_else_is() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        first = lines(pane.panes.octets)[0]
+        assert first == "00000064  30 31 32 33 34 35 36 37 38 39 ** ** ** 3d 3e 3f  0123456789***=>?"
+
+    with_pane(use)
+
+
+def test_narrow_octets_stand_eight_in_a_line() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        assert lines(pane.panes.octets)[0] == "00000064  30 31 32 33 34 35 36 37  01234567"
+
+    with_pane(use, 60)
+
+
+def test_what_was_opened_stays_open_for_other_records() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.fields.select(1)
+        await pilot.press("space")
+        closed = lines(pane.fields)
+        assert "▸ frame 0" in closed[1]
+        pane.show(Details(13, "message 13", NODES[1:2] + NODES[5:], (STREAM, OPENED)))
+        pane.show(Details(14, "message 14", NODES, (STREAM, OPENED)))
+        assert lines(pane.fields) == closed
+        assert pane.selected_node == NODES[1]
+
+    with_pane(use)
+
+
+def test_a_link_leads_to_its_record() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        assert lines(pane.fields)[-1].endswith("message 7 →")
+        await pilot.press("G", "enter")
+        assert screen.followed == [7]
+
+    with_pane(use)
+
+
+def test_octets_that_are_not_there_are_said_to_be_missing() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.show(Details(12, "message 12", NODES, (), problem="the file [/b] has changed"))
+        await pilot.pause()
+        shown = "\n".join(
+            "".join(segment.text for segment in strip) for strip in screen.screen._compositor.render_strips()
+        )
+        assert "the file [/b] has changed" in shown
+
+    with_pane(use)
+
+
+def test_the_same_record_again_changes_nothing() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.panes.octets.focus()
+        await pilot.press("7", "l")
+        before = pane.panes.octets.offset_selected
+        pane.show(Details(12, "message 12", NODES, (STREAM, OPENED)))
+        assert pane.panes.octets.offset_selected == before == 107
+
+    with_pane(use)

@@ -1,0 +1,87 @@
+"""Fields and octets, each found from the other."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zmtpscope.tui.requests import Node
+from zmtpscope.tui.widgets.nodes import ancestors, ends, in_sight, innermost, paths
+
+
+def node(depth: int, name: str, start: int = 0, stop: int = 0, source: int = 0) -> Node:
+    return Node(depth, name, "", source, start, stop)
+
+
+MESSAGE = (
+    node(0, "message", 10, 30),
+    node(1, "frame 0", 10, 18),
+    node(2, "flags", 10, 11),
+    node(2, "size", 11, 12),
+    node(2, "body", 12, 18),
+    node(1, "frame 1", 18, 30),
+    node(2, "body", 20, 30),
+    node(1, "json", 0, 5, source=1),
+)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Node]:
+    """Fields in fields, each inside the one around it, or in a source of its own."""
+    nodes: list[Node] = []
+
+    def grow(depth: int, source: int, start: int, stop: int) -> None:
+        nodes.append(node(depth, draw(st.sampled_from("abc")), start, stop, source))
+        if depth == 4:
+            return
+        edges = sorted(draw(st.lists(st.integers(start, stop), max_size=6)))
+        for low, high in zip(edges[::2], edges[1::2], strict=False):
+            if draw(st.booleans()):
+                grow(depth + 1, source, low, high)
+            else:
+                grow(depth + 1, source + 1, 0, high - low)
+
+    grow(0, 0, 0, draw(st.integers(0, 40)))
+    return nodes
+
+
+@given(trees())
+def test_an_octet_leads_to_the_smallest_field_that_has_it(nodes: list[Node]) -> None:
+    for source in range(5):
+        for offset in range(42):
+            having = [n for n in nodes if n.source == source and n.start <= offset < n.stop]
+            found = innermost(nodes, source, offset)
+            if found is None:
+                assert not having
+            else:
+                assert nodes[found] in having
+                assert nodes[found].stop - nodes[found].start == min(n.stop - n.start for n in having)
+                deeper = nodes[found + 1 : ends(nodes)[found]]
+                assert not [n for n in deeper if n in having]
+
+
+def test_an_octet_between_fields_leads_to_the_one_around_them() -> None:
+    assert innermost(MESSAGE, 0, 11) == 3
+    assert innermost(MESSAGE, 0, 19) == 5
+    assert innermost(MESSAGE, 1, 4) == 7
+    assert innermost(MESSAGE, 0, 30) is None
+
+
+@given(trees())
+def test_what_is_in_a_field_ends_where_the_next_one_beside_or_above_it_starts(nodes: list[Node]) -> None:
+    for index, behind in enumerate(ends(nodes)):
+        assert all(n.depth > nodes[index].depth for n in nodes[index + 1 : behind])
+        assert behind == len(nodes) or nodes[behind].depth <= nodes[index].depth
+
+
+@given(trees())
+def test_the_way_up_is_the_path(nodes: list[Node]) -> None:
+    for index, path in enumerate(paths(nodes)):
+        assert path == (*(nodes[above].name for above in reversed(ancestors(nodes, index))), nodes[index].name)
+
+
+@given(trees(), st.data())
+def test_a_field_is_seen_when_everything_around_it_is_open(nodes: list[Node], data: st.DataObject) -> None:
+    opened = [data.draw(st.booleans()) for _ in nodes]
+    seen = in_sight(nodes, ends(nodes), opened.__getitem__)
+    assert seen == [index for index in range(len(nodes)) if all(opened[above] for above in ancestors(nodes, index))]

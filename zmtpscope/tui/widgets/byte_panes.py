@@ -1,0 +1,124 @@
+"""The octets behind a record: one tab for each source (packet, stream, opened, unpacked)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from zmtpscope.tui.requests import Source
+from zmtpscope.tui.widgets.columns import width_of
+from zmtpscope.tui.widgets.hex_view import HexView
+from zmtpscope.tui.widgets.styles import Palette, palette_of
+
+
+class Tabs(Widget):
+    """Names side by side, one of which is chosen."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "Tabs { height: 1; background: $background; color: $foreground; }"
+
+    class Clicked(Message):
+        """The tab with this index, please."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._titles: tuple[str, ...] = ()
+        self._chosen = 0
+        self._palette: Palette | None = None
+
+    def show(self, titles: Sequence[str], chosen: int) -> None:
+        """Show these names. The chosen one is brighter."""
+        if (tuple(titles), chosen) != (self._titles, self._chosen):
+            self._titles, self._chosen = tuple(titles), chosen
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        if self._palette is None:
+            self._palette = palette_of(self)
+        style = self._palette.style
+        parts = []
+        for index, title in enumerate(self._titles):
+            look = ("strong", "cursor" if self._chosen == index else "") if index == self._chosen else ("muted", "")
+            parts.append(Segment(f" {title} ", style(*look)))
+        return Strip(parts).adjust_cell_length(self.size.width, style("value"))
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
+
+    def on_click(self, event: events.Click) -> None:
+        at = 0
+        for index, title in enumerate(self._titles):
+            at += width_of(title) + 2
+            if event.x < at:
+                self.post_message(self.Clicked(index))
+                return
+
+
+class BytePanes(Vertical):
+    """The octets of the chosen source, with the names of all above them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right_square_bracket", "tab(1)", "Next octets: packet, stream, opened", show=False),
+        Binding("left_square_bracket", "tab(-1)", "Octets before", show=False),
+    ]
+    DEFAULT_CSS = """
+    BytePanes { background: $background; }
+    BytePanes > HexView { height: 1fr; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._sources: Sequence[Source] = ()
+        self._chosen = 0
+        self._tabs = Tabs()
+        self.octets = HexView()
+
+    def compose(self) -> ComposeResult:
+        yield self._tabs
+        yield self.octets
+
+    def show(self, sources: Sequence[Source]) -> None:
+        """The octets of another record. The same tab stays, where there is one."""
+        self._sources = sources
+        self._choose(min(self._chosen, max(0, len(sources) - 1)))
+
+    def highlight(self, source: int, start: int, stop: int) -> None:
+        """Light the octets of a field, in the tab of its source."""
+        if not 0 <= source < len(self._sources):
+            self.octets.highlight(0, 0)
+            return
+        if source != self._chosen:
+            self._choose(source)
+        self.octets.highlight(start, stop)
+
+    @property
+    def chosen(self) -> int:
+        """The index of the source that is shown."""
+        return self._chosen
+
+    def _choose(self, index: int) -> None:
+        self._chosen = index
+        self._tabs.show([source.title for source in self._sources], index)
+        self.octets.show(self._sources[index] if self._sources else None)
+
+    def action_tab(self, step: int) -> None:
+        if self._sources:
+            self._choose((self._chosen + step) % len(self._sources))
+
+    def on_tabs_clicked(self, event: Tabs.Clicked) -> None:
+        event.stop()
+        self._choose(event.index)

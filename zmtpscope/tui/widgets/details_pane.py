@@ -1,0 +1,84 @@
+"""The fields of a record beside its octets: what is selected in one is shown in the other."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import Static
+
+from zmtpscope.tui.requests import Details, Node
+from zmtpscope.tui.widgets.byte_panes import BytePanes
+from zmtpscope.tui.widgets.field_tree import FieldTree
+from zmtpscope.tui.widgets.hex_view import WIDE, HexView, row_width
+from zmtpscope.tui.widgets.nodes import innermost
+
+SIDE_BY_SIDE = 130
+"""Cells from which on the octets stand beside the fields, not below them."""
+
+
+class DetailsPane(Container):
+    """A field tree and the octets behind it. `FieldTree.Selected` and `FieldTree.Followed` pass through."""
+
+    DEFAULT_CSS = f"""
+    DetailsPane {{ layout: vertical; background: $background; }}
+    DetailsPane > FieldTree {{ height: 1fr; width: 1fr; }}
+    DetailsPane > BytePanes {{ height: 1fr; width: 1fr; }}
+    DetailsPane > #problem {{ height: auto; color: $text-warning; display: none; }}
+    DetailsPane.-problem > #problem {{ display: block; dock: bottom; }}
+    DetailsPane.-beside {{ layout: horizontal; }}
+    DetailsPane.-beside > BytePanes {{ width: {row_width(WIDE) + 3}; padding-left: 1; }}
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._details: Details | None = None
+        self.fields = FieldTree()
+        self.panes = BytePanes()
+        self._problem = Static(id="problem")
+
+    def compose(self) -> ComposeResult:
+        yield self.fields
+        yield self.panes
+        yield self._problem
+
+    def show(self, details: Details | None) -> None:
+        """Show a record; None: none. The same one again changes nothing, so that nothing flickers."""
+        if details == self._details:
+            return
+        self._details = details
+        self.fields.show(details.nodes if details else ())
+        self.panes.show(details.sources if details else ())
+        problem = details.problem if details else None
+        self.set_class(problem is not None, "-problem")
+        self._problem.update(Content(problem or ""))
+        self._light_selected()
+
+    @property
+    def details(self) -> Details | None:
+        """What is shown."""
+        return self._details
+
+    @property
+    def selected_node(self) -> Node | None:
+        """The field under the cursor."""
+        return self.fields.selected_node
+
+    def _light_selected(self) -> None:
+        if (node := self.selected_node) is not None:
+            self.panes.highlight(node.source, node.start, node.stop)
+
+    def on_field_tree_selected(self) -> None:
+        self._light_selected()
+
+    def on_hex_view_selected(self, event: HexView.Selected) -> None:
+        if self._details is None:
+            return
+        index = innermost(self._details.nodes, self.panes.chosen, event.offset)
+        if index is not None:
+            self.fields.select(index)
+            self._light_selected()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= SIDE_BY_SIDE, "-beside")

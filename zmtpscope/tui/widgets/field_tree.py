@@ -1,0 +1,202 @@
+"""The fields of a record as a tree that can be opened and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from zmtpscope.tui.requests import Node
+from zmtpscope.tui.widgets.columns import fitted, width_of
+from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.nodes import Path, ancestors, ends, in_sight, paths
+
+OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
+LINK = " →"
+INDENT = 2
+OPEN_DEPTH = 2
+"""Nodes above this depth are open, unless somebody closed them."""
+KEPT_PATHS = 1000
+NAMES_SHARE = 0.45
+"""How much of the width names may take, so that values stand below each other."""
+
+
+class FieldTree(LineView):
+    """Nodes in the order in which they are read. What was opened or closed stays so by its path, for other records."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "open_or_close", "Open or close", show=False),
+        Binding("enter", "choose", "Go there, open or close", show=False),
+        Binding("right,l", "open", "Open, or go in", show=False),
+        Binding("left,h", "close", "Close, or go out", show=False),
+        Binding("plus", "open_all(True)", "Open everything in it", show=False),
+        Binding("minus", "open_all(False)", "Close everything in it", show=False),
+    ]
+
+    class Selected(Message):
+        """The cursor is on another node."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    class Followed(Message):
+        """Go to this record, please."""
+
+        def __init__(self, record: int) -> None:
+            super().__init__()
+            self.record = record
+
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._fields: Sequence[Node] = ()
+        self._paths: list[Path] = []
+        self._behind: list[int] = []
+        self._seen: list[int] = []
+        self._was_opened: dict[Path, bool] = {}
+        self._values_at = 0
+
+    # -- what others do ------------------------------------------------------------------------------------------------
+
+    def show(self, nodes: Sequence[Node]) -> None:
+        """The fields of another record. The cursor goes to the field with the same path, where there is one."""
+        before = self._paths[self.selected] if self._fields else ()
+        self._fields, self._paths, self._behind = nodes, paths(nodes), ends(nodes)
+        self._lay_out()
+        if before and (index := self._nearest(before)) is not None:
+            self.select(index)
+
+    def select(self, index: int) -> None:
+        """Put the cursor on a node, with all that it is in opened. Nobody is told."""
+        if index >= len(self._fields):
+            return
+        closed = [above for above in ancestors(self._fields, index) if not self._is_open(above)]
+        for above in closed:
+            self._keep_open(above, True)
+        if closed:
+            self._lay_out()
+        self.set_cursor(self._seen.index(index))
+
+    @property
+    def selected(self) -> int:
+        """The index of the node under the cursor; 0 where there are none."""
+        return self._seen[self.cursor] if self._seen else 0
+
+    @property
+    def selected_node(self) -> Node | None:
+        """The node under the cursor; None where there are none."""
+        return self._fields[self.selected] if self._fields else None
+
+    # -- opened and closed ---------------------------------------------------------------------------------------------
+
+    def _nearest(self, path: Path) -> int | None:
+        """The first node with a path, or the innermost that is on it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._paths:
+                return self._paths.index(path[:length])
+        return None
+
+    def _has_more(self, index: int) -> bool:
+        return self._behind[index] > index + 1
+
+    def _is_open(self, index: int) -> bool:
+        was_opened = self._was_opened.get(self._paths[index])
+        return self._fields[index].depth < OPEN_DEPTH if was_opened is None else was_opened
+
+    def _set_open(self, index: int, is_open: bool) -> None:
+        self._keep_open(index, is_open)
+        self._lay_out()
+
+    def _keep_open(self, index: int, is_open: bool) -> None:
+        path = self._paths[index]
+        self._was_opened.pop(path, None)
+        self._was_opened[path] = is_open
+        if len(self._was_opened) > KEPT_PATHS:
+            del self._was_opened[next(iter(self._was_opened))]
+
+    def _lay_out(self) -> None:
+        self._seen = in_sight(self._fields, self._behind, self._is_open)
+        names = (
+            len(LEAF) + self._fields[index].depth * INDENT + width_of(self._fields[index].name)
+            for index in self._seen
+            if self._fields[index].value
+        )
+        self._values_at = min(max(names, default=0) + 2, int(self.width * NAMES_SHARE))
+        self.set_line_count(len(self._seen))
+        self.forget_lines()
+
+    def cursor_moved(self) -> None:
+        self.post_message(self.Selected(self.selected))
+
+    def line_clicked(self, place: int, x: int) -> None:
+        super().line_clicked(place, x)
+        index = self._seen[place]
+        at = self._fields[index].depth * INDENT
+        if at <= x < at + len(LEAF) and self._has_more(index):
+            self._set_open(index, not self._is_open(index))
+
+    def action_choose(self) -> None:
+        node = self.selected_node
+        if node is not None and node.link is not None:
+            self.post_message(self.Followed(node.link))
+        else:
+            self.action_open_or_close()
+
+    def action_open_or_close(self) -> None:
+        if self._fields and self._has_more(self.selected):
+            self._set_open(self.selected, not self._is_open(self.selected))
+
+    def action_open(self) -> None:
+        if not self._fields or not self._has_more(self.selected):
+            return
+        if self._is_open(self.selected):
+            self.go_to(self.cursor + 1)
+        else:
+            self._set_open(self.selected, True)
+
+    def action_close(self) -> None:
+        if not self._fields:
+            return
+        if self._has_more(self.selected) and self._is_open(self.selected):
+            self._set_open(self.selected, False)
+        elif above := ancestors(self._fields, self.selected):
+            self.go_to(self._seen.index(above[0]))
+
+    def action_open_all(self, is_open: bool) -> None:
+        if not self._fields:
+            return
+        for index in range(self.selected, self._behind[self.selected]):
+            if self._has_more(index):
+                self._keep_open(index, is_open)
+        self._lay_out()
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._lay_out()
+
+    def draw(self, place: int, ground: str, width: int) -> Strip:
+        index = self._seen[place]
+        node = self._fields[index]
+        style = self.palette.style
+        marker = (OPENED if self._is_open(index) else CLOSED) if self._has_more(index) else LEAF
+        front = " " * (node.depth * INDENT)
+        name = node.name
+        if node.value:
+            room = self._values_at - len(front) - len(marker)
+            name = fitted(name, max(room, width_of(name))) + ("" if width_of(name) < room else "  ")
+        link = LINK if node.link is not None else ""
+        value = node.value + link
+        room = max(0, width - len(front) - len(marker) - width_of(name))
+        look = "link" if node.link is not None else node.style or "value"
+        parts = [
+            Segment(front + marker, style("muted", ground)),
+            Segment(name, style("field", ground)),
+            Segment(fitted(value, room) if value else " " * room, style(look, ground)),
+        ]
+        return Strip(parts).adjust_cell_length(width, style("value", ground))

@@ -1,0 +1,170 @@
+"""The octets of one source: offsets, digits and characters, with those of a field lit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable
+from itertools import groupby
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from zmtpscope.tui.requests import Source
+from zmtpscope.tui.widgets.line_view import LineView
+
+WIDE, NARROW = 16, 8
+"""Octets in a line."""
+DIGITS_AT = 10
+"""Where the first octet stands, behind the offset."""
+NOTHING = Source("", 0, b"")
+
+
+def row_width(octets: int) -> int:
+    """Cells of a line of so many octets."""
+    return DIGITS_AT + 3 * octets + 1 + octets
+
+
+class HexView(LineView):
+    """Octets, sixteen to a line, or eight where there is less room. Offsets are those of the source."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "step(1)", "Next octet", show=False),
+        Binding("left,h", "step(-1)", "Octet before", show=False),
+    ]
+
+    class Selected(Message):
+        """The cursor is on another octet."""
+
+        def __init__(self, offset: int) -> None:
+            super().__init__()
+            self.offset = offset
+
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._source = NOTHING
+        self._stars: list[int] = []
+        self._row = WIDE
+        self._octet = 0
+        self._lit = range(0)
+
+    # -- what others do ------------------------------------------------------------------------------------------------
+
+    def show(self, source: Source | None) -> None:
+        """Show these octets; None: there are none. The cursor goes to the first, and nothing is lit."""
+        self._source = source or NOTHING
+        self._stars = [edge for span in sorted(self._source.stars) for edge in span]
+        self._octet, self._lit = 0, range(0)
+        self._lay_out()
+
+    def highlight(self, start: int, stop: int) -> None:
+        """Light these octets, show them, and put the cursor on the first, unless it is on one of them."""
+        first, length = self._source.first, len(self._source.octets)
+        self._lit = range(max(0, start - first), min(stop - first, length))
+        if self._lit:
+            if self._octet not in self._lit:
+                self._octet = self._lit.start
+            last = (self._lit.stop - 1) // self._row
+            if last < self._octet // self._row + self.page_height:
+                self._scroll_to_show(last)
+            self.set_cursor(self._octet // self._row)
+        self.refresh()
+
+    @property
+    def offset_selected(self) -> int:
+        """The offset of the octet under the cursor."""
+        return self._source.first + self._octet
+
+    @property
+    def lit(self) -> bytes:
+        """The octets that are lit; starred ones are 0."""
+        return self._source.octets[self._lit.start : self._lit.stop]
+
+    # -- the cursor ----------------------------------------------------------------------------------------------------
+
+    def go_to(self, place: int) -> None:
+        self._move(place * self._row + self._octet % self._row)
+
+    def _move(self, octet: int) -> None:
+        octet = max(0, min(octet, len(self._source.octets) - 1))
+        if octet == self._octet:
+            return
+        self._octet = octet
+        self.set_cursor(octet // self._row)
+        self.refresh_place(self.cursor)
+        self.post_message(self.Selected(self.offset_selected))
+
+    def action_step(self, step: int) -> None:
+        self._move(self._octet + step * (self.take_number() or 1))
+
+    def action_last(self) -> None:
+        number = self.take_number()
+        self._move(len(self._source.octets) - 1 if number is None else (number - 1) * self._row)
+
+    def action_first(self) -> None:
+        self._move(((self.take_number() or 1) - 1) * self._row)
+
+    def line_clicked(self, place: int, x: int) -> None:
+        digit, letter = (x - DIGITS_AT) // 3, x - DIGITS_AT - 3 * self._row - 1
+        if 0 <= digit < self._row:
+            self._move(place * self._row + digit)
+        elif 0 <= letter < self._row:
+            self._move(place * self._row + letter)
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._row = WIDE if self.width >= row_width(WIDE) else NARROW
+        self.set_line_count(-(-len(self._source.octets) // self._row))
+        self.set_cursor(self._octet // self._row)
+        self.forget_lines()
+
+    def look_of(self, place: int) -> Hashable:
+        start = place * self._row
+        stop = start + self._row
+        lit = (max(start, self._lit.start), min(stop, self._lit.stop))
+        return lit if lit[0] < lit[1] else None, self._octet if start <= self._octet < stop else None
+
+    def _is_starred(self, octet: int) -> bool:
+        return bisect_right(self._stars, self._source.first + octet) % 2 == 1
+
+    def _look(self, octet: int, ground: str) -> tuple[str, str]:
+        """The looks of an octet, and of what it stands on."""
+        look = "secret" if self._is_starred(octet) else "value" if self._source.octets[octet] else "zero"
+        if octet == self._octet and ground == "cursor":
+            return look, "octet"
+        return look, "lit" if octet in self._lit else ""
+
+    def draw(self, place: int, ground: str, width: int) -> Strip:
+        style = self.palette.style
+        start = place * self._row
+        octets = range(start, min(start + self._row, len(self._source.octets)))
+        digits, letters = [], []
+        for look, same in groupby(octets, lambda octet: self._look(octet, ground)):
+            group = list(same)
+            digits.append((" ".join(map(self._octet_digits, group)), look))
+            letters.append(Segment("".join(map(self._octet_letter, group)), style(*look)))
+        parts = [Segment(f"{self._source.first + start:08x}  ", style("muted" if ground else "faint"))]
+        for at, (text, look) in enumerate(digits):
+            both_lit = at and look[1] == digits[at - 1][1][1] == "lit"
+            if at:
+                parts.append(Segment(" ", style("value", "lit" if both_lit else "")))
+            parts.append(Segment(text, style(*look)))
+        rest = self._row - len(octets)
+        parts.append(Segment(" " * (3 * rest + 2), style("value")))
+        return Strip(parts + letters).adjust_cell_length(width, style("value"))
+
+    def _octet_digits(self, octet: int) -> str:
+        return "**" if self._is_starred(octet) else f"{self._source.octets[octet]:02x}"
+
+    def _octet_letter(self, octet: int) -> str:
+        if self._is_starred(octet):
+            return "*"
+        value = self._source.octets[octet]
+        return chr(value) if 0x20 <= value < 0x7F else "."
