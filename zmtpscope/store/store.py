@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand
 from zmtpscope.filter.fields import FIELDS
 from zmtpscope.filter.predicates import Comparison, OneOf, Within
-from zmtpscope.store.chunk import Chunk, join, pack
+from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
+from zmtpscope.store.counting import CountedMessages, messages_of
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
@@ -139,6 +141,25 @@ class Store:
 
     def _say(self, problem: str) -> None:
         self.problem = problem
+
+    def messages(self, rows: Int64 | range) -> Iterator[CountedMessages]:
+        """The messages among some records, which ascend, to be counted, chunk by chunk."""
+        for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
+            found = messages_of(chunk, some, begin, self.batch)
+            if found is not None:
+                yield found
+
+    def others(self, rows: Int64 | range, types: Collection[str]) -> Iterator[tuple[int, Record]]:
+        """Those of these types, which are no rows, among some records, which ascend: each with its number, in order."""
+        wanted = [NUMBER_OF[name] for name in types]
+        for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
+            found: list[tuple[int, Record]] = []
+            for kind, places in chunk.places(some):
+                if kind in wanted:
+                    numbers = chunk.rows_of(kind)[places]
+                    batch = chunk.batch(numbers, self.files, self._kept(chunk, begin, octets=False))
+                    found += zip((numbers + begin).tolist(), batch.records, strict=True)
+            yield from sorted(found, key=itemgetter(0))
 
     def row(self, number: int) -> dict[str, Any]:
         """Every field of a record, by the names of `zmtpscope.records`, octets as bytes; secrets masked."""

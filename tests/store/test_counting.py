@@ -1,0 +1,51 @@
+"""What is counted of stored messages is what their records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.store.stores import FILES, SMALLEST_BLOCK, opened
+from zmtpscope.dissect.records.message_columns import MessageColumns
+
+OF_SENDER = ("conn", "side", "src_ip", "src_port", "dst_ip", "dst_port", "version", "socket_type", "peer_socket_type")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_messages_are_counted_as_their_records_say(path: Path) -> None:
+    store, _ = opened(path, block_size=SMALLEST_BLOCK)
+    rows = np.arange(len(store))[1::3]
+    number = 0
+    for counted in store.messages(rows):
+        texts, topic_of = counted.topics
+        batch = store.batch(counted.numbers)
+        columns = MessageColumns.of(batch)
+        assert len(counted) == len(columns)
+        assert counted.octets.tolist() == columns.body_octets.tolist()
+        assert counted.times.tolist() == columns.time_ends.tolist()
+        assert counted.frames.tolist() == columns.counts.tolist()
+        assert counted.special.tolist() == columns.special.tolist()
+        assert counted.complete.tolist() == columns.complete.tolist()
+        assert [texts[code] for code in topic_of] == columns.topic().octets.tolist()
+        for place in range(len(columns)):
+            values, sender = columns.values(place), counted.senders[counted.sender_of[place]]
+            said = {**sender.stream._asdict(), **sender._asdict()}
+            assert {name: said[name] for name in OF_SENDER} == {name: values[name] for name in OF_SENDER}
+        number += len(counted)
+    assert number == sum(len(store.batch([row]).runs) for row in rows.tolist())
+
+
+@pytest.mark.parametrize("path", FILES[::4], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_other_records_come_with_their_numbers(path: Path) -> None:
+    store, _ = opened(path, block_size=SMALLEST_BLOCK)
+    rows = np.arange(len(store))[::2]
+    found = list(store.others(rows, ("command", "finding", "connection")))
+    expected = [
+        number for number in rows.tolist() if store.row(number)["record"] in ("command", "finding", "connection")
+    ]
+    assert [number for number, _ in found] == expected
+    for number, record in found:
+        assert record.values["ts_ns"] == store.row(number)["ts_ns"]
+        assert record.type == store.row(number)["record"]
