@@ -176,7 +176,8 @@ class DetailsOf(Request[Details], frozen=True):
 
 
 class TableRow(Struct, frozen=True, array_like=True):
-    """One line of a view; below it, deeper ones that belong to it."""
+    """One line of a view; below it, deeper ones that belong to it. Where these have a sentence, it may run over the
+    empty cells to the right of it."""
 
     key: str
     """The same for the same thing, as long as the capture is open."""

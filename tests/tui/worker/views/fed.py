@@ -1,0 +1,59 @@
+"""Views of real captures."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from tests.readings import CAPTURES
+from tests.store.stores import opened
+from zmtpscope.filter import Filter
+from zmtpscope.store import Store
+from zmtpscope.tui.requests import Sort, TableRow
+from zmtpscope.tui.worker.views.catalogue import VIEWS
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+
+
+@cache
+def store_of(path: Path) -> Store:
+    """A capture as a store; tests do not change it."""
+    return opened(path, in_memory=True).store
+
+
+def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View:
+    """A view that has seen all records of a store, or those that a filter holds of, so many at a time."""
+    view = VIEWS[name].view(store)
+    rows = store.select(Filter(filter)) if filter else range(len(store))
+    for low in range(0, len(rows), step):
+        view.feed(Step(store, rows[low : low + step]))
+    return view
+
+
+def view_of_capture(name: str, capture: str, filter: str = "") -> View:
+    """The same of a file in captures/."""
+    return view_of(name, store_of(CAPTURES / capture), filter=filter)
+
+
+def opened_whole(view: View, sort: Sort | None = None) -> ViewTable:
+    """The table with everything open that can be."""
+    keys: set[str] = set()
+    while True:
+        table = view.table(sort, keys, most=10_000)
+        more = {row.key for row in table.rows if row.has_more}
+        if not more:
+            return table
+        keys |= more
+
+
+def cell(table: ViewTable, row: TableRow, column: str) -> str:
+    """What a row has in a column."""
+    return row.cells[[each.name for each in table.columns].index(column)]
+
+
+def cells(table: ViewTable, *columns: str, depth: int | None = None) -> list[tuple[str, ...]]:
+    """What the rows have in some columns; those of one depth only, if that is given."""
+    return [
+        tuple(cell(table, row, column) for column in columns)
+        for row in table.rows
+        if depth is None or row.depth == depth
+    ]

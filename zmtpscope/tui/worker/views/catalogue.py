@@ -1,0 +1,29 @@
+"""All views: a new one is a module and a row here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from zmtpscope.tui.worker.views.connections import ConnectionsView
+from zmtpscope.tui.worker.views.findings import FindingsView
+from zmtpscope.tui.worker.views.view import View
+
+
+class ViewKind(NamedTuple):
+    """One view: `key` opens it, `meaning` says what it shows."""
+
+    name: str
+    key: str
+    title: str
+    meaning: str
+    view: type[View]
+
+
+VIEWS: dict[str, ViewKind] = {
+    kind.name: kind
+    for kind in (
+        ViewKind("connections", "2", "Connections", "who talks to whom, how much, and how it ended", ConnectionsView),
+        ViewKind("findings", "6", "Findings", "what is wrong or worth knowing, and where", FindingsView),
+    )
+}
+"""By name, in the order of their keys; on 1 are the messages."""

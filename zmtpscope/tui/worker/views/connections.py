@@ -1,0 +1,270 @@
+"""The view of connections: who talks to whom, in which version, how much, for how long, and how it ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.export.describe import DESCRIBE, endpoint
+from zmtpscope.export.inventory.inventory import ATTEMPTS
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import name_of_side
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.store import Store
+from zmtpscope.store.counting import CountedMessages
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.known_connections import MOST_CONNECTIONS, KnownConnection, KnownConnections
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+
+MOST_FACTS = 12
+"""Greetings and commands of a handshake that are listed below a connection."""
+
+NOT_OF_HANDSHAKES = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "PING", "PONG"})
+
+WORTH_TELLING = SEVERITIES[:-1]
+"""Severities of findings that are told of a connection, the worst first: the last is of what is normal."""
+
+ALARMING = SEVERITIES[:2]
+
+OF_ATTEMPTS = ("id", "conn", "src_ip", "dst_ip", "dst_port", "count", "severity")
+"""What is kept of findings that stand for connections that were never established."""
+
+ENDED = {"open": "still open", "reused": "end not captured", "evicted": "given up"}
+"""What stands for `close`, where nobody closed or reset the connection."""
+
+COLUMNS = (
+    Column("conn", "CONN", str, is_number=True),
+    Column("from", "CONNECTED"),
+    Column("to", "TO"),
+    Column("version", "ZMTP"),
+    Column("mechanism", "MECHANISM"),
+    Column("messages_0", "MSGS >", scaled, is_number=True),
+    Column("messages_1", "< MSGS", scaled, is_number=True),
+    Column("octets_0", "OCTETS >", scaled, is_number=True),
+    Column("octets_1", "< OCTETS", scaled, is_number=True),
+    Column("lasted", "LASTED", seconds, is_number=True),
+    Column("ended", "ENDED"),
+    Column("finding", "WORST FINDING", order=lambda text: SEVERITIES.index(text.split()[0])),
+)
+NAMES = [column.name for column in COLUMNS]
+TEXT = NAMES.index("from")
+"""The column in which the lines below a connection have their sentence."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was counted of one connection. Messages and octets are by the side that sent them."""
+
+    known: KnownConnection
+    start_ns: int
+    end_ns: int
+    messages: list[int] = field(default_factory=lambda: [0, 0])
+    octets: list[int] = field(default_factory=lambda: [0, 0])
+    announced: list[str | None] = field(default_factory=lambda: [None, None])
+    """The mechanism that each side announced."""
+    version: str | None = None
+    transport: str | None = None
+    mechanism: str | None = None
+    handshake: str | None = None
+    ended: str | None = None
+    """None as long as its record has not come."""
+    facts: list[int] = field(default_factory=list)
+    """The numbers of the records of its handshake, at most `MOST_FACTS`."""
+    record: int | None = None
+    """The number of its own record."""
+
+    def seen(self, start: int, end: int) -> None:
+        """There was something from one time to another."""
+        self.start_ns, self.end_ns = min(self.start_ns, start), max(self.end_ns, end)
+
+
+class ConnectionsView(View):
+    """A line a connection, in the order of their first packets; below it its handshake and its end."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._known = KnownConnections()
+        self._counted: dict[int, Counted] = {}
+        self._findings: dict[int, Counter[tuple[str, str]]] = {}
+        """Of each connection, by severity and id."""
+        self._attempts: dict[int, dict[str, Any]] = {}
+        """Findings that stand for connections that were never established, by the numbers of their records."""
+
+    # -- counting ----------------------------------------------------------------------------------------------------
+
+    def feed(self, step: Step) -> None:
+        """Count the next records."""
+        for messages in step.messages():
+            self._count(messages)
+        for number, record in step.records("greeting", "command", "finding", "connection"):
+            values = record.values
+            if record.type == "finding":
+                self._finding(number, values)
+                continue
+            row = self._row(self._known.of_record(values), values["ts_ns"])
+            if row is not None and record.type == "connection":
+                self._end(row, number, values)
+            elif row is not None:
+                self._fact(row, number, values)
+
+    def _row(self, known: KnownConnection | None, time: int) -> Counted | None:
+        if known is None:
+            return None
+        row = self._counted.get(known.number)
+        if row is None:
+            row = self._counted[known.number] = Counted(known, time, time)
+        row.seen(time, time)
+        return row
+
+    def _count(self, messages: CountedMessages) -> None:
+        count = len(messages.senders)
+        of_messages = np.bincount(messages.sender_of, minlength=count).tolist()
+        of_octets = np.bincount(messages.sender_of, messages.octets, minlength=count).tolist()
+        first, last = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+        np.minimum.at(first, messages.sender_of, messages.times)
+        np.maximum.at(last, messages.sender_of, messages.times)
+        for number, sender in enumerate(messages.senders):
+            row = self._row(self._known.of_sender(sender), int(first[number]))
+            if row is not None:
+                side = sender.stream.side or 0
+                row.seen(int(first[number]), int(last[number]))
+                row.messages[side] += of_messages[number]
+                row.octets[side] += int(of_octets[number])
+                row.version = row.version or sender.version
+
+    @staticmethod
+    def _fact(row: Counted, number: int, values: dict[str, Any]) -> None:
+        if values["record"] == "greeting" and values["side"] is not None:
+            row.announced[values["side"]] = values["mechanism"]
+        elif values["name"] in NOT_OF_HANDSHAKES:
+            return
+        if len(row.facts) < MOST_FACTS:
+            row.facts.append(number)
+
+    @staticmethod
+    def _end(row: Counted, number: int, values: dict[str, Any]) -> None:
+        row.seen(values["start_ns"], values["end_ns"])
+        row.version, row.mechanism = values["version"], values["mechanism"]
+        row.transport, row.handshake = values["transport"], values["handshake"]
+        row.record, row.ended = number, _end_of(values)
+
+    def _finding(self, number: int, values: dict[str, Any]) -> None:
+        conn = values["conn"]
+        if values["id"] in ATTEMPTS:
+            self._attempts[number] = {name: values[name] for name in OF_ATTEMPTS}
+        elif conn is not None and values["severity"] in WORTH_TELLING and self._has_room(conn):
+            self._findings.setdefault(conn, Counter())[values["severity"], values["id"]] += 1
+
+    def _has_room(self, conn: int) -> bool:
+        return conn in self._findings or len(self._findings) < MOST_CONNECTIONS
+
+    # -- showing -----------------------------------------------------------------------------------------------------
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """A line a connection."""
+        rows = sorted(self._counted.values(), key=lambda row: row.known.number)
+        text = [", ".join(self._summary(rows))] if rows else ["no connections that speak ZMTP"]
+        lines = [*map(self._line, rows), *(_attempts(*each) for each in self._attempts.items())]
+        return table_of(COLUMNS, lines, sort, opened, most, text + self._known.left_out())
+
+    def _summary(self, rows: Collection[Counted]) -> Iterator[str]:
+        yield counted(len(rows), "connection")
+        for word, count in Counter(row.handshake for row in rows if row.handshake != "complete").items():
+            if word is not None:
+                yield f"{count} with handshake {safe_text(word)}"
+        count = sum(any(severity in ALARMING for severity, _ in each) for each in self._findings.values())
+        if count:
+            yield f"{count} with warnings or errors"
+        if self._attempts:
+            yield f"{counted(sum(each['count'] or 1 for each in self._attempts.values()), 'attempt')} without success"
+
+    def _line(self, row: Counted) -> Line:
+        known, client = row.known, 1 - row.known.listener
+        findings = self._findings.get(known.number, Counter())
+        both = row.announced[0] if row.announced[0] == row.announced[1] else None
+        worst = min(findings, key=lambda kind: SEVERITIES.index(kind[0]), default=None)
+        finding = None if worst is None else f"{worst[0]} {worst[1]}" + _times(sum(findings.values()))
+        version = f"{row.version or '?'} over WebSocket" if row.transport == "ws" else row.version
+        values = (
+            known.number,
+            known.name(client),
+            known.name(known.listener),
+            version,
+            row.mechanism or both,
+            row.messages[client],
+            row.messages[known.listener],
+            row.octets[client],
+            row.octets[known.listener],
+            row.end_ns - row.start_ns,
+            "open" if row.ended is None else row.ended,
+            finding,
+        )
+        style = "" if worst is None or worst[0] not in ALARMING else worst[0]
+        return Line(
+            f"conn {known.number}", values, f"conn == {known.number}", style, children=lambda: [*self._below(row)]
+        )
+
+    def _below(self, row: Counted) -> Iterator[Line]:
+        """What the lines below a connection say: its handshake, what each side sent, its findings, how it ended."""
+        conn = row.known.number
+        findings = self._findings.get(conn, Counter())
+        for number in row.facts:
+            record = self.store.batch([number], octets=False).records[0]
+            side = record.values["side"]
+            later = seconds(max(0, record.values["ts_ns"] - row.start_ns))
+            sentence = f"{row.known.name(side)}: {DESCRIBE[record.type](record.values)}, after {later}"
+            yield _sentence(f"record {number}", sentence, f"conn == {conn} and record == {record.type}", number)
+        for side in (0, 1):
+            sent = f"{counted(row.messages[side], 'message')}, {counted(row.octets[side], 'octet')}"
+            filter = f"conn == {conn} and side == {side} and record == message"
+            yield _sentence(f"conn {conn} side {side}", f"{row.known.name(side)} sent {sent}", filter)
+        for (severity, id_), count in sorted(findings.items(), key=lambda each: SEVERITIES.index(each[0][0])):
+            filter = f"conn == {conn} and id == {id_}"
+            yield _sentence(f"conn {conn} {id_}", f"{severity} {id_}{_times(count)}", filter, style=severity)
+        if row.record is not None:
+            record = self.store.batch([row.record], octets=False).records[0]
+            filter = f"conn == {conn} and record == connection"
+            yield _sentence(f"record {row.record}", DESCRIBE[record.type](record.values), filter, row.record)
+
+
+def _sentence(key: str, text: str, filter: str, record: int | None = None, style: str = "") -> Line:
+    values = [None] * len(COLUMNS)
+    values[TEXT] = text  # type: ignore[call-overload]
+    return Line(key, values, filter, style, record)
+
+
+def _attempts(number: int, values: dict[str, Any]) -> Line:
+    """The line of connections that were never established."""
+    cells: list[Any] = [None] * len(COLUMNS)
+    ended = f"{ATTEMPTS[values['id']]} ({counted(values['count'] or 1, 'attempt')})"
+    for name, value in (
+        ("from", values["src_ip"]),
+        ("to", None if values["dst_ip"] is None else endpoint(values["dst_ip"], values["dst_port"])),
+        ("ended", ended),
+        ("finding", f"{values['severity']} {values['id']}"),
+    ):
+        cells[NAMES.index(name)] = value
+    style = values["severity"] if values["severity"] in ALARMING else ""
+    where = "" if values["conn"] is None else f" and conn == {values['conn']}"
+    return Line(f"record {number}", cells, f"id == {values['id']}{where}", style, number)
+
+
+def _times(count: int) -> str:
+    return f" ({count} findings)" if count > 1 else ""
+
+
+def _end_of(values: dict[str, Any]) -> str:
+    """How a connection ended, and by whom, in a few words."""
+    failed = "" if values["handshake"] in ("complete", "unseen") else f"handshake {values['handshake']}, "
+    if values["reset_by"] is not None:
+        return f"{failed}reset by {name_of_side(values, values['reset_by'])}"
+    if values["close"] in ("fin", "rst") and values["closed_by"] is not None:
+        return f"{failed}closed by {name_of_side(values, values['closed_by'])}"
+    return failed + safe_text(ENDED.get(values["close"], values["close"]))

@@ -1,0 +1,112 @@
+"""The view of findings: what is wrong or worth saying, how often, and the records that show it."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from zmtpscope.dissect import Record
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.store import Store
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.tables import Column, Line, table_of
+from zmtpscope.tui.worker.views.times import since_start
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+
+MOST_SINGLE = 1000
+"""Findings that are listed below one kind."""
+
+
+@dataclass(slots=True)
+class Kind:
+    """The findings of one id and severity."""
+
+    severity: str
+    id: str
+    times: int = 0
+    """Repeats are counted, too."""
+    connections: set[int] = field(default_factory=set)
+    first_ns: int | None = None
+    last_ns: int = 0
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    """Those of their records."""
+
+
+class FindingsView(View):
+    """A line for each kind of findings, the worst first; below it the single ones, which lead to the first record that
+    they are about."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._kinds: dict[tuple[str, str], Kind] = {}
+
+    def feed(self, step: Step) -> None:
+        """Count the next findings."""
+        for number, record in step.records("finding"):
+            values = record.values
+            key = values["severity"], values["id"]
+            kind = self._kinds.setdefault(key, Kind(*key))
+            kind.numbers.append(number)
+            kind.times += values["count"] or 1
+            kind.first_ns = values["ts_ns"] if kind.first_ns is None else min(kind.first_ns, values["ts_ns"])
+            kind.last_ns = max(kind.last_ns, values["ts_ns"])
+            if values["conn"] is not None:
+                kind.connections.add(values["conn"])
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """A line a kind, the worst first, of those the most frequent."""
+        shown_time = since_start(self.store)
+        columns = (
+            Column("severity", "SEVERITY", order=SEVERITIES.index),
+            Column("id", "ID"),
+            Column("what", "WHAT WAS FOUND"),
+            Column("findings", "FINDINGS", scaled, is_number=True),
+            Column("times", "TIMES", scaled, is_number=True),
+            Column("connections", "CONNS", scaled, is_number=True),
+            Column("first", "FIRST", shown_time, is_number=True),
+            Column("last", "LAST", shown_time, is_number=True),
+            Column("hint", "WHAT TO DO"),
+        )
+        kinds = sorted(self._kinds.values(), key=lambda kind: (SEVERITIES.index(kind.severity), -kind.times, kind.id))
+        counts = Counter[str]()
+        for kind in kinds:
+            counts[kind.severity] += len(kind.numbers)
+        text = ", ".join(f"{severity}: {count}" for severity, count in counts.items()) or "nothing was found"
+        return table_of(columns, [self._line(kind) for kind in kinds], sort, opened, most, [text])
+
+    def _line(self, kind: Kind) -> Line:
+        known = FINDINGS[kind.id]
+        values = (
+            *(kind.severity, kind.id, known.text),
+            *(len(kind.numbers), kind.times, len(kind.connections), kind.first_ns, kind.last_ns),
+            known.hint,
+        )
+        filter = f"id == {kind.id} and severity == {kind.severity}"
+        return Line(f"{kind.severity} {kind.id}", values, filter, kind.severity, children=partial(self._single, kind))
+
+    def _single(self, kind: Kind) -> Sequence[Line]:
+        numbers = np.array(kind.numbers[:MOST_SINGLE], np.int64)
+        found = self.store.others(numbers, ("finding",))
+        lines = [self._line_of(number, record) for number, record in found]
+        if len(kind.numbers) > MOST_SINGLE:
+            more = f"{counted(len(kind.numbers) - MOST_SINGLE, 'finding')} more: follow the line above"
+            lines.append(Line(f"more {kind.severity} {kind.id}", [None, None, more, *([None] * 6)]))
+        return lines
+
+    def _line_of(self, number: int, record: Record) -> Line:
+        values = record.values
+        said = values["text"].removeprefix(f"{FINDINGS[values['id']].text}: ")
+        cells = [None, None, said, 1, values["count"] or 1, None, values["ts_ns"], None, values["hint"]]
+        return Line(f"record {number}", cells, record=partial(self._evidence, number, values["refs"] or ()))
+
+    def _evidence(self, number: int, references: Sequence[str]) -> int:
+        """The record to go to: the first that the finding is about; where it is about none, itself."""
+        found = (self.store.find(reference) for reference in references)
+        return next((place for place in found if place is not None), number)

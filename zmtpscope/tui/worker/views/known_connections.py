@@ -1,0 +1,119 @@
+"""Who the sides of connections are, as far as records and messages have told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from zmtpscope.dissect.identity import Stream, listening_side
+from zmtpscope.export.describe import endpoint
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import LONGEST_TYPE, named
+from zmtpscope.export.top.peers import ConnectionEnds
+from zmtpscope.export.words import counted
+from zmtpscope.store.counting import Sender
+
+MOST_CONNECTIONS = 16_384
+"""Connections that are told apart, some 1 kB each; later ones are only counted."""
+
+TELLING = ("greeting", "command", "connection")
+"""Records that say who the sides are."""
+
+
+class KnownConnection:
+    """One connection. `listener` is the side that was connected to."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.ends = ConnectionEnds(stream)
+        self.listener = self.ends.listener
+        self._types_of_messages: list[str | None] = [None, None]
+        """Where no greeting and no command has told."""
+
+    @property
+    def number(self) -> int:
+        """`conn`."""
+        assert self.ends.number is not None
+        return self.ends.number
+
+    def learn_of_record(self, values: Mapping[str, Any]) -> None:
+        """Learn what a greeting, a command or the record of the connection says."""
+        if values["record"] == "connection":
+            for side in (0, 1):
+                self.ends.learn(side, values[f"socket_type_{side}"], values[f"identity_{side}"])
+            opened_by = values["opened_by"]
+            ports = values["port_0"], values["port_1"]
+            self.listener = listening_side(ports, None if opened_by is None else 1 - opened_by)
+        elif values["side"] is not None:
+            self.ends.learn(values["side"], values["socket_type"], values["identity"])
+
+    def learn_of_messages(self, sender: Sender) -> None:
+        """Learn what is known of who sends and who receives."""
+        side = sender.stream.side or 0
+        for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
+            self._types_of_messages[each] = self._types_of_messages[each] or socket_type
+
+    def socket_type(self, side: int) -> str | None:
+        """That of a side, if it is known."""
+        return self.ends.socket_types[side] or self._types_of_messages[side]
+
+    def address(self, side: int) -> str:
+        """That of a side; of the one that was connected to with its port: the other's is new each time."""
+        address, port = self.ends.addresses[side]
+        return endpoint(address, port) if side == self.listener else str(address)
+
+    def name(self, side: int) -> str:
+        """`"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`: safe to show."""
+        identity, socket_type = self.ends.identities[side], self.socket_type(side)
+        words = [named(identity)] if identity else []
+        words += [safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else []
+        return " ".join([*words, self.address(side)])
+
+
+class KnownConnections:
+    """By their numbers."""
+
+    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+        self.most = most
+        self._known: dict[int, KnownConnection] = {}
+        self._left_out: set[int] = set()
+
+    def __iter__(self) -> Iterator[KnownConnection]:
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, conn: int) -> KnownConnection | None:
+        """The connection with this number, if it is known."""
+        return self._known.get(conn)
+
+    def of_record(self, values: Mapping[str, Any]) -> KnownConnection | None:
+        """That of a record, which is learnt from where it is of the handshake or the end; None of datagrams, and where
+        there are too many."""
+        known = self._of(values["conn"], lambda: Stream(*(values[name] for name in Stream._fields)))
+        if known is not None and values["record"] in TELLING:
+            known.learn_of_record(values)
+        return known
+
+    def of_sender(self, sender: Sender) -> KnownConnection | None:
+        """That of who sent some messages."""
+        known = self._of(sender.stream.conn, lambda: sender.stream)
+        if known is not None:
+            known.learn_of_messages(sender)
+        return known
+
+    def _of(self, conn: int | None, stream: Callable[[], Stream]) -> KnownConnection | None:
+        known = self._known.get(conn) if conn is not None else None
+        if known is None and conn is not None:
+            if len(self._known) < self.most:
+                found = stream()  # without a side the addresses are those of side 0, of side 1
+                known = self._known[conn] = KnownConnection(found._replace(side=found.side or 0))
+            else:
+                self._left_out.add(conn)
+        return known
+
+    def left_out(self) -> list[str]:
+        """A sentence where there are more connections than are told apart."""
+        if not self._left_out:
+            return []
+        return [f"{counted(len(self._left_out), 'connection')} more than the {self.most} that are told apart"]

@@ -1,0 +1,97 @@
+"""Tables of views: columns that know how their values are shown, and lines that are sorted and opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.words import counted
+from zmtpscope.tui.requests import Sort, TableColumn, TableRow
+from zmtpscope.tui.worker.views.view import ViewTable
+
+Value = Any
+"""What a cell shows and is sorted by: text, a number, or None where there is nothing to show."""
+
+
+class Column(NamedTuple):
+    """A column; `shown` makes safe text of its values. Numbers stand on the right and come with the largest first."""
+
+    name: str
+    heading: str
+    shown: Callable[[Any], str] = safe_text
+    is_number: bool = False
+    order: Callable[[Any], Any] = lambda value: value
+    """What values are sorted by."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A row of the table before it is shown. `values` are by column. `children` makes the lines below it, when they are
+    wanted: those of `is_sorted` lines in the order of the table, others in their own. `record` may be found out when
+    the line is shown."""
+
+    key: str
+    values: Sequence[Value]
+    filter: str = ""
+    style: str = ""
+    record: int | Callable[[], int | None] | None = None
+    children: Callable[[], Sequence[Line]] | None = None
+    is_sorted: bool = False
+
+
+def table_of(
+    columns: Sequence[Column],
+    lines: Sequence[Line],
+    sort: Sort | None,
+    opened: Collection[str],
+    most: int,
+    text: Sequence[str] = (),
+) -> ViewTable:
+    """The table of lines, at most so many rows of it; `lines` come in the order of the view."""
+    rows: list[TableRow] = []
+    for line, depth in _opened(columns, lines, sort, frozenset(opened), 0):
+        if len(rows) == most:
+            text = [*text, f"the first {counted(most, 'row')} of more: a filter leaves fewer"]
+            break
+        rows.append(_row(columns, line, depth, frozenset(opened)))
+    headings = tuple(TableColumn(column.name, column.heading, column.is_number) for column in columns)
+    return ViewTable(headings, tuple(rows), tuple(text))
+
+
+def _opened(
+    columns: Sequence[Column], lines: Sequence[Line], sort: Sort | None, opened: frozenset[str], depth: int
+) -> Iterator[tuple[Line, int]]:
+    """Lines and, below those that are opened, what belongs to them; each with its depth."""
+    for line in _sorted(columns, lines, sort):
+        yield line, depth
+        if line.children is not None and line.key in opened:
+            yield from _opened(columns, line.children(), sort if line.is_sorted else None, opened, depth + 1)
+
+
+def _sorted(columns: Sequence[Column], lines: Sequence[Line], sort: Sort | None) -> Sequence[Line]:
+    place = next((place for place, column in enumerate(columns) if sort and column.name == sort.column), None)
+    if sort is None or place is None:
+        return lines
+    there = [line for line in lines if line.values[place] is not None]
+    order = columns[place].order
+    there.sort(key=lambda line: order(line.values[place]), reverse=sort.descending)
+    return [*there, *(line for line in lines if line.values[place] is None)]
+
+
+def _row(columns: Sequence[Column], line: Line, depth: int, opened: frozenset[str]) -> TableRow:
+    cells = ["" if value is None else column.shown(value) for column, value in zip(columns, line.values, strict=True)]
+    has_more = line.children is not None and line.key not in opened
+    record = line.record() if callable(line.record) else line.record
+    return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record)
+
+
+def seconds(nanoseconds: int) -> str:
+    """`1.234 s`, `12.3 ms`, `45 us`: a duration in a few characters."""
+    if nanoseconds >= 100 * 10**9:
+        return f"{nanoseconds / 10**9:.0f} s"
+    for scale, unit in ((10**9, "s"), (10**6, "ms")):
+        if nanoseconds >= scale:
+            return f"{nanoseconds / scale:.3g} {unit}"
+    return f"{nanoseconds // 1000} us"
