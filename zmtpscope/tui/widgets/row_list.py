@@ -299,9 +299,8 @@ class RowList(LineView):
             is_last = slot is self._slots[-1]
             cell = row.cells[slot.column] if slot.column < len(row.cells) else ""
             text = fitted(cell, slot.width, column.is_number, self._skip if is_last else 0)
-            look = style(column.style, ground) if column.style and row.style in OWN_STYLE else plain
-            if ground and slot.column == self._column:
-                look += style("cell", ground)
+            below = "cell" if ground == "cursor" and slot.column == self._column else ground
+            look = style(column.style if column.style and row.style in OWN_STYLE else row.style, below)
             if slot.start > at:
                 parts.append(Segment(" " * (slot.start - at), plain))
             parts.append(Segment(text, look))

@@ -50,15 +50,22 @@ LOOKS: Mapping[str, Look] = {
     "link": Look("text-primary", attributes="underline", plain="underline"),
     "secret": Look("text-warning", 0.8, plain="dim"),
     "mark": Look("accent", attributes="bold", plain="bold"),
-    "cell": Look(attributes="underline", plain="underline"),
     "good": Look("text-success", plain="bold"),
 }
-CURSOR, CURSOR_ELSEWHERE, LIT, HEADING_ROW = 0.42, 0.16, 0.34, 0.07
-"""How much colour is in the background: of the selected line, with the keyboard here and elsewhere; of octets that a
-field has; of headings."""
+GROUNDS: Mapping[str, tuple[str, float]] = {
+    "cursor": ("primary", 0.42),
+    "cell": ("primary", 0.7),
+    "elsewhere": ("primary", 0.18),
+    "octet": ("primary", 1.0),
+    "lit": ("accent", 0.3),
+    "headings": ("foreground", 0.07),
+}
+"""What texts stand on, as a variable of the theme, mixed with the background: the line with the cursor, the cell or the
+octet in it, the cursor where the keyboard is elsewhere, octets that a field has, headings."""
 
-PLAIN_GROUNDS = {
+PLAIN_GROUNDS: Mapping[str, Style] = {
     "cursor": Style(reverse=True),
+    "cell": Style(reverse=True, bold=True, underline=True),
     "elsewhere": Style(bold=True),
     "octet": Style(reverse=True, bold=True),
     "lit": Style(reverse=True),
@@ -78,8 +85,7 @@ class Palette:
         self._made: dict[tuple[str, str], Style] = {}
 
     def style(self, name: str, over: str = "") -> Style:
-        """The style of a text with this name. `over` is what it stands on: "cursor", "elsewhere" (a cursor without the
-        keyboard), "octet" (the cursor in a line), "lit", "headings", or nothing."""
+        """The style of a text with this name, over one of `GROUNDS` or nothing."""
         made = self._made.get((name, over))
         if made is None:
             made = self._made[name, over] = self.base + self._ground(over) + self._text(name)
@@ -97,20 +103,10 @@ class Palette:
     def _ground(self, over: str) -> Style:
         if not self._has_colour:
             return PLAIN_GROUNDS.get(over, Style())
-        match over:
-            case "cursor":
-                colour = self._background.blend(self._colour("primary"), CURSOR)
-            case "elsewhere":
-                colour = self._background.blend(self._colour("primary"), CURSOR_ELSEWHERE)
-            case "octet":
-                colour = self._colour("primary")
-            case "lit":
-                colour = self._background.blend(self._colour("accent"), LIT)
-            case "headings":
-                colour = self._background.blend(self._foreground, HEADING_ROW)
-            case _:
-                return Style()
-        return Style(bgcolor=colour.rich_color)
+        if over not in GROUNDS:
+            return Style()
+        colour, strength = GROUNDS[over]
+        return Style(bgcolor=self._background.blend(self._colour(colour), strength).rich_color)
 
     def _colour(self, variable: str) -> Color:
         try:

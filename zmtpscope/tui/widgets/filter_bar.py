@@ -1,0 +1,231 @@
+"""Where a filter is typed: whether it is understood, what could come next, and how many rows it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from zmtpscope.tui.requests import Completion, FilterProblem, ListState
+from zmtpscope.tui.widgets.columns import width_of
+from zmtpscope.tui.widgets.filter_hints import NOTHING, FilterHints
+
+Check = Callable[[str], Awaitable[FilterProblem | None]]
+Complete = Callable[[str, int], Awaitable[Completion]]
+
+TYPING = 0.04
+"""Seconds without a key until a filter is checked."""
+
+
+def state_text(state: ListState | None, filter: str) -> str:
+    """How many rows there are, for people: of records that are still being looked at, and of all."""
+    if state is None:
+        return ""
+    if state.looked_at < state.total:
+        return f"searching, {100 * state.looked_at // state.total} %, {state.found:,} so far"
+    if not filter:
+        return f"{state.found:,}"
+    return f"{state.found:,} of {state.total:,}" if state.found else "none"
+
+
+class FilterInput(Input):
+    """The line itself; keys for what floats below it go to the bar."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "bar('take')", "Take the completion", show=False),
+        Binding("down", "bar('down')", "Next completion, or later filter", show=False),
+        Binding("up", "bar('up')", "Completion before, or earlier filter", show=False),
+        Binding("escape", "bar('leave')", "Back to the list", show=False),
+    ]
+
+    class Asked(Message):
+        """A key that the bar has to understand."""
+
+        def __init__(self, what: str) -> None:
+            super().__init__()
+            self.what = what
+
+    def action_bar(self, what: str) -> None:
+        self.post_message(self.Asked(what))
+
+
+class FilterBar(Vertical):
+    """A filter that is typed. `check` and `complete` answer while that happens; nothing is searched before enter."""
+
+    DEFAULT_CSS = """
+    FilterBar { height: 1; background: $surface; }
+    FilterBar > Horizontal { height: 1; }
+    FilterBar #prompt { width: auto; padding: 0 1; color: $foreground 60%; }
+    FilterBar.-good #prompt { color: $text-success; }
+    FilterBar.-bad #prompt { color: $text-error; text-style: bold; }
+    FilterBar FilterInput { width: 1fr; background: $surface; }
+    FilterBar #state { width: auto; padding: 0 1; color: $foreground 70%; }
+    """
+
+    class Submitted(Message):
+        """Show what this filter holds of; "" is everything."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Left(Message):
+        """Nobody wants to type any more: the filter is as it was."""
+
+    def __init__(self, check: Check, complete: Complete, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._check = check
+        self._complete = complete
+        self._prompt = Static(Content("filter"), id="prompt")
+        self._input = FilterInput(compact=True, select_on_focus=False, placeholder="")
+        self._state = Static(id="state")
+        self._hints = FilterHints()
+        self._problem: FilterProblem | None = None
+        self._completion = NOTHING
+        self._chosen: int | None = None
+        self._submitted = ""
+        self._history: tuple[str, ...] = ()
+        self._back = 0
+        """How far back in the history; 0 is what is typed now."""
+        self._draft = ""
+
+    def compose(self) -> ComposeResult:
+        yield Horizontal(self._prompt, self._input, self._state)
+        yield self._hints
+
+    # -- what others do ------------------------------------------------------------------------------------------------
+
+    def set_text(self, text: str) -> None:
+        """The filter that rows are shown by."""
+        self._submitted = text
+        with self.prevent(Input.Changed):
+            self._input.value = text
+            self._input.cursor_position = len(text)
+        self._back = 0
+        self._set_problem(None)
+        self._set_completion(NOTHING)
+
+    def set_history(self, texts: Sequence[str]) -> None:
+        """Filters of before, the latest last."""
+        self._history = tuple(texts)
+        self._back = 0
+
+    def show_state(self, state: ListState | None) -> None:
+        """How far the list has come."""
+        self._state.update(Content(state_text(state, self._submitted)))
+
+    def type_in(self) -> None:
+        """Let somebody type."""
+        self._input.focus()
+
+    @property
+    def text(self) -> str:
+        """What is typed now."""
+        return self._input.value
+
+    # -- what is typed -------------------------------------------------------------------------------------------------
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._back and event.value != self._history[-self._back]:
+            self._back = 0
+        self._set_completion(NOTHING)
+        self.run_worker(self._ask(event.value), exclusive=True, group="filter")
+
+    async def _ask(self, text: str) -> None:
+        await asyncio.sleep(TYPING)
+        self._set_problem(await self._check(text) if text.strip() else None)
+        if text.strip() and not self._back:
+            self._set_completion(await self._complete(text, self._input.cursor_position))
+
+    async def _ask_for_completion(self) -> None:
+        self._set_completion(await self._complete(self.text, self._input.cursor_position))
+
+    def _set_problem(self, problem: FilterProblem | None) -> None:
+        self._problem = problem
+        self.set_class(problem is not None, "-bad")
+        self.set_class(problem is None and bool(self.text.strip()), "-good")
+        self._show_hints()
+
+    def _set_completion(self, completion: Completion) -> None:
+        typed = self.text[completion.start : completion.stop]
+        self._completion = NOTHING if completion.texts == (typed,) else completion
+        self._chosen = None
+        self._show_hints()
+
+    def _show_hints(self) -> None:
+        has_keys = self._input.has_focus
+        problem = self._problem
+        completion = self._completion if has_keys else NOTHING
+        place = completion.start if completion.texts else problem.place if problem else 0
+        at = self._input.region.x - self.region.x + width_of(self.text[:place]) - self._input.scroll_offset.x
+        at -= bool(completion.texts)
+        self._hints.show(problem if has_keys else None, completion, -1 if self._chosen is None else self._chosen, at)
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def on_filter_input_asked(self, event: FilterInput.Asked) -> None:
+        event.stop()
+        match event.what:
+            case "take":
+                self._take()
+            case "down" | "up" if self._completion.texts:
+                self._choose(1 if event.what == "down" else -1)
+            case "down" | "up":
+                self._go_back(-1 if event.what == "down" else 1)
+            case "leave" if self._completion.texts:
+                self._set_completion(NOTHING)
+            case "leave":
+                self.set_text(self._submitted)
+                self.post_message(self.Left())
+
+    def _choose(self, step: int) -> None:
+        texts = self._completion.texts
+        first = 0 if step > 0 else len(texts) - 1
+        self._chosen = first if self._chosen is None else (self._chosen + step) % len(texts)
+        self._show_hints()
+
+    def _take(self) -> None:
+        if not self._completion.texts:
+            self.run_worker(self._ask_for_completion(), exclusive=True, group="filter")
+            return
+        start, stop = self._completion.start, self._completion.stop
+        taken = self._completion.texts[self._chosen or 0]
+        text = self.text
+        self._input.value = text[:start] + taken + text[stop:]
+        self._input.cursor_position = start + len(taken)
+
+    def _go_back(self, step: int) -> None:
+        back = max(0, min(self._back + step, len(self._history)))
+        if back == self._back:
+            return
+        if not self._back:
+            self._draft = self.text
+        self._back = back
+        self._input.value = self._history[-back] if back else self._draft
+        self._input.cursor_position = len(self._input.value)
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._chosen is not None:
+            self._take()
+            return
+        text = self.text.strip()
+        self.workers.cancel_group(self, "filter")
+        self._set_completion(NOTHING)
+        problem = await self._check(text) if text else None
+        self._set_problem(problem)
+        if problem is None:
+            self._submitted = text
+            self.post_message(self.Submitted(text))
+
+    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
+        self._show_hints()

@@ -1,0 +1,85 @@
+"""What floats below a filter that is typed: what is wrong with it and where, or what could come next."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual.strip import Strip
+from textual.widget import Widget
+
+from zmtpscope.tui.requests import Completion, FilterProblem
+from zmtpscope.tui.widgets.columns import fitted, width_of
+from zmtpscope.tui.widgets.styles import Palette, palette_of
+
+MOST_SHOWN = 10
+"""Completions that can be seen."""
+LEAST_NOTE = 12
+"""Cells that a note must have, or it is left out."""
+NOTHING = Completion(0, 0, (), ())
+
+
+def caret_line(problem: FilterProblem, at: int, width: int) -> str:
+    """The sentence with a caret in column `at`, behind it where there is room, else before it."""
+    at = max(0, min(at, width - 1))
+    if width_of(problem.message) + at + 2 <= width or at < width // 2:
+        return fitted(" " * at + "^ " + problem.message, width)
+    return (
+        fitted(problem.message, at - 1) + " ^"
+        if width_of(problem.message) > at - 1
+        else (" " * (at - 1 - width_of(problem.message)) + problem.message + " ^")
+    )
+
+
+class FilterHints(Widget):
+    """What floats below the filter: a problem, or completions."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    FilterHints {
+        overlay: screen; display: none; height: auto; width: 100%; background: $panel; color: $foreground;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._problem: FilterProblem | None = None
+        self._completion = NOTHING
+        self._chosen = 0
+        self._at = 0
+        self._palette: Palette | None = None
+
+    def show(self, problem: FilterProblem | None, completion: Completion, chosen: int, at: int) -> None:
+        """`at` is the column of the caret, or of the first character that a completion stands for."""
+        self._problem, self._completion, self._chosen, self._at = problem, completion, chosen, at
+        lines = min(len(completion.texts), MOST_SHOWN) or (problem is not None)
+        self.display = bool(lines)
+        self.styles.height = int(lines)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        if self._palette is None:
+            self._palette = palette_of(self)
+        style, width = self._palette.style, self.size.width
+        if not self._completion.texts:
+            text = caret_line(self._problem, self._at, width) if self._problem else ""
+            return Strip([Segment(text, style("error"))]).adjust_cell_length(width, style("value"))
+        texts = self._completion.texts
+        first = max(0, min(self._chosen - MOST_SHOWN // 2, len(texts) - MOST_SHOWN))
+        index = first + y
+        if index >= len(texts):
+            return Strip.blank(width, self._palette.base)
+        ground = "cursor" if index == self._chosen else ""
+        names = min(max(map(width_of, texts)), width // 2)
+        at = max(0, min(self._at, width - names - 2))
+        notes = self._completion.notes
+        note = notes[index] if index < len(notes) else ""
+        room = width - at - names - 4
+        parts = [
+            Segment(" " * at, style("value")),
+            Segment(f" {fitted(texts[index], names)} ", style("value", ground)),
+            Segment(f" {fitted(note, room)}" if note and room >= LEAST_NOTE else "", style("muted", ground)),
+        ]
+        return Strip([part for part in parts if part.text]).adjust_cell_length(width, style("value"))
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
