@@ -16,10 +16,11 @@ from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.sides import Sides
 
-STEP_SECONDS = 0.012
-"""A step takes about so long: somebody who presses a key waits for one at most."""
+STEP_SECONDS = 0.02
+"""CPU seconds that a step takes, about: somebody who presses a key waits for one at most. Much shorter ones load far
+more slowly: each step costs something for each side of each connection, some 10 ms for 20 of them."""
 
-FIRST_PACKETS, MOST_PACKETS = 256, 1 << 16
+FIRST_PACKETS, LEAST_PACKETS, MOST_PACKETS = 256, 64, 1 << 16
 """Packets of the first step, so that there are rows at once, and of any step."""
 
 
@@ -101,8 +102,9 @@ class Loading:
 
     def step(self) -> bool:
         """Read on for a moment; False when all is read."""
-        if next(self._steps, None) is None:
-            self.is_done = True
+        before = time.process_time()
+        self.is_done = next(self._steps, None) is None
+        self.captures.most_packets = paced(self.captures.most_packets, time.process_time() - before)
         return not self.is_done
 
     def stop(self) -> None:
@@ -114,26 +116,16 @@ class Loading:
         captures = self.captures
         captures.most_packets = FIRST_PACKETS
         try:
-            begun = time.monotonic()
             for batches in steps(self.analyser, captures, self.opened.followed):
                 for batch in batches:
                     self._append(batch)
                 yield True
-                now = time.monotonic()
-                self._pace(now - begun)
-                begun = time.monotonic()
             for batch in end(self.analyser, captures):
                 self._append(batch)
                 yield True
         except (CaptureError, OctetsError) as error:
             self.problems.append(str(error))
         self.problems += map(str, captures.problems)
-
-    def _pace(self, seconds: float) -> None:
-        """Take as many packets at once as are read in the time of a step."""
-        factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
-        captures = self.captures
-        captures.most_packets = max(16, min(MOST_PACKETS, int(captures.most_packets * factor)))
 
     def _append(self, batch: Batch) -> None:
         self.store.first_time = self.captures.statistics.first_time
@@ -144,3 +136,10 @@ class Loading:
                 self.errors += severity == "error"
                 self.warnings += severity == "warn"
         self.store.append(batch)
+
+
+def paced(packets: int, seconds: float) -> int:
+    """How many packets the next step takes, after one with so many took so many CPU seconds. What others do on the
+    machine meanwhile does not count, or steps became ever smaller and all of their time what a step costs at least."""
+    factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
+    return max(LEAST_PACKETS, min(MOST_PACKETS, round(packets * factor)))

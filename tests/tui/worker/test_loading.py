@@ -1,0 +1,22 @@
+"""How much of a capture is read in one step."""
+
+from __future__ import annotations
+
+from zmtpscope.tui.worker.loading import LEAST_PACKETS, MOST_PACKETS, STEP_SECONDS, paced
+
+
+def test_steps_come_to_take_the_time_that_they_should() -> None:
+    assert paced(1000, STEP_SECONDS) == 1000
+    assert paced(1000, STEP_SECONDS / 1.5) == 1500
+    assert paced(1000, STEP_SECONDS * 1.25) == 800
+
+
+def test_steps_change_by_half_or_double_at_most() -> None:
+    """One slow step, such as the first of a large message, says little of the next."""
+    assert paced(1000, 100 * STEP_SECONDS) == 500
+    assert paced(1000, 0.0) == 2000
+
+
+def test_steps_are_neither_empty_nor_without_end() -> None:
+    assert paced(LEAST_PACKETS, 100 * STEP_SECONDS) == LEAST_PACKETS
+    assert paced(MOST_PACKETS, 0.0) == MOST_PACKETS
