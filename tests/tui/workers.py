@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from zmtpscope.tui.worker.loading import Opened
 from zmtpscope.tui.worker.run import run
 
 T = TypeVar("T")
+N = TypeVar("N")
 
 PATIENCE = 60.0
 """Seconds that a worker has for an answer."""
@@ -35,6 +36,8 @@ class Asker:
         self._messages: list[bytes] = []
         self._number = 0
         self.notices: list[Notice | Started] = []
+        self._looked_at = 0
+        """Of them by `wait_for`."""
 
     def ask(self, request: Request[T]) -> T:
         """The reply. Raises `RequestFailed`."""
@@ -56,6 +59,18 @@ class Asker:
         while True:
             for notice in reversed(self.notices):
                 if isinstance(notice, Progress) and notice.is_done:
+                    return notice
+            number, _, value = self._next()
+            assert number == NOTICE
+            self._keep(value)
+
+    def wait_for(self, kind: type[N], holds: Callable[[N], bool]) -> N:
+        """The next notice of this type of which that holds; those in front of it were looked at."""
+        while True:
+            while self._looked_at < len(self.notices):
+                notice = self.notices[self._looked_at]
+                self._looked_at += 1
+                if isinstance(notice, kind) and holds(notice):
                     return notice
             number, _, value = self._next()
             assert number == NOTICE

@@ -51,7 +51,7 @@ class Excerpt:
         """Write the packets of the captures that have been read; raises `CaptureError` and `OSError`."""
         from zmtpscope.capture import open_captures
         from zmtpscope.dissect import Analyser
-        from zmtpscope.excerpt.copying import copy_packets
+        from zmtpscope.excerpt.copying import copy_packets, shortcomings
         from zmtpscope.export.files import OutputFile
 
         paths = [path for path in captures.files if path is not None]
@@ -62,19 +62,14 @@ class Excerpt:
         file = OutputFile(self.target)
         try:
             file.open()
-            count = copy_packets(paths, wanted, file)
+            *_, count = copy_packets(paths, wanted, file)
             file.finish()
             file.commit()
         finally:
             file.discard()
         say(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
-        if wanted.begun_before is not None:
-            how = f"take connections whole, as with -Y 'conn == {wanted.begun_before}'"
-            say(f"zmtpscope: {self.target} lacks handshakes -> to read it again with zmtpscope, {how}")
-        if count < len(wanted.packets):
-            say(f"zmtpscope: {len(wanted.packets) - count} packets were not found again: the captures have changed")
-        if wanted.comments.is_full:
-            say("zmtpscope: there is more to say than fits: packets towards the end have no comments")
+        for sentence in shortcomings(wanted, count):
+            say(f"zmtpscope: {self.target} {sentence}")
 
 
 def _is_stream(path: str) -> bool:

@@ -13,10 +13,12 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.excerpt.wanted import WantedPackets
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.pcapng import interface_description, packet_block, section_header
+from zmtpscope.export.words import counted
 
 
-def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> int:
-    """Write the packets of `paths` that are wanted, with comments; how many there were. Raises `CaptureError`."""
+def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> Iterator[int]:
+    """Write the packets of `paths` that are wanted, with comments, step by step; how many there were so far, once at
+    least. Raises `CaptureError`."""
     file.write(section_header("packets behind what zmtpscope found, which stands in packet comments"))
     known, interfaces, count = wanted.packets, dict[int, int](), 0
     segmenter = Segmenter() if wanted.lifetimes or wanted.stretches else None
@@ -28,7 +30,21 @@ def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) 
         count += len(rows)
         for block in _blocks(packets, rows, wanted, interfaces):
             file.write(block)
-    return count
+        yield count
+    yield count
+
+
+def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
+    """What those should know who get the packets, of which so many were copied: the ends of sentences about the file,
+    which they begin with."""
+    if wanted.begun_before is not None:
+        how = f"take connections whole, as with -Y 'conn == {wanted.begun_before}'"
+        yield f"lacks handshakes -> to read it again with zmtpscope, {how}"
+    if copied < len(wanted.packets):
+        missing = len(wanted.packets) - copied
+        yield f"lacks {counted(missing, 'packet')} that were not found again: the captures have changed"
+    if wanted.comments.is_full:
+        yield "has no comments towards its end: there is more to say than fits"
 
 
 def _among(references: Int64, known: Int64) -> Bool:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from zmtpscope.tui.framing import NOTICE, Frames, framed
-from zmtpscope.tui.requests import Failure, ListChanged, Progress, Request
+from zmtpscope.tui.requests import Failure, ListChanged, Progress, Request, SavingState
 
 T = TypeVar("T")
 
-Notice = Progress | ListChanged
+Notice = Progress | ListChanged | SavingState
 
 RECEIVED = 1 << 18
 

@@ -250,6 +250,25 @@ class CompleteFilter(Request[Completion], frozen=True):
     place: int
 
 
+# -- files and texts to take away --------------------------------------------------------------------------------------
+
+
+class SaveRows(Request[bool], frozen=True):
+    """Write the rows of a list, or the records `numbers`, to a file, in order of time. The ending of its path says as
+    what: .jsonl, .csv, .parquet; .pcapng: their packets. What is there already is overwritten with `force` only: False
+    says that it is there, and nothing is done. `SavingState` tells how far it is; one file is written at a time."""
+
+    reply: ClassVar[object] = bool
+    path: str
+    list: str = ""
+    numbers: tuple[int, ...] | None = None
+    force: bool = False
+
+
+class CancelSaving(Request[None], frozen=True):
+    """Stop writing, and leave nothing behind."""
+
+
 # -- what the worker says by itself ------------------------------------------------------------------------------------
 
 
@@ -284,6 +303,18 @@ class ListChanged(Struct, frozen=True, array_like=True, tag=True):
     """A list has more rows, or is done."""
 
     state: ListState
+
+
+class SavingState(Struct, frozen=True, array_like=True, tag=True):
+    """How far a file is: `done` of `total`, rows or octets (0: nobody knows yet). At the end `text` says what is in it,
+    or why it is not there (`has_failed`)."""
+
+    path: str
+    done: int
+    total: int
+    is_done: bool = False
+    text: str = ""
+    has_failed: bool = False
 
 
 class Failure(Struct, frozen=True, array_like=True):

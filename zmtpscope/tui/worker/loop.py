@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from zmtpscope.dissect import Options
+from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.errors import FilterError
 from zmtpscope.tui.requests import (
+    CancelSaving,
     CloseList,
     DetailsOf,
     Failure,
@@ -20,11 +22,14 @@ from zmtpscope.tui.requests import (
     Progress,
     Request,
     Rows,
+    SaveRows,
 )
 from zmtpscope.tui.worker.channel import Channel
 from zmtpscope.tui.worker.details import details_of
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
+from zmtpscope.tui.worker.saving import CannotSave, Saving
+from zmtpscope.tui.worker.taking_away import saving_of
 
 IDLE = 10.0
 """Seconds that the worker sleeps where there is nothing to do and nobody asks."""
@@ -42,6 +47,7 @@ class Worker:
         self._loading = Loading(opened, options)
         self._lists: dict[str, RecordList] = {}
         self._generation = 0
+        self._saving: Saving | None = None
         self._noticed = 0.0
         self._said: Progress | None = None
         self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
@@ -50,6 +56,8 @@ class Worker:
             Rows: self._rows,
             PlaceOf: self._place_of,
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
+            SaveRows: self._save_rows,
+            CancelSaving: self._cancel_saving,
         }
 
     def run(self) -> None:
@@ -68,6 +76,9 @@ class Worker:
             if each.is_behind:
                 each.step()
                 has_more = has_more or each.is_behind
+        if self._saving is not None and not self._saving.state.is_done:
+            self._saving.step()
+            has_more = True
         return has_more
 
     def _answer(self, request: Request[Any]) -> object:
@@ -75,6 +86,8 @@ class Worker:
             return self._answers[type(request)](request)
         except FilterError as error:
             return Failure(error.sentence)
+        except CannotSave as error:
+            return Failure(safe_text(str(error)))
 
     # -- what is said unasked ------------------------------------------------------------------------------------------
 
@@ -87,6 +100,9 @@ class Worker:
             if each.state != each.said:
                 each.said = each.state
                 self._channel.notify(ListChanged(each.state))
+        if self._saving is not None and self._saving.state != self._saving.said:
+            self._saving.said = self._saving.state
+            self._channel.notify(self._saving.state)
         progress = self._loading.progress
         if progress != self._said:
             self._said = progress
@@ -113,3 +129,15 @@ class Worker:
     def _place_of(self, request: PlaceOf) -> int | None:
         shown = self._lists.get(request.list)
         return None if shown is None else shown.place_of(request.record)
+
+    def _save_rows(self, request: SaveRows) -> bool:
+        if self._saving is not None and not self._saving.state.is_done:
+            raise CannotSave(f"{self._saving.state.path} is still being written; cancel that, or wait")
+        saving = saving_of(request, self._lists.get(request.list), self._loading)
+        if saving is not None:
+            self._saving = saving
+        return saving is not None
+
+    def _cancel_saving(self, request: CancelSaving) -> None:
+        if self._saving is not None and not self._saving.state.is_done:
+            self._saving.cancel()

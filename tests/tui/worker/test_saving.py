@@ -1,0 +1,151 @@
+"""What people take away from a list is what `zmtpscope` writes elsewhere: the same rows, columns and packets."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.running import Run
+from tests.cli.test_excerpt import packets_in
+from tests.readings import CAPTURES
+from tests.tui.workers import Asker, worker_of
+from zmtpscope.tui.client import RequestFailed
+from zmtpscope.tui.requests import CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
+
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+FILTER = "topic && size > 3"
+
+
+def saved(worker: Asker, request: SaveRows) -> SavingState:
+    """What came of it."""
+    assert worker.ask(request)
+    return worker.wait_for(SavingState, lambda state: state.is_done)
+
+
+@pytest.fixture
+def worker() -> Iterator[Asker]:
+    with worker_of("patterns/pubsub.pcap") as asker:
+        asker.ask(OpenList("messages", ListSpec(filter=FILTER)))
+        yield asker
+
+
+def test_the_rows_of_a_filter_are_the_lines_that_read_prints(
+    worker: Asker, zmtpscope: Run, tmp_path: pathlib.Path
+) -> None:
+    state = saved(worker, SaveRows(str(tmp_path / "out.jsonl"), "messages"))
+    _, output, _ = zmtpscope("read", "--json", PUBSUB, "-Y", f"record == message && ({FILTER})")
+    assert (tmp_path / "out.jsonl").read_text() == output
+    rows = len(output.splitlines())
+    assert state.done == state.total == rows
+    assert state.text.startswith(f"{tmp_path / 'out.jsonl'}: {rows} rows, ")
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_tables_are_those_of_export(worker: Asker, zmtpscope: Run, tmp_path: pathlib.Path, form: str) -> None:
+    saved(worker, SaveRows(str(tmp_path / f"out.{form}"), "messages"))
+    zmtpscope("export", PUBSUB, "-o", tmp_path / "all", "--format", form, "-Y", FILTER)
+    assert (tmp_path / f"out.{form}").read_bytes() == (tmp_path / "all" / f"messages.{form}").read_bytes()
+
+
+def test_marked_records_of_several_types_are_a_table_for_each(worker: Asker, tmp_path: pathlib.Path) -> None:
+    state = worker.ask(OpenList("all", ListSpec(records=("message", "command", "greeting"))))
+    rows = worker.ask(Rows("all", 0, state.found)).rows
+    marked = [row.number for row in rows][::-2]
+    saved(worker, SaveRows(str(tmp_path / "out.csv"), numbers=tuple(marked)))
+    types = {row.style for row in rows if row.number in marked}
+    assert {path.name for path in tmp_path.iterdir()} == {f"out.{each}s.csv" for each in types}
+    lines = [line for path in tmp_path.iterdir() for line in csv.DictReader(path.read_text().splitlines())]
+    assert len(lines) == len(marked)
+
+
+def test_the_packets_of_a_filter_are_those_that_read_writes(
+    worker: Asker, zmtpscope: Run, tmp_path: pathlib.Path
+) -> None:
+    state = saved(worker, SaveRows(str(tmp_path / "out.pcapng"), "messages"))
+    zmtpscope("read", PUBSUB, "-Y", f"record == message && ({FILTER})", "-w", tmp_path / "read.pcapng")
+    assert packets_in(tmp_path / "out.pcapng") == packets_in(tmp_path / "read.pcapng")
+    assert "lacks handshakes" in state.text
+
+
+def test_packets_of_findings_are_those_that_they_are_about(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    name = "damage/one-segment-lost.pcap"
+    with worker_of(name) as worker:
+        worker.ask(OpenList("findings", ListSpec(records=("finding",))))
+        saved(worker, SaveRows(str(tmp_path / "out.pcapng"), "findings"))
+    zmtpscope("read", CAPTURES / name, "-Y", "record == finding", "-w", tmp_path / "read.pcapng")
+
+    def lines(path: pathlib.Path) -> list[tuple[int, bytes, set[str]]]:
+        """Packets with the lines of their comments: those of one packet stand in the order of records here."""
+        return [(each.time, each.octets, set(each.comment.split("\n"))) for each in packets_in(path)]
+
+    assert lines(tmp_path / "out.pcapng") == lines(tmp_path / "read.pcapng")
+
+
+def test_what_is_there_is_overwritten_only_when_somebody_says_so(worker: Asker, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("mine")
+    assert not worker.ask(SaveRows(str(path), "messages"))
+    assert path.read_text() == "mine"
+    saved(worker, SaveRows(str(path), "messages", force=True))
+    assert json.loads(path.read_text().splitlines()[0])["record"] == "message"
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("", "name a file"),
+        ("out.txt", "its ending says as what rows are saved; it is one of .jsonl, .csv, .parquet, .pcapng"),
+        ("no/out.csv", "there is no directory"),
+        ("folder.csv", "is a directory"),
+        ("~nobody-of-that-name/out.csv", "home directory"),
+        ("out\0.csv", "no file can be called so"),
+    ],
+)
+def test_where_nothing_can_be_saved_a_sentence_says_why(
+    worker: Asker, tmp_path: pathlib.Path, path: str, sentence: str
+) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    typed = path if path[:1] in ("", "~") else str(tmp_path / path)
+    with pytest.raises(RequestFailed, match=re.escape(sentence)):
+        worker.ask(SaveRows(typed, "messages", force=True))
+
+
+def test_the_capture_itself_is_never_overwritten(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "capture.pcapng").write_bytes(PUBSUB.read_bytes())
+    with worker_of(str(tmp_path / "capture.pcapng")) as worker:
+        worker.ask(OpenList("messages", ListSpec()))
+        with pytest.raises(RequestFailed, match="is the capture that is read"):
+            worker.ask(SaveRows(str(tmp_path / "capture.pcapng"), "messages", force=True))
+
+
+def test_nothing_is_left_of_what_was_cancelled_or_had_no_rows(worker: Asker, tmp_path: pathlib.Path) -> None:
+    worker.ask(OpenList("none", ListSpec(filter="size > 1000000")))
+    state = saved(worker, SaveRows(str(tmp_path / "out.jsonl"), "none"))
+    assert state.has_failed
+    assert state.text.endswith("there are no rows to save")
+    assert worker.ask(SaveRows(str(tmp_path / "out.jsonl"), "messages"))
+    worker.ask(CancelSaving())
+    worker.wait_for(SavingState, lambda state: state.is_done)
+    assert all(not path.name.startswith(".") for path in tmp_path.iterdir())
+
+
+def test_a_home_directory_is_written_by_its_tilde(
+    worker: Asker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    saved(worker, SaveRows("~/out.csv", "messages"))
+    assert (tmp_path / "out.csv").exists()
+
+
+def test_secrets_stay_starred(tmp_path: pathlib.Path) -> None:
+    with worker_of("security/plain-accepted.pcap") as worker:
+        worker.ask(OpenList("all", ListSpec(records=("command", "message"))))
+        saved(worker, SaveRows(str(tmp_path / "out.jsonl"), "all"))
+    assert "***" in (tmp_path / "out.jsonl").read_text()

@@ -1,0 +1,155 @@
+"""Records as a file of rows: JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from zmtpscope.dissect import Batch, FrameRun, MessageRun
+from zmtpscope.export.files import OutputFile
+from zmtpscope.export.json_lines import text_of
+from zmtpscope.export.tables import MakeTable, Table, by_type, table_maker
+from zmtpscope.export.words import counted, size
+from zmtpscope.records import RECORDS
+from zmtpscope.store import Store
+from zmtpscope.store.packed import Int64
+from zmtpscope.tui.worker.saving import CannotSave, Steps
+
+FORMS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+"""Forms of rows, by the endings of files."""
+
+FIRST_ROWS, MOST_ROWS = 64, 4096
+"""Rows of the first step, and of any."""
+
+MOST_OCTETS = 4 << 20
+"""Octets of messages of a step, unless one alone has more."""
+
+STEP_SECONDS = 0.012
+
+
+def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
+    """Records of a store, which ascend, as many at a time as are worth a step for whoever asks for the next ones."""
+    rows = FIRST_ROWS
+    for some in numbers:
+        at = 0
+        while at < len(some):
+            portion = some[at : at + rows]
+            while len(portion) > 1 and _octets(store.batch(portion, octets=False)) > MOST_OCTETS:
+                portion = portion[: len(portion) // 2]
+            at += len(portion)
+            begun = time.monotonic()
+            yield portion
+            factor = STEP_SECONDS / max(time.monotonic() - begun, 1e-6)
+            rows = max(16, min(MOST_ROWS, int(rows * min(2.0, max(0.5, factor)))))
+
+
+def _octets(batch: Batch) -> int:
+    """Octets of all frames."""
+    runs: list[MessageRun | FrameRun] = [*batch.runs, *batch.frame_runs]
+    return sum(int(np.clip(run.end - run.bodies, 0, run.sizes).sum()) for run in runs)
+
+
+class JsonLines:
+    """Records of all types as the lines of `read --json`, in order."""
+
+    def __init__(self, file: OutputFile, store: Store) -> None:
+        self.rows = 0
+        self._file = file
+        self._options = store.options
+
+    def add(self, batch: Batch) -> None:
+        """Write the records of a batch."""
+        for text in text_of(batch, self._options):
+            self._file.write(text)
+            self.rows += text.count(b"\n")
+
+    def close(self) -> None:
+        """Every line is written already."""
+
+
+class SavedRows:
+    """Files of rows on their way: JSON lines are one file, tables one for each record type. Where there are several
+    of these, the type stands in front of the ending: `out.messages.csv`."""
+
+    def __init__(self, path: Path, store: Store, *, force: bool) -> None:
+        self._path, self._store, self._force = path, store, force
+        self._form = FORMS[path.suffix.lower()]
+        self._files: dict[str, OutputFile] = {}
+        self._tables: dict[str, Table] = {}
+        self._make: MakeTable | None = None if self._form == "jsonl" else _table_maker(self._form)
+
+    def add(self, batch: Batch) -> None:
+        """Write the records of a batch."""
+        if self._make is None:
+            self._table("").add(batch)
+            return
+        for record, part in by_type(batch):
+            self._table(record).add(part)
+
+    def _table(self, record: str) -> Table:
+        if record not in self._tables:
+            file = self._files[record] = OutputFile(self._path)
+            file.open()
+            if self._make is None:
+                self._tables[record] = JsonLines(file, self._store)
+            else:
+                columns = tuple(field.name for field in RECORDS[record].fields)
+                self._tables[record] = self._make(file, record, columns, self._store.options)
+        return self._tables[record]
+
+    def commit(self) -> str:
+        """Put all files in their places; what is in them."""
+        for record, file in self._files.items():
+            self._tables[record].close()
+            if len(self._files) > 1:
+                file.target = self._path.with_suffix(f".{record}s{self._path.suffix}")
+            if os.path.lexists(file.target) and not self._force:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file.target))
+            file.finish()
+        for file in self._files.values():
+            file.commit()
+        rows = counted(sum(table.rows for table in self._tables.values()), "row")
+        octets = size(sum(file.octets for file in self._files.values()))
+        names = ", ".join(sorted(file.target.name for file in self._files.values()))
+        return f"{rows}, {octets}" + (f" in {names}" if len(self._files) > 1 else "")
+
+    def discard(self) -> None:
+        """Remove what is not in its place."""
+        for file in self._files.values():
+            file.discard()
+
+
+def save_rows(path: Path, store: Store, numbers: Iterable[Int64], *, force: bool) -> Steps:
+    """Write records of a store, whose numbers ascend. Raises `CannotSave` and `OSError`."""
+    saved, done = SavedRows(path, store, force=force), 0
+    problem: str | None = None
+    try:
+        for portion in portions(store, numbers):
+            store.problem = None
+            saved.add(store.batch(portion))
+            problem = problem or store.problem
+            done += len(portion)
+            yield done
+        if not done:
+            raise CannotSave(f"{path}: there are no rows to save")
+        text = saved.commit()
+    finally:
+        with suppress(OSError):
+            saved.discard()
+    return text if problem is None else f"{text}; octets are missing in it: {problem}"
+
+
+def _table_maker(form: str) -> MakeTable:
+    try:
+        return table_maker(form)
+    except ImportError as error:
+        raise CannotSave(
+            f"Parquet needs {error.name}, the extra arrow of zmtpscope: pip install 'zmtpscope[arrow]' "
+            "(.jsonl and .csv need nothing more)"
+        ) from None

@@ -1,0 +1,93 @@
+"""Files that people take away: written step by step while the worker answers, complete or not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+import msgspec
+
+from zmtpscope.capture import CaptureError
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.store import OctetsError
+from zmtpscope.tui.requests import SavingState
+
+Steps = Generator[int, None, str]
+"""Writes a file: yields how much is done, returns what there is to say of the file. What it has begun is gone again
+when it is closed before its end."""
+
+
+class CannotSave(Exception):
+    """Why nothing was saved: a sentence for people."""
+
+
+class Saving:
+    """Something that is written to `path`; `total` is how much there is to do."""
+
+    def __init__(self, path: Path, total: int, steps: Steps) -> None:
+        self._steps = steps
+        self.state = SavingState(safe_text(str(path)), 0, total)
+        self.said: SavingState | None = None
+        """What was said of it last."""
+
+    def step(self) -> None:
+        """Go on for a moment."""
+        try:
+            self.state = msgspec.structs.replace(self.state, done=next(self._steps))
+        except StopIteration as end:
+            text = f"{self.state.path}: {safe_text(end.value)}"
+            self.state = msgspec.structs.replace(self.state, done=self.state.total, is_done=True, text=text)
+        except (OSError, CannotSave, CaptureError, OctetsError) as error:
+            self._fail(sentence_of(error))
+
+    def cancel(self) -> None:
+        """Leave nothing behind."""
+        self._steps.close()
+        self._fail(f"{self.state.path}: cancelled, nothing was saved")
+
+    def _fail(self, text: str) -> None:
+        self.state = msgspec.structs.replace(self.state, is_done=True, text=safe_text(text), has_failed=True)
+
+
+def sentence_of(error: Exception) -> str:
+    """What went wrong with a file."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
+    return str(error)
+
+
+def target_of(text: str) -> Path:
+    """The file that somebody has typed, a home directory by its ~. Raises `CannotSave`."""
+    if not text.strip():
+        raise CannotSave("name a file to write")
+    try:
+        path = Path(text.strip()).expanduser()
+    except RuntimeError:
+        raise CannotSave(f"{text}: nobody of that name has a home directory") from None
+    if "\0" in text:
+        raise CannotSave(f"{text}: no file can be called so")
+    return path
+
+
+def is_free(path: Path, sources: Iterable[str | None], *, force: bool) -> bool:
+    """Whether a file may be written to `path`; False: there is one already, which may be overwritten with `force`.
+    Raises `CannotSave` where it cannot be written at all, be it that it is one of the captures that are read."""
+    if path.is_dir():
+        raise CannotSave(f"{path}: is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise CannotSave(f"{path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise CannotSave(f"{path}: nothing may be written in {path.parent}: permission denied")
+    if not os.path.lexists(path):
+        return True
+    if any(source is not None and _is_same(path, source) for source in sources):
+        raise CannotSave(f"{path}: is the capture that is read; name another file")
+    return force
+
+
+def _is_same(path: Path, source: str) -> bool:
+    try:
+        return os.path.samefile(path, source)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,57 @@
+"""What of a list is saved, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from zmtpscope.store.packed import Int64
+from zmtpscope.tui.requests import SaveRows
+from zmtpscope.tui.worker.lists import RecordList
+from zmtpscope.tui.worker.loading import Loading
+from zmtpscope.tui.worker.saved_packets import FORM as PACKETS
+from zmtpscope.tui.worker.saved_packets import readable_again, save_packets
+from zmtpscope.tui.worker.saved_rows import FORMS, save_rows
+from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
+
+
+def saving_of(request: SaveRows, rows: RecordList | None, loading: Loading) -> Saving | None:
+    """The file that somebody asks for, of the list `rows`; None: there is one already. Raises `CannotSave`."""
+    path = target_of(request.path)
+    ending = path.suffix.lower()
+    if ending not in FORMS and ending != PACKETS:
+        endings = ", ".join([*FORMS, PACKETS])
+        raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {endings}")
+    if not is_free(path, loading.captures.files, force=request.force):
+        return None
+    if request.numbers is not None:
+        return Saving(path, len(request.numbers), _steps(path, loading, _marked(request.numbers), request.force))
+    if rows is None:
+        raise CannotSave("the list is not there any more")
+    total = 0 if rows.is_behind else rows.state.found
+    return Saving(path, total, _when_found(rows, _steps(path, loading, _found(rows), request.force)))
+
+
+def _steps(path: Path, loading: Loading, numbers: Iterator[Int64], force: bool) -> Steps:
+    if path.suffix.lower() == PACKETS:
+        return save_packets(path, loading.store, numbers, readable_again(loading.captures.files))
+    return save_rows(path, loading.store, numbers, force=force)
+
+
+def _when_found(rows: RecordList, steps: Steps) -> Steps:
+    """The steps once the list has looked at all records that there were at first."""
+    total = rows.state.total
+    while rows.state.looked_at < total:
+        rows.step()
+        yield 0
+    return (yield from steps)
+
+
+def _found(rows: RecordList) -> Iterator[Int64]:
+    yield np.sort(np.concatenate([np.empty(0, np.int64), *rows.numbers()]))
+
+
+def _marked(numbers: tuple[int, ...]) -> Iterator[Int64]:
+    yield np.unique(np.array(numbers, np.int64))
