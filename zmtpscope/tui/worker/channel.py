@@ -40,7 +40,10 @@ class Channel:
     def receive(self, timeout: float) -> Iterator[tuple[int, Request[Any]]]:
         """What was asked by now, after waiting for at most `timeout` seconds. Raises `ScreenGone`."""
         while select.select([self._socket], [], [], timeout)[0]:
-            octets = self._socket.recv(RECEIVED)
+            try:
+                octets = self._socket.recv(RECEIVED)
+            except OSError:  # it has not even read all that was said
+                raise ScreenGone from None
             if not octets:
                 raise ScreenGone
             for message in self._frames.feed(octets):

@@ -1,0 +1,20 @@
+"""The worker's end of the socket."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from zmtpscope.tui.requests import Started
+from zmtpscope.tui.worker.channel import Channel, ScreenGone
+
+
+def test_a_screen_that_is_gone_before_it_has_read_all_is_gone() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(theirs)
+    channel.notify(Started())
+    ours.close()
+    with pytest.raises(ScreenGone):
+        list(channel.receive(1))
+    theirs.close()
