@@ -178,7 +178,7 @@ def test_a_click_on_a_heading_asks_for_a_sort_and_one_on_a_row_selects_its_cell(
         await pilot.click(RowList, offset=(16, 0))
         sort = screen.posted[-1]
         assert isinstance(sort, RowList.SortAsked)
-        assert sort.column == "topic"
+        assert sort.sort == Sort("topic")
         await pilot.click(RowList, offset=(16, 5))
         cell = shown.current_cell()
         assert cell is not None

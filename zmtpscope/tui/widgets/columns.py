@@ -1,19 +1,24 @@
-"""Which columns have room, and where; and texts cut to them."""
+"""Columns of lists and tables: which have room, and where; texts cut to them; what a click on a heading sorts by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
 
-from zmtpscope.tui.requests import TableColumn
+from zmtpscope.tui.requests import Sort, TableColumn
 
 GAP = 2
 """Cells between two columns."""
 LEAST_REST = 16
 """Cells that the last column has at least, before others are left out."""
+LEAST_SHRUNK = 12
+"""Cells that a column of texts keeps where all must take less."""
 CUT = "…"
+SORTED = {False: " ▲", True: " ▼"}
 
 
 class Slot(NamedTuple):
@@ -29,28 +34,78 @@ class Slot(NamedTuple):
 
 
 def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -> tuple[Slot, ...]:
-    """Side by side as far as the width (cells) goes; the last takes the rest. Those with the highest `rank` are left
-    out first where there is no room; of equals, the one that stands further to the right."""
+    """Side by side as far as `width` cells go; a last column of texts takes the rest. Those with the highest `rank` are
+    left out first where there is no room; of equals, the one that stands further to the right. If all must stay, those
+    of texts take less."""
     shown = list(range(len(columns)))
     while len(shown) > 1 and _needed(shown, widths) > width:
         out = max(shown, key=lambda index: (columns[index].rank, index))
         if not columns[out].rank:
             break
         shown.remove(out)
+    widths = _shrunk(columns, shown, widths, width)
     slots, start = [], 0
     for index in shown:
         room = width - start
         if room <= 0:
             break
-        cells = room if index == shown[-1] else min(widths[index], room)
-        slots.append(Slot(index, start, cells))
-        start += cells + GAP
+        takes_rest = index == shown[-1] and not columns[index].is_number
+        slots.append(Slot(index, start, room if takes_rest else min(widths[index], room)))
+        start = slots[-1].stop + GAP
     return tuple(slots)
 
 
 def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
     *front, last = shown
     return sum(widths[index] + GAP for index in front) + min(widths[last] or LEAST_REST, LEAST_REST)
+
+
+def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
+    """The widths, with the widest texts cut until all have room, or none can be cut any more."""
+    shrunk = list(widths)
+    texts = [index for index in shown[:-1] if not columns[index].is_number]
+    while texts and (over := _needed(shown, shrunk) - width) > 0:
+        widest = max(texts, key=shrunk.__getitem__)
+        if shrunk[widest] <= LEAST_SHRUNK:
+            break
+        shrunk[widest] = max(LEAST_SHRUNK, shrunk[widest] - max(1, over // len(texts)))
+    return shrunk
+
+
+def side_by_side(parts: Iterable[tuple[int, str, Style]], between: Style) -> list[Segment]:
+    """Texts that start at their places, in cells, and what is between them."""
+    segments, at = [], 0
+    for start, text, style in parts:
+        if start > at:
+            segments.append(Segment(" " * (start - at), between))
+        segments.append(Segment(text, style))
+        at = start + width_of(text)
+    return segments
+
+
+def headings(
+    columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style
+) -> list[tuple[int, str, Style]]:
+    """The names of columns for `side_by_side`, with a mark on the one that rows are sorted by."""
+    parts = []
+    for slot in slots:
+        column = columns[slot.column]
+        mark = SORTED[sort.descending] if sort is not None and sort.column == column.name else ""
+        parts.append((slot.start, fitted(column.heading + mark, slot.width, column.is_number), style))
+    return parts
+
+
+def column_at(slots: Iterable[Slot], x: int) -> int | None:
+    """Which column a click is on."""
+    return next((slot.column for slot in slots if slot.start <= x < slot.stop), None)
+
+
+def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
+    """What somebody wants who chooses a column to sort by, where `sort` is how rows are sorted now: the other way round
+    if it is that column; else numbers with the largest first."""
+    if sort is not None and sort.column == column.name:
+        return Sort(column.name, not sort.descending)
+    return Sort(column.name, column.is_number)
 
 
 def width_of(text: str) -> int:

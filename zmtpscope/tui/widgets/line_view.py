@@ -31,7 +31,8 @@ class LineView(ScrollView, can_focus=True):
     """
 
     ALLOW_SELECT = False
-    HEADING_LINES: ClassVar[int] = 0
+    heading_lines = 0
+    """Lines above that stay where they are."""
     DEFAULT_CSS = """
     LineView {
         overflow-x: hidden;
@@ -81,7 +82,7 @@ class LineView(ScrollView, can_focus=True):
         raise NotImplementedError
 
     def draw_heading(self, line: int, width: int) -> Strip:
-        """One of the `HEADING_LINES` above."""
+        """One of the `heading_lines` above."""
         raise NotImplementedError
 
     def look_of(self, place: int) -> Hashable:
@@ -148,7 +149,7 @@ class LineView(ScrollView, can_focus=True):
     @property
     def page_height(self) -> int:
         """Lines that can be seen."""
-        return max(1, self.scrollable_content_region.height - self.HEADING_LINES)
+        return max(1, self.scrollable_content_region.height - self.heading_lines)
 
     @property
     def top(self) -> int:
@@ -168,11 +169,11 @@ class LineView(ScrollView, can_focus=True):
     def set_line_count(self, count: int) -> None:
         """There are more lines, or fewer. The cursor stays, where there is a line for it."""
         before, self._count = self._count, count
-        if count == before:
+        size = Size(0, count + self.heading_lines)
+        if size == self.virtual_size:
             return
-        if self._cursor >= count:
-            self._cursor = max(0, count - 1)
-        self.virtual_size = Size(0, count + self.HEADING_LINES)
+        self._cursor = max(0, min(self._cursor, count - 1))
+        self.virtual_size = size
         if min(before, count) < self.top + self.page_height:
             self.refresh()
 
@@ -183,13 +184,13 @@ class LineView(ScrollView, can_focus=True):
 
     def refresh_place(self, place: int) -> None:
         """Draw one line again."""
-        self.refresh(Region(0, place - self.top + self.HEADING_LINES, self.size.width, 1))
+        self.refresh(Region(0, place - self.top + self.heading_lines, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
         width = self.width
-        if y < self.HEADING_LINES:
+        if y < self.heading_lines:
             return self.draw_heading(y, width)
-        place = y - self.HEADING_LINES + self.top
+        place = y - self.heading_lines + self.top
         if place >= self._count:
             return Strip.blank(width, self.base)
         if not self.is_there(place):
@@ -274,10 +275,10 @@ class LineView(ScrollView, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        if offset.y < self.HEADING_LINES:
+        if offset.y < self.heading_lines:
             self.heading_clicked(offset.x)
             return
-        place = offset.y - self.HEADING_LINES + self.top
+        place = offset.y - self.heading_lines + self.top
         if place < self._count:
             self.line_clicked(place, offset.x)
             if event.chain == 2:

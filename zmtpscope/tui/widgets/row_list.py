@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
-from zmtpscope.tui.widgets.columns import Slot, fitted, lay_out, width_of
+from zmtpscope.tui.widgets.columns import Slot, column_at, fitted, headings, lay_out, next_sort, side_by_side, width_of
 from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_pages import RowPages
 
@@ -22,7 +22,6 @@ Fetch = Callable[[int, int], Awaitable[Page]]
 
 MARK_WIDTH = 2
 MARK, NO_MARK, MISSING = "● ", "  ", "  ·"
-SORTED = {False: " ▲", True: " ▼"}
 PREFETCHED_SCREENS = 2
 STEP = 16
 """Characters by which the last column is moved."""
@@ -46,7 +45,7 @@ class RowList(LineView):
     the last column where it does not fit.
     """
 
-    HEADING_LINES = 1
+    heading_lines = 1
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "cell(1)", "Next cell, or further in the last one", show=False),
         Binding("left,h", "cell(-1)", "Cell before", show=False),
@@ -71,11 +70,11 @@ class RowList(LineView):
             self.place = place
 
     class SortAsked(Message):
-        """Sort by this column, please."""
+        """Sort like this, please."""
 
-        def __init__(self, column: str) -> None:
+        def __init__(self, sort: Sort) -> None:
             super().__init__()
-            self.column = column
+            self.sort = sort
 
     class FollowingStopped(Message):
         """Somebody moved away from the end."""
@@ -241,20 +240,21 @@ class RowList(LineView):
 
     def action_sort(self) -> None:
         if self._columns:
-            self.post_message(self.SortAsked(self._columns[self._column].name))
+            self._ask_to_sort(self._column)
+
+    def _ask_to_sort(self, column: int) -> None:
+        self.post_message(self.SortAsked(next_sort(self._columns[column], self._sort)))
 
     def heading_clicked(self, x: int) -> None:
-        if (slot := self._slot_at(x)) is not None:
-            self.post_message(self.SortAsked(self._columns[slot.column].name))
+        if (column := column_at(self._slots, x - MARK_WIDTH)) is not None:
+            self._ask_to_sort(column)
 
     def line_clicked(self, place: int, x: int) -> None:
-        if (slot := self._slot_at(x)) is not None and slot.column != self._column:
-            self._column = slot.column
+        column = column_at(self._slots, x - MARK_WIDTH)
+        if column is not None and column != self._column:
+            self._column = column
             self.forget_lines()
         super().line_clicked(place, x)
-
-    def _slot_at(self, x: int) -> Slot | None:
-        return next((slot for slot in self._slots if slot.start <= x - MARK_WIDTH < slot.stop), None)
 
     # -- lines ---------------------------------------------------------------------------------------------------------
 
@@ -272,17 +272,8 @@ class RowList(LineView):
 
     def draw_heading(self, line: int, width: int) -> Strip:
         style = self.palette.style("heading", "headings")
-        parts = [Segment(NO_MARK, style)]
-        at = 0
-        for slot in self._slots:
-            column = self._columns[slot.column]
-            mark = ""
-            if self._sort is not None and self._sort.column == column.name:
-                mark = SORTED[self._sort.descending]
-            text = fitted(column.heading + mark, slot.width, column.is_number)
-            parts.append(Segment(" " * (slot.start - at) + text, style))
-            at = slot.stop
-        return Strip(parts).adjust_cell_length(width, style)
+        parts = headings(self._columns, self._slots, self._sort, style)
+        return Strip([Segment(NO_MARK, style), *side_by_side(parts, style)]).adjust_cell_length(width, style)
 
     def draw_missing(self, width: int) -> Strip:
         return Strip([Segment(f"{MISSING:<{width}}"[:width], self.palette.style("faint"))], width)
@@ -292,17 +283,13 @@ class RowList(LineView):
         assert row is not None
         style = self.palette.style
         plain = style(row.style, ground)
-        parts = [Segment(MARK, style("mark", ground)) if row.number in self._marked else Segment(NO_MARK, plain)]
-        at = 0
+        parts = []
         for slot in self._slots:
             column = self._columns[slot.column]
-            is_last = slot is self._slots[-1]
+            skip = self._skip if slot is self._slots[-1] else 0
             cell = row.cells[slot.column] if slot.column < len(row.cells) else ""
-            text = fitted(cell, slot.width, column.is_number, self._skip if is_last else 0)
             below = "cell" if ground == "cursor" and slot.column == self._column else ground
-            look = style(column.style if column.style and row.style in OWN_STYLE else row.style, below)
-            if slot.start > at:
-                parts.append(Segment(" " * (slot.start - at), plain))
-            parts.append(Segment(text, look))
-            at = slot.stop
-        return Strip(parts).adjust_cell_length(width, plain)
+            look = column.style if column.style and row.style in OWN_STYLE else row.style
+            parts.append((slot.start, fitted(cell, slot.width, column.is_number, skip), style(look, below)))
+        mark = Segment(MARK, style("mark", ground)) if row.number in self._marked else Segment(NO_MARK, plain)
+        return Strip([mark, *side_by_side(parts, plain)]).adjust_cell_length(width, plain)

@@ -1,0 +1,58 @@
+"""Columns and what has room in them."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zmtpscope.tui.requests import Sort, TableColumn
+from zmtpscope.tui.widgets.columns import fitted, lay_out, next_sort, width_of
+
+COLUMNS = (
+    TableColumn("time", "time", is_number=True, width=12),
+    TableColumn("from", "from", width=20, rank=2),
+    TableColumn("topic", "topic", width=20),
+    TableColumn("size", "size", is_number=True, width=8, rank=1),
+    TableColumn("payload", "payload"),
+)
+WIDTHS = [column.width for column in COLUMNS]
+
+
+def names(width: int) -> list[str]:
+    return [COLUMNS[slot.column].name for slot in lay_out(COLUMNS, WIDTHS, width)]
+
+
+def test_columns_that_matter_least_are_left_out_first() -> None:
+    assert names(200) == ["time", "from", "topic", "size", "payload"]
+    assert names(80) == ["time", "topic", "size", "payload"]
+    assert names(60) == ["time", "topic", "payload"]
+
+
+def test_the_last_column_takes_the_rest() -> None:
+    assert lay_out(COLUMNS, WIDTHS, 200)[-1].stop == 200
+
+
+@given(st.integers(0, 250))
+def test_columns_stand_side_by_side_within_the_width(width: int) -> None:
+    slots = lay_out(COLUMNS, WIDTHS, width)
+    assert all(left.stop < right.start for left, right in itertools.pairwise(slots))
+    assert all(slot.stop <= width for slot in slots)
+
+
+@given(st.text(st.sampled_from("ab ü漢🎉é"), max_size=30), st.integers(1, 20), st.booleans(), st.integers(0, 5))
+def test_texts_take_exactly_the_cells_that_they_are_given(text: str, width: int, is_number: bool, skip: int) -> None:
+    assert width_of(fitted(text, width, is_number, skip)) == width
+
+
+def test_a_text_that_was_cut_says_so_at_both_ends() -> None:
+    assert fitted("0123456789", 6) == "01234…"
+    assert fitted("0123456789", 6, skip=2) == "…3456…"
+    assert fitted("0123456789", 12, skip=2) == "…3456789    "
+
+
+def test_the_same_column_again_sorts_the_other_way_round() -> None:
+    assert next_sort(COLUMNS[3], None) == Sort("size", descending=True)
+    assert next_sort(COLUMNS[3], Sort("size", descending=True)) == Sort("size")
+    assert next_sort(COLUMNS[2], Sort("size")) == Sort("topic")

@@ -1,0 +1,142 @@
+"""The table of a view: its rows stay selected while numbers change, and are opened, sorted and chosen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow
+from zmtpscope.tui.widgets.table_view import TableView
+
+COLUMNS = (
+    TableColumn("topic", "topic"),
+    TableColumn("messages", "messages", is_number=True),
+    TableColumn("rate", "rate"),
+)
+
+
+def table(*rows: TableRow, text: tuple[str, ...] = ()) -> Table:
+    return Table(COLUMNS, rows, 10, 10, text)
+
+
+def row(key: str, count: int, depth: int = 0, has_more: bool = False) -> TableRow:
+    return TableRow(key, (key, str(count), "▁▂█"), f'zmtp.topic == "{key}"', depth, has_more=has_more)
+
+
+class Screen(App[None]):
+    """A table, and what it posts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.posted: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield TableView()
+
+    def on_table_view_chosen(self, message: TableView.Chosen) -> None:
+        self.posted.append(message)
+
+    def on_table_view_opened_changed(self, message: TableView.OpenedChanged) -> None:
+        self.posted.append(message)
+
+    def on_table_view_sort_asked(self, message: TableView.SortAsked) -> None:
+        self.posted.append(message)
+
+
+def with_table(use: Callable[[Screen, TableView, Pilot[None]], Awaitable[None]]) -> None:
+    async def run() -> None:
+        screen = Screen()
+        async with screen.run_test(size=(80, 24)) as pilot:
+            shown = screen.query_one(TableView)
+            shown.focus()
+            await pilot.pause()
+            await use(screen, shown, pilot)
+
+    asyncio.run(run())
+
+
+def lines(shown: TableView) -> list[str]:
+    return [text for y in range(shown.size.height) if (text := shown.render_line(y).text.rstrip())]
+
+
+def test_numbers_stand_on_the_right_below_their_heading() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(row("a", 5), row("b", 12_000), text=("2 topics",)), Sort("messages", descending=True))
+        assert lines(shown) == [
+            " 2 topics",
+            " topic    messages ▼  rate",
+            " a                 5  ▁▂█",
+            " b             12000  ▁▂█",
+        ]
+
+    with_table(use)
+
+
+def test_a_row_stays_selected_when_it_moves() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(row("a", 5), row("b", 4), row("c", 3)))
+        await pilot.press("j")
+        shown.show(table(row("d", 9), row("a", 5), row("c", 4), row("b", 4)))
+        current = shown.current_row()
+        assert current is not None
+        assert (current.key, shown.cursor) == ("b", 3)
+
+    with_table(use)
+
+
+def test_every_number_leads_to_its_rows() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(row("a", 5), row("b", 4)))
+        await pilot.press("j", "enter")
+        chosen = screen.posted[-1]
+        assert isinstance(chosen, TableView.Chosen)
+        assert chosen.row.filter == 'zmtp.topic == "b"'
+
+    with_table(use)
+
+
+def test_rows_are_opened_and_closed_and_left_goes_out() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(row("a", 5, has_more=True), row("b", 4)))
+        assert lines(shown)[1:] == [" ▸ a               5  ▁▂█", "   b               4  ▁▂█"]
+        await pilot.press("l")
+        opened = screen.posted[-1]
+        assert isinstance(opened, TableView.OpenedChanged)
+        assert opened.opened == ("a",)
+        shown.show(table(row("a", 5), row("a.x", 2, depth=1), row("b", 4)))
+        assert lines(shown)[1:3] == [" ▾ a               5  ▁▂█", "     a.x           2  ▁▂█"]
+        await pilot.press("l", "h")
+        assert shown.cursor == 0
+        await pilot.press("h")
+        assert shown.opened == ()
+
+    with_table(use)
+
+
+def test_a_heading_sorts_by_its_column_and_then_the_other_way_round() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(row("a", 5)))
+        await pilot.click(TableView, offset=(14, 0))
+        first = screen.posted[-1]
+        assert isinstance(first, TableView.SortAsked)
+        assert first.sort == Sort("messages", descending=True)
+        shown.show(table(row("a", 5)), first.sort)
+        await pilot.press("r")
+        second = screen.posted[-1]
+        assert isinstance(second, TableView.SortAsked)
+        assert second.sort == Sort("messages", descending=False)
+
+    with_table(use)
+
+
+def test_a_sentence_below_a_row_runs_over_cells_that_are_empty() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        sentence = "what happened, in more words than the first column has cells"
+        shown.show(table(row("a", 5, has_more=True), TableRow("a.1", (sentence, "", ""), depth=1)))
+        assert lines(shown)[2] == "     " + sentence
+
+    with_table(use)

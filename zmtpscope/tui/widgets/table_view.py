@@ -1,0 +1,256 @@
+"""A view's table: rows that can be opened, sorted and chosen, and that stay selected while their numbers change."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from zmtpscope.tui.requests import Sort, Table, TableRow
+from zmtpscope.tui.widgets.columns import (
+    GAP,
+    Slot,
+    column_at,
+    fitted,
+    headings,
+    lay_out,
+    next_sort,
+    side_by_side,
+    width_of,
+)
+from zmtpscope.tui.widgets.line_view import LineView
+
+OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
+INDENT = 2
+MARGIN = 1
+"""Cells on the left."""
+WIDEST = 60
+"""Cells that a column asks for at most."""
+MOST_OPENED = 1000
+NO_TABLE = Table((), (), 0, 0)
+
+
+class TableView(LineView):
+    """Rows of a `Table`. Nothing here is counted or sorted: what somebody wants is posted, and another table comes."""
+
+    heading_lines = 1
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Show what was counted here", show=False),
+        Binding("right,l", "open", "Open", show=False),
+        Binding("left,h", "close", "Close, or go out", show=False),
+        Binding("space", "open_or_close", "Open or close", show=False),
+        Binding("greater_than_sign", "sort_by(1)", "Sort by the next column", show=False),
+        Binding("less_than_sign", "sort_by(-1)", "Sort by the column before", show=False),
+        Binding("r", "reverse", "Sort the other way round", show=False),
+        Binding("p", "pin", "Pin, or let go", show=False),
+    ]
+
+    class _OfRow(Message):
+        def __init__(self, row: TableRow) -> None:
+            super().__init__()
+            self.row = row
+
+    class Selected(_OfRow):
+        """The cursor is on another row."""
+
+    class Chosen(_OfRow):
+        """Show what was counted in this row, please."""
+
+    class Pinned(_OfRow):
+        """Show only what is below this row, or everything again."""
+
+    class OpenedChanged(Message):
+        """Rows with these keys are open now: a table with what is below them, please."""
+
+        def __init__(self, opened: tuple[str, ...]) -> None:
+            super().__init__()
+            self.opened = opened
+
+    class SortAsked(Message):
+        """Sort like this, please."""
+
+        def __init__(self, sort: Sort) -> None:
+            super().__init__()
+            self.sort = sort
+
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._table = NO_TABLE
+        self._sort: Sort | None = None
+        self._opened: dict[str, None] = {}
+        self._is_tree = False
+        self._widths: list[int] = []
+        self._slots: tuple[Slot, ...] = ()
+
+    # -- what others do ------------------------------------------------------------------------------------------------
+
+    def show(self, table: Table, sort: Sort | None = None) -> None:
+        """Show other rows, or the same with other numbers. The row with the same key stays selected, and where it is
+        on the screen; `sort` puts a mark on a heading."""
+        before = self.current_row()
+        if table == self._table and sort == self._sort:
+            return
+        if table.columns != self._table.columns:
+            self._widths = [column.width for column in table.columns]
+        self._table, self._sort = table, sort
+        self._is_tree = any(row.has_more or row.depth or row.key in self._opened for row in table.rows)
+        self._grow_widths()
+        self._lay_out()
+        if before is None:
+            return
+        for place, row in enumerate(table.rows):
+            if row.key == before.key:
+                self._keep_on_screen(place)
+                break
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """The keys of rows that were opened."""
+        return tuple(self._opened)
+
+    def current_row(self) -> TableRow | None:
+        """The row under the cursor; None where there are none."""
+        return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
+
+    # -- rows and their places -----------------------------------------------------------------------------------------
+
+    def _keep_on_screen(self, place: int) -> None:
+        shift = place - self.cursor
+        if shift and self.top:
+            self.scroll_to(y=self.top + shift, animate=False, force=True)
+        self.set_cursor(place)
+
+    def _grow_widths(self) -> None:
+        """Columns grow with what is in them and do not shrink again, so that nothing jumps while numbers change."""
+        for index, column in enumerate(self._table.columns):
+            if column.width:
+                continue
+            needed = max((width_of(self._text(row, index)) for row in self._table.rows if not row.depth), default=0)
+            needed = max(needed, width_of(column.heading) + 2)
+            self._widths[index] = max(self._widths[index], min(needed, WIDEST))
+
+    def _text(self, row: TableRow, column: int) -> str:
+        cell = row.cells[column] if column < len(row.cells) else ""
+        if column:
+            return cell
+        marker = OPENED if row.key in self._opened else CLOSED if row.has_more else LEAF
+        return " " * (INDENT * row.depth) + marker + cell if self._is_tree else cell
+
+    def cursor_moved(self) -> None:
+        if (row := self.current_row()) is not None:
+            self.post_message(self.Selected(row))
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def action_choose(self) -> None:
+        if (row := self.current_row()) is not None:
+            self.post_message(self.Chosen(row))
+
+    def action_pin(self) -> None:
+        if (row := self.current_row()) is not None:
+            self.post_message(self.Pinned(row))
+
+    def action_open(self) -> None:
+        row = self.current_row()
+        if row is None:
+            return
+        if row.key in self._opened:
+            self.go_to(self.cursor + 1)
+        elif row.has_more:
+            if len(self._opened) == MOST_OPENED:
+                del self._opened[next(iter(self._opened))]
+            self._opened[row.key] = None
+            self.post_message(self.OpenedChanged(self.opened))
+
+    def action_close(self) -> None:
+        row = self.current_row()
+        if row is None:
+            return
+        if row.key in self._opened:
+            del self._opened[row.key]
+            self.post_message(self.OpenedChanged(self.opened))
+        elif row.depth:
+            rows = self._table.rows
+            self.go_to(next(place for place in range(self.cursor - 1, -1, -1) if rows[place].depth < row.depth))
+
+    def action_open_or_close(self) -> None:
+        row = self.current_row()
+        if row is not None and row.key in self._opened:
+            self.action_close()
+        else:
+            self.action_open()
+
+    def action_sort_by(self, step: int) -> None:
+        names = [column.name for column in self._table.columns]
+        if not names:
+            return
+        sorted_by = self._sort.column if self._sort is not None else ""
+        place = names.index(sorted_by) + step if sorted_by in names else 0
+        self._ask_to_sort(place % len(names))
+
+    def action_reverse(self) -> None:
+        if self._sort is not None:
+            self.post_message(self.SortAsked(Sort(self._sort.column, not self._sort.descending)))
+
+    def _ask_to_sort(self, column: int) -> None:
+        self.post_message(self.SortAsked(next_sort(self._table.columns[column], self._sort)))
+
+    def heading_clicked(self, x: int) -> None:
+        if (column := column_at(self._slots, x - MARGIN)) is not None:
+            self._ask_to_sort(column)
+
+    def line_clicked(self, place: int, x: int) -> None:
+        super().line_clicked(place, x)
+        at = MARGIN + INDENT * self._table.rows[place].depth
+        if self._is_tree and at <= x < at + len(LEAF):
+            self.action_open_or_close()
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.heading_lines = len(self._table.text) + 1
+        self._slots = lay_out(self._table.columns, self._widths, max(0, self.width - 2 * MARGIN))
+        self.set_line_count(len(self._table.rows))
+        self.forget_lines()
+
+    def draw_heading(self, line: int, width: int) -> Strip:
+        if line < len(self._table.text):
+            text = fitted(" " * MARGIN + self._table.text[line], width)
+            return Strip([Segment(text, self.palette.style("muted"))], width)
+        style = self.palette.style("heading", "headings")
+        parts = headings(self._table.columns, self._slots, self._sort, style)
+        return Strip([Segment(" " * MARGIN, style), *side_by_side(parts, style)]).adjust_cell_length(width, style)
+
+    def draw(self, place: int, ground: str, width: int) -> Strip:
+        row = self._table.rows[place]
+        style = self.palette.style
+        plain = style(row.style, ground)
+        parts = []
+        free_from = 0
+        for number, slot in enumerate(self._slots):
+            column = self._table.columns[slot.column]
+            text = self._text(row, slot.column)
+            if not text or slot.start < free_from:
+                continue
+            room = self._room(row, number) if width_of(text) > slot.width else slot.width
+            look = row.style or column.style
+            parts.append((slot.start, fitted(text, room, column.is_number), style(look, ground)))
+            free_from = slot.start + room
+        return Strip([Segment(" " * MARGIN, plain), *side_by_side(parts, plain)]).adjust_cell_length(width, plain)
+
+    def _room(self, row: TableRow, number: int) -> int:
+        """Cells that a text may take, with those of the columns to the right of it that are empty in this row."""
+        slot = self._slots[number]
+        stop = slot.stop
+        for following in self._slots[number + 1 :]:
+            if self._text(row, following.column):
+                return max(slot.width, following.start - GAP - slot.start)
+            stop = following.stop
+        return stop - slot.start
