@@ -10,8 +10,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from tests.libzmq import Libzmq, Logins
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -31,19 +29,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ from what the code prints now")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("dsession"):  # with `-n`, in the process that hands out tests to others
+        config.pluginmanager.import_plugin("tests.several_processes")
+
+
 @pytest.fixture
 def captures() -> pathlib.Path:
     """The folder of real captures."""
     return ROOT / "captures"
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A real Spark, one for all tests: starting it takes as long as all of them."""
-    from tests.spark.session import session
-
-    with session(tmp_path_factory.mktemp("spark")) as spark:
-        yield spark
 
 
 @pytest.fixture

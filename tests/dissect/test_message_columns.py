@@ -73,7 +73,12 @@ def test_columns_say_of_octets_only_what_was_kept(run: MessageRun, front: int, b
     assert_columns_are_the_fields(Batch(["a", None], runs=[part]), options)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def name_of(options: Options) -> str:
+    inside = "with" if options.payloads else "without"
+    return f"{options.bodies} bodies, limit {options.body_limit}, head {options.head}, {inside} payloads"
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=name_of)
 def test_columns_of_captures_are_the_fields_of_their_rows(options: Options) -> None:
     for path in FILES:
         for batch in Analyser(replace(options, frames=True)).run(open_captures([str(path)])):

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 
 from tests.capture.containers import Packet, pcapng
 from tests.dissect.test_seams_payloads import NOT_JUDGED
-from tests.export.test_p12_formats_agree import COLUMNS, json_rows
 from tests.export.test_secrets_of_payloads import PASSWORD
 from tests.fuzz.changes import stream_of
 from tests.fuzz.core import FORBIDDEN, FORMS, LISTENERS, goes_on_or_ends, reads_alike
@@ -33,6 +32,7 @@ from tests.fuzz.talks import predictable
 from tests.fuzz.wire import Endpoint, endpoints, packets_of, reverse, segments_of
 from tests.invariants import COMPARING, differs_by_blocks
 from tests.octets import SUMMANDS, octets_named
+from tests.spark.test_p12_formats_agree import COLUMNS, json_rows
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser

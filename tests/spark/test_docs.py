@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, run
 from zmtpscope.spark.settings import NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE = CAPTURES.parent / "docs" / "spark.md"
+DISSECTORS = PAGE.with_name("payload-dissectors.md")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
+EXAMPLE_OF_AN_EXPORT = re.compile(
+    r"`(zmtpscope export .*) -o out/ --format parquet`:\n\n```python\n(.*?)```\n```\n(.*?)```", re.DOTALL
+)
 
 PAGES = [PAGE, PAGE.with_name("spark-analytics.md"), PAGE.with_name("spark-clusters.md")]
 
@@ -30,7 +33,7 @@ def test_examples_print_what_the_page_shows(
     """One after the other, as a reader types them."""
     names: dict[str, object] = {}
 
-    def run(example: re.Match[str]) -> str:
+    def printed_by(example: re.Match[str]) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(example[1].replace("captures/", f"{CAPTURES}/").replace('"out/', f'"{tmp_path}/'), names)
@@ -38,12 +41,28 @@ def test_examples_print_what_the_page_shows(
         return f"```python\n{example[1]}```\n```\n{output}\n```"
 
     text = page.read_text()
-    real = EXAMPLE.sub(run, text)
+    real = EXAMPLE.sub(printed_by, text)
     assert names["spark"] is spark
     if request.config.getoption("--update-golden"):
         page.write_text(real)
     else:
         assert text == real
+
+
+def test_what_is_exported_is_read_as_the_page_shows(
+    spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    text = DISSECTORS.read_text()
+    (example,) = EXAMPLE_OF_AN_EXPORT.finditer(text)
+    _, *arguments = example[1].split()
+    arguments[-1] = str(CAPTURES.parent / arguments[-1])
+    assert run(*arguments, "-o", str(tmp_path), "--format", "parquet").returncode == 0
+    exec(example[2].replace("out/", f"{tmp_path}/"), {"spark": spark})
+    real = capsys.readouterr().out.rstrip("\n") + "\n"
+    if request.config.getoption("--update-golden"):
+        DISSECTORS.write_text(text[: example.start(3)] + real + text[example.end(3) :])
+    else:
+        assert example[3] == real
 
 
 def test_the_page_has_every_option() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html.parser
 import pathlib
 import subprocess
@@ -171,9 +172,14 @@ class Elements(html.parser.HTMLParser):
 
 
 ABOUT = About(["a.pcap"], 1.0)
-PAGE = page(answers(), ABOUT)
-PLAIN = Elements(PAGE)
-HARMLESS = Elements(page(answers(), About(["word"], 1.0, ["word"])))
+
+
+@functools.cache
+def harmless_page(capture: str = "a.pcap", *problems: str) -> str:
+    """Plots take seconds: each page is made once, and not before a test needs it."""
+    return page(answers(), About([capture], 1.0, problems))
+
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",
@@ -209,7 +215,7 @@ def test_any_text_is_text(text: str) -> None:
 def _check_texts(text: str) -> None:
     shown = text.encode("utf-8", "replace").decode()  # Arrow holds no half characters
     found = Elements(page(answers(shown), About([shown], 1.0, [shown])))
-    assert found.shape == HARMLESS.shape
+    assert found.shape == Elements(harmless_page("word", "word")).shape
     assert found.texts.count(safe_text(shown)) >= 20
     _check_elements(found)
 
@@ -237,20 +243,21 @@ def _check_elements(found: Elements) -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    _check_elements(PLAIN)
-    text = PAGE
+    text = harmless_page()
+    _check_elements(Elements(text))
     assert "@import" not in text
     assert "http" not in text
 
 
 def test_plots_have_the_colours_of_the_page() -> None:
-    styles = [attributes.get("style") or "" for tag, attributes in PLAIN.elements if tag in ("path", "text", "use")]
+    elements = Elements(harmless_page()).elements
+    styles = [attributes.get("style") or "" for tag, attributes in elements if tag in ("path", "text", "use")]
     assert any("var(--series-1)" in style for style in styles)
     assert not [style for style in styles if "#" in style]
 
 
 def test_what_is_wrong_stands_on_top() -> None:
-    text = " ".join(" ".join(PLAIN.texts).split())
+    text = " ".join(" ".join(Elements(harmless_page()).texts).split())
     verdict = "3 warnings, 1 failed handshake and 1 reconnect storm."
     assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Every check")
     assert "1 of 2 handshakes failed: word word over WebSocket" in text

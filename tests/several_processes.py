@@ -1,0 +1,40 @@
+"""Tests in several processes (`pytest -n 2`): who runs what, and what was run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+SPARK = "tests/spark/"
+
+
+class ByFile(LoadFileScheduling):
+    """A file is run by one process, which makes what its tests share once; and so is all that needs Spark, as starting
+    another takes long. What has the most tests is begun first: that is Spark, or nearly.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was run: the lines of dots do not, when tests of several files are run at a time."""
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    seconds: dict[str, float] = defaultdict(float)
+    for outcome, reports in terminalreporter.stats.items():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = report.nodeid.partition("::")[0].rpartition("/")[0]
+                outcomes[folder][outcome] += bool(outcome)  # making and removing fixtures has no outcome
+                seconds[folder] += report.duration
+    terminalreporter.section("what was run")
+    for folder, counted in sorted(outcomes.items()):
+        told = ", ".join(f"{count} {outcome}" for outcome, count in counted.items() if count)
+        terminalreporter.write_line(f"{folder:<28} {seconds[folder]:5.0f} s  {told}")
