@@ -25,8 +25,13 @@ _WORDS = frozenset({"and", "or", "not", "any", "all", "in", "eq", "ne", "lt", "l
 def comparison(name: str, value: Any, steps: Sequence[str] = ()) -> str | None:
     """`name == value`; of a list, that one element is the value. `steps` lead to a member of what rides inside. None
     where no filter says it, or a very long one."""
-    literal = _literal(FIELDS[name], value)
-    return None if literal is None or len(literal) > LONGEST else f"{name}{_way(steps)} == {literal}"
+    written = literal(FIELDS[name], value)
+    return None if written is None or len(written) > LONGEST else f"{name}{_way(steps)} == {written}"
+
+
+def way_to(steps: Sequence[str]) -> str:
+    """A member of what rides inside a message."""
+    return f"{PAYLOAD}{_way(steps)}"
 
 
 def member(steps: Sequence[str], value: Any) -> str | None:
@@ -42,7 +47,8 @@ def _way(steps: Sequence[str]) -> str:
     return way
 
 
-def _literal(field: FilterField, value: Any) -> str | None:
+def literal(field: FilterField, value: Any) -> str | None:
+    """A value of a field as it is written behind an operator; None where there is no way to write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from threading import Lock
@@ -33,6 +34,7 @@ class CaptureFiles:
         self._open: OrderedDict[int, int] = OrderedDict()
         """File descriptors, the one that was used longest ago in front."""
         self._lock = Lock()
+        weakref.finalize(self, _close, self._open)
 
     def note(self, names: Sequence[str | None], numbers: Iterable[int]) -> None:
         """Octets were read of these files just now: remember what they are."""
@@ -76,11 +78,12 @@ class CaptureFiles:
     def close(self) -> None:
         """Nothing will be read any more."""
         with self._lock:
-            while self._open:
-                os.close(self._open.popitem()[1])
+            _close(self._open)
 
-    def __del__(self) -> None:
-        self.close()
+
+def _close(descriptors: OrderedDict[int, int]) -> None:
+    while descriptors:
+        os.close(descriptors.popitem()[1])
 
 
 def _identity(status: os.stat_result) -> Identity:

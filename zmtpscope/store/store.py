@@ -23,13 +23,14 @@ from zmtpscope.export.text import Look, detail_lines
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand
-from zmtpscope.filter.fields import FIELDS
+from zmtpscope.filter.fields import FIELDS, FilterField
 from zmtpscope.filter.predicates import Comparison, OneOf, Within
 from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
 from zmtpscope.store.counting import CountedMessages, messages_of
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
+from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import rows_that_fulfil
 from zmtpscope.store.spool import OctetsError, Spool
@@ -297,6 +298,10 @@ class Store:
         if topic is not None:
             parts.append(equals("topic", topic))
         return self._selected(Every(tuple(parts)))
+
+    def values_seen(self, field: FilterField) -> list[Any]:
+        """Values of a field that records have, the usual ones first; see `seen.py`."""
+        return values_seen(field, self._chunks[0], self.files, self.options, self.spool.read)
 
     def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
         found = [np.empty(0, np.int64)]

@@ -11,7 +11,9 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.errors import FilterError
 from zmtpscope.tui.requests import (
     CancelSaving,
+    CheckFilter,
     CloseList,
+    CompleteFilter,
     DetailsOf,
     Failure,
     ListChanged,
@@ -26,6 +28,7 @@ from zmtpscope.tui.requests import (
 )
 from zmtpscope.tui.worker.channel import Channel
 from zmtpscope.tui.worker.details import details_of
+from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.saving import CannotSave, Saving
@@ -55,6 +58,8 @@ class Worker:
             CloseList: self._close_list,
             Rows: self._rows,
             PlaceOf: self._place_of,
+            CheckFilter: lambda request: check(request.filter),
+            CompleteFilter: lambda request: complete(request.filter, request.place, self._loading.store),
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
             SaveRows: self._save_rows,
             CancelSaving: self._cancel_saving,

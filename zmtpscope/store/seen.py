@@ -1,0 +1,78 @@
+"""Values of a field that records have: what somebody may want to filter by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect import Options
+from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Words
+from zmtpscope.dissect.records.message_columns import TEXT_INSIDE
+from zmtpscope.filter.fields import FilterField
+from zmtpscope.payloads.registry import TEXT
+from zmtpscope.store.chunk import FRAME, KINDS, Chunk
+from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
+from zmtpscope.store.rows import PackedRows
+
+MOST_CHUNKS = 32
+"""Chunks that are looked at, spread over all."""
+
+MOST_VALUES = 1000
+"""Different values that are counted."""
+
+
+def values_seen(
+    field: FilterField,
+    chunks: Sequence[Chunk],
+    files: list[str | None],
+    options: Options,
+    read: Callable[[int, int], bytes],
+) -> list[Any]:
+    """Values of a field, those that most records have first. Of many records some are looked at; values that stand in
+    no column are not told."""
+    counts: Counter[Any] = Counter()
+    for place in np.unique(np.linspace(0, len(chunks) - 1, MOST_CHUNKS).astype(int)).tolist() if chunks else []:
+        chunk = chunks[place]
+        for kind in chunk.tables:
+            if KINDS[kind] not in field.records:
+                continue
+            is_row = kind <= FRAME
+            columns: StoredColumns
+            columns = StoredRows(chunk, kind, files) if is_row else StoredRecords(chunk, kind, options, read)
+            if field.name == "payload.protocol" and isinstance(columns, StoredRows):
+                _count_protocols(columns.table, counts)
+            for name in field.reads:
+                if name in columns.derive:
+                    _count(columns[name], field.member, counts)
+        if len(counts) > MOST_VALUES:
+            break
+    return [value for value, _ in counts.most_common(MOST_VALUES)]
+
+
+def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
+    """Add up how often the values of a column are there."""
+    if isinstance(column, Words):
+        of_words = np.bincount(column.codes, minlength=len(column.words)).tolist()
+        for word, count in zip(list[Any](column.words), of_words, strict=True):
+            for each in word if isinstance(word, list) else (word,):
+                value: Any = each.get(member) if isinstance(each, Mapping) else each
+                if count and isinstance(value, str | int | bytes):
+                    counts[value] += count
+    elif isinstance(column, Integers | Booleans):
+        known = getattr(column, "known", None)
+        values, times = np.unique(column.values if known is None else column.values[known], return_counts=True)
+        for value, count in zip(values[:MOST_VALUES].tolist(), times.tolist(), strict=False):
+            counts[value] += count
+
+
+def _count_protocols(table: PackedRows, counts: Counter[Any]) -> None:
+    """Add up who said what rides inside messages."""
+    inside = table.rows["inside"].all() if "inside" in table.rows else np.empty(0)
+    if texts := int((inside == TEXT_INSIDE).sum()):
+        counts[TEXT] += texts
+    if table.payloads is not None and len(table.payloads.places):
+        protocols = table.payloads.protocols
+        _count(Words(protocols.words, protocols.codes.all()), None, counts)
