@@ -76,11 +76,16 @@ class Row(NamedTuple):
         topic = ""
         if last.topic is not None and not isinstance(self.key, Topic):
             topic = quoted(to_text(last.topic), limit // 2) + "  "
-        if last.content is None:
-            return "sealed"
-        if last.summary is not None:
-            return topic + safe_text(last.summary[:limit])
-        return topic + parts_preview(list(last.content), max(1, limit - len(topic)))
+        return topic + value_text(last, max(1, limit - len(topic)))
+
+
+def value_text(last: LastMessage, limit: int) -> str:
+    """The content of a message in about `limit` characters, safe to show."""
+    if last.content is None:
+        return "sealed"
+    if last.summary is not None:
+        return safe_text(last.summary[:limit])
+    return parts_preview(list(last.content), limit)
 
 
 def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:

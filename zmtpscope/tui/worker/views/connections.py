@@ -125,17 +125,18 @@ class ConnectionsView(View):
 
     def _count(self, messages: CountedMessages) -> None:
         count = len(messages.senders)
-        of_messages = np.bincount(messages.sender_of, minlength=count).tolist()
+        of_messages = np.bincount(messages.sender_of, minlength=count)
         of_octets = np.bincount(messages.sender_of, messages.octets, minlength=count).tolist()
-        first, last = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-        np.minimum.at(first, messages.sender_of, messages.times)
-        np.maximum.at(last, messages.sender_of, messages.times)
+        by_sender = np.argsort(messages.sender_of, kind="stable")
+        begins = np.cumsum(of_messages) - of_messages
+        times = messages.times[by_sender]
+        first, last = (each.reduceat(times, begins).tolist() for each in (np.minimum, np.maximum))
         for number, sender in enumerate(messages.senders):
-            row = self._row(self._known.of_sender(sender), int(first[number]))
+            row = self._row(self._known.of_sender(sender), first[number])
             if row is not None:
                 side = sender.stream.side or 0
-                row.seen(int(first[number]), int(last[number]))
-                row.messages[side] += of_messages[number]
+                row.seen(first[number], last[number])
+                row.messages[side] += int(of_messages[number])
                 row.octets[side] += int(of_octets[number])
                 row.version = row.version or sender.version
 

@@ -108,5 +108,5 @@ class FindingsView(View):
 
     def _evidence(self, number: int, references: Sequence[str]) -> int:
         """The record to go to: the first that the finding is about; where it is about none, itself."""
-        found = (self.store.find(reference) for reference in references)
+        found = (self.store.find(reference, near=number) for reference in references)
         return next((place for place in found if place is not None), number)

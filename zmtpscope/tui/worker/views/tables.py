@@ -48,16 +48,21 @@ def table_of(
     opened: Collection[str],
     most: int,
     text: Sequence[str] = (),
+    prepare: Callable[[Sequence[Line]], object] = len,
 ) -> ViewTable:
-    """The table of lines, at most so many rows of it; `lines` come in the order of the view."""
-    rows: list[TableRow] = []
-    for line, depth in _opened(columns, lines, sort, frozenset(opened), 0):
-        if len(rows) == most:
+    """The table of lines, at most so many rows of it; `lines` come in the order of the view. `prepare` is called with
+    those that are shown, before the text of their cells is made."""
+    are_open = frozenset(opened)
+    shown: list[tuple[Line, int]] = []
+    for each in _opened(columns, lines, sort, are_open, 0):
+        if len(shown) == most:
             text = [*text, f"the first {counted(most, 'row')} of more: a filter leaves fewer"]
             break
-        rows.append(_row(columns, line, depth, frozenset(opened)))
+        shown.append(each)
+    prepare([line for line, _ in shown])
+    rows = tuple(_row(columns, line, depth, are_open) for line, depth in shown)
     headings = tuple(TableColumn(column.name, column.heading, column.is_number) for column in columns)
-    return ViewTable(headings, tuple(rows), tuple(text))
+    return ViewTable(headings, rows, tuple(text))
 
 
 def _opened(

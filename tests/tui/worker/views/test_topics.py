@@ -1,0 +1,90 @@
+"""The view of topics says what was published, as a tree, and what was said last."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.readings import CAPTURES
+from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of_capture
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.topic_counts import TopicCounts
+from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
+
+
+def test_messages_of_each_topic_are_those_that_subscribers_received() -> None:
+    truth = json.loads((CAPTURES / "patterns/pubsub.truth.json").read_text())
+    received = Counter(topic for topic, _ in truth["received"])
+    table = view_of_capture("topics", "patterns/pubsub.pcap").table()
+    assert cells(table, "topic", "messages") == [(f'"{name}"', str(count)) for name, count in sorted(received.items())]
+    assert cells(table, "last", "change") == [("late", "changed")] * 3
+    assert cells(table, "subscribers") == [("2",), ("2",), ("1",)]
+
+
+def test_below_a_topic_stands_who_received_it() -> None:
+    table = opened_whole(view_of_capture("topics", "patterns/pubsub.pcap"))
+    assert cells(table, "topic", "from", "messages")[:3] == [
+        ('"a.topic"', "PUB 127.0.0.1:5630", "7"),
+        ("to SUB 127.0.0.1", "PUB 127.0.0.1:5630", "3"),
+        ("to SUB 127.0.0.1", "PUB 127.0.0.1:5630", "4"),
+    ]
+
+
+def test_topics_that_share_what_stands_in_front_of_a_separator_are_a_tree() -> None:
+    table = opened_whole(view_of_capture("topics", "implementations/jupyter.pcap"))
+    shown = [(row.depth, *names) for row, names in zip(table.rows, cells(table, "topic", "messages"), strict=True)]
+    place = shown.index((0, '"stream."', "6"))
+    assert shown[place + 1 : place + 3] == [(1, '"stderr"', "4"), (1, '"stdout"', "2")]
+
+
+def test_numbers_differ_from_the_one_before_by_so_much() -> None:
+    table = view_of_capture("topics", "patterns/xpub-xsub.pcap").table()
+    assert ('"beta"', "4", "+2") in cells(table, "topic", "last", "change")
+
+
+def test_the_topic_with_the_most_octets_comes_first_where_that_is_wanted() -> None:
+    table = view_of_capture("topics", "patterns/pubsub.pcap").table(Sort("octets", descending=True))
+    assert cells(table, "topic")[0] == ('"b.topic"',)
+
+
+@pytest.mark.parametrize(
+    ("topics", "separator", "labels"),
+    [
+        ([b"a/b/c", b"a/b/d", b"x"], b"/", [b"a/b/", b"x"]),
+        ([b"a/b/c", b"a/b/d", b"a/b", b"a"], b"/", [b"a", b"a/"]),
+        ([b"prices.EUR", b"prices.USD", b"news"], b".", [b"news", b"prices."]),
+        ([b"10.0.0.1:80", b"10.0.0.1:81", b"10.0.0.2:80"], b".", [b"10.0.0."]),
+        ([b"one", b"two/x"], None, [b"one", b"two/x"]),
+        ([b"/", b"//", b"///"], b"/", [b"/"]),
+        ([], None, []),
+    ],
+)
+def test_the_separator_is_what_most_topics_have_and_share(
+    topics: list[bytes], separator: bytes | None, labels: list[bytes]
+) -> None:
+    assert separator_of(topics) == separator
+    assert [node.label for node in nodes_of(sorted(topics), separator)] == labels
+
+
+def test_every_topic_is_in_the_tree_once() -> None:
+    topics = sorted(
+        {b"/".join(str(n // d).encode() for d in (27, 9, 3, 1)) for n in range(60)} | {b"0", b"0/", b"//", b""}
+    )
+
+    def below(nodes: list[Node]) -> list[bytes]:
+        found: list[bytes] = []
+        for node in nodes:
+            found += below(nodes_of(node.topics, b"/", node.prefix)) if node.is_group else node.topics
+        return found
+
+    assert sorted(below(nodes_of(topics, b"/"))) == topics
+
+
+def test_where_there_are_too_many_topics_messages_of_the_others_are_counted_still() -> None:
+    store, counts = store_of(CAPTURES / "damage/holes.pcap"), TopicCounts(most=10)
+    for messages in store.messages(range(len(store))):
+        counts.count(messages, None)
+    assert len(counts.keys) == 10
+    assert int(counts.messages.sum()) + counts.left_out == sum(map(len, store.messages(range(len(store)))))

@@ -1,0 +1,92 @@
+"""The last value of something, and what is different from the one before: read when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
+
+from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect.records.message_columns import MessageColumns, content_frames
+from zmtpscope.export.top.columns import UnreadMessage
+from zmtpscope.export.top.rows import value_text
+from zmtpscope.store import Store
+
+LONGEST_VALUE = 120
+"""Characters of a value that are shown."""
+
+LONGEST_NUMBER = 32
+"""Octets of a body that may be a number."""
+
+SAME, CHANGED = "same", "changed"
+
+
+class LastValue(NamedTuple):
+    """The content of a message, and how it differs from the message before: `+0.3` where both are numbers, else
+    `same` or `changed`; None where there is none before, or the octets are not there."""
+
+    text: str
+    change: str | None
+
+
+class LastValues:
+    """Reads the values of records of one store, all that are wanted at once; those that were read are remembered as
+    long as they are wanted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[tuple[int, int], LastValue] = {}
+
+    def read(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Read those of pairs: the numbers of a message, and of the one before it (below zero: none)."""
+        wanted = set(pairs)
+        self._read = {pair: value for pair, value in self._read.items() if pair in wanted}
+        missing = wanted - self._read.keys()
+        runs = self._runs({number for pair in missing for number in pair if number >= 0})
+        for last, before in missing:
+            change = None if before < 0 else _change(runs[before], runs[last])
+            self._read[last, before] = LastValue(_text(runs[last]), change)
+
+    def __getitem__(self, pair: tuple[int, int]) -> LastValue:
+        """That of a pair that was read."""
+        return self._read[pair]
+
+    def _runs(self, numbers: set[int]) -> dict[int, MessageRun]:
+        """Each message as a run of its own."""
+        if not numbers:
+            return {}
+        columns = MessageColumns.of(self._store.batch(sorted(numbers)), self._store.options)
+        places = zip(columns.run_of.tolist(), columns.row_of.tolist(), strict=True)
+        found = (columns.runs[run].part(row, row + 1) for run, row in places)
+        return dict(zip(sorted(numbers), found, strict=True))
+
+
+def _text(run: MessageRun) -> str:
+    return value_text(UnreadMessage(run, 0, 0).read(), LONGEST_VALUE)
+
+
+def _content(run: MessageRun) -> list[bytes | None]:
+    """The frames behind addresses and topic; None where octets of one were not kept."""
+    first, last = int(content_frames(run)[0]), int(run.last[0])
+    heads = [(run.head(frame), int(run.sizes[frame])) for frame in range(first, last + 1)]
+    return [octets if octets is not None and len(octets) == size else None for octets, size in heads]
+
+
+def _change(before: MessageRun, last: MessageRun) -> str | None:
+    old, new = _content(before), _content(last)
+    if None in old or None in new:
+        return None
+    if old == new:
+        return SAME
+    numbers = _number(old[-1] or b""), _number(new[-1] or b"")
+    if old[:-1] == new[:-1] and numbers[0] is not None and numbers[1] is not None:
+        return f"{numbers[1] - numbers[0]:+}"
+    return CHANGED
+
+
+def _number(octets: bytes) -> Decimal | None:
+    try:
+        number = Decimal(octets.decode("ascii")) if len(octets) <= LONGEST_NUMBER else None
+    except (InvalidOperation, UnicodeDecodeError):
+        return None
+    return number if number is not None and number.is_finite() else None

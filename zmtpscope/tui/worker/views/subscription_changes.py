@@ -1,0 +1,50 @@
+"""Subscriptions as they are made and cancelled: commands of 3.1, and messages of the versions before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
+from zmtpscope.records import from_text
+from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
+from zmtpscope.tui.worker.views.view import Step
+from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
+
+
+class Change(NamedTuple):
+    """`side` of a connection subscribes to what begins with `topic` (its first `LONGEST_TOPIC` octets), or cancels one
+    such subscription. `number` is that of the record, `time` in nanoseconds since the epoch."""
+
+    connection: KnownConnection
+    side: int
+    topic: bytes
+    is_new: bool
+    number: int
+    time: int
+
+
+def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
+    """Those of a step, the ones of each connection in order; `known` learns who is there from what is looked at."""
+    for number, record in step.records("greeting", "command", "connection"):
+        values = record.values
+        connection = known.of_record(values)
+        is_change = record.type == "command" and values["name"] in ("SUBSCRIBE", "CANCEL")
+        if connection is not None and is_change and values["topic"] is not None:
+            topic, is_new = from_text(values["topic"])[:LONGEST_TOPIC], values["name"] == "SUBSCRIBE"
+            yield Change(connection, values["side"], topic, is_new, number, values["ts_ns"])
+    for messages in step.messages():
+        connections = [known.of_sender(sender) for sender in messages.senders]
+        marked = np.flatnonzero(messages.special & MARKED).tolist()
+        if not marked:
+            continue
+        texts, topic_of = messages.topics
+        for place in marked:
+            sender, topic = int(messages.sender_of[place]), texts[topic_of[place]]
+            connection = connections[sender]
+            if connection is not None and topic is not None:
+                is_new = bool(messages.special[place] & SUBSCRIBE)
+                side, number = messages.senders[sender].stream.side or 0, int(messages.numbers[place])
+                yield Change(connection, side, topic[:LONGEST_TOPIC], is_new, number, int(messages.times[place]))

@@ -1,0 +1,163 @@
+"""Messages counted by topic and by who sent them: how many, how large, when, and which were the last two."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.export.statistics.tally import BARS, LEAST_BAR_NS, Scale
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
+from zmtpscope.records import SECOND
+from zmtpscope.store.counting import CountedMessages, Sender
+from zmtpscope.zmtp.events import MARKED
+
+MOST_ROWS = 65_536
+"""Pairs of a topic and a sender that are told apart, some 700 octets each; messages of others are only counted."""
+
+FEW_CELLS = 1 << 18
+"""So many combinations of a sender and a topic are counted in an array of all of them."""
+
+NONE = -1
+"""Instead of the number of a record."""
+
+
+class Key(NamedTuple):
+    """What the messages of a row have in common; the topic is cut to `LONGEST_TOPIC` octets, and None where there is
+    none."""
+
+    topic: bytes | None
+    conn: int
+    side: int
+
+
+class TopicCounts:
+    """Row i is of `keys[i]`. `last` and `before` are the numbers of the records of its last two messages."""
+
+    def __init__(self, most: int = MOST_ROWS) -> None:
+        self.most = most
+        self.keys: list[Key] = []
+        self.topics: list[bytes | None] = []
+        """Different ones."""
+        self.left_out = 0
+        """Messages of pairs for which there was no room."""
+        self.has_marked = False
+        """Whether there are messages that subscribe: they have topics as well, and are not counted."""
+        self.scale = Scale(SECOND, LEAST_BAR_NS)
+        self.first_ns: int | None = None
+        self.last_ns = 0
+        self._rows: dict[Key, int] = {}
+        self._numbers: dict[bytes | None, int] = {}
+        self._columns = np.zeros((6, 64), np.int64)
+        self._bars = np.zeros((64, BARS), np.uint32)
+
+    @property
+    def messages(self) -> Int64:
+        """Of each row."""
+        return self._columns[0, : len(self.keys)]
+
+    @property
+    def octets(self) -> Int64:
+        """In the frames of these."""
+        return self._columns[1, : len(self.keys)]
+
+    @property
+    def last(self) -> Int64:
+        """The number of the record of the last one."""
+        return self._columns[2, : len(self.keys)]
+
+    @property
+    def before(self) -> Int64:
+        """That of the one before; `NONE` where there is none."""
+        return self._columns[3, : len(self.keys)]
+
+    @property
+    def times(self) -> Int64:
+        """When the last one came, nanoseconds since the epoch."""
+        return self._columns[4, : len(self.keys)]
+
+    @property
+    def topic_of(self) -> Int64:
+        """Which of `topics` each row is of."""
+        return self._columns[5, : len(self.keys)]
+
+    def bars(self, rows: Int64) -> list[int]:
+        """Messages of some rows in each stretch of time."""
+        bars: list[int] = self._bars[rows].sum(axis=0)[: self.scale.bars_until(self.last_ns)].tolist()
+        return bars
+
+    def count(self, messages: CountedMessages, start: int | None) -> None:
+        """Count messages, but for those that subscribe. `start` is the time of the first packet, if it is known."""
+        is_data: Bool = (messages.special & MARKED) == 0
+        which = slice(None)
+        if not is_data.all():
+            self.has_marked = True
+            which = np.flatnonzero(is_data)  # type: ignore[assignment]
+        texts, topic_of = messages.topics
+        found = self._rows_of(messages.senders, messages.sender_of[which], texts, topic_of[which])
+        times, octets, numbers = messages.times[which], messages.octets[which], messages.numbers[which]
+        if not len(found):
+            return
+        self._widen(int(times.min()) if start is None else start, int(times.max()))
+        there = found != NONE
+        if not there.all():
+            self.left_out += int(np.count_nonzero(~there))
+            found, times, octets, numbers = (each[there] for each in (found, times, octets, numbers))
+        self._add(found, times, octets, numbers)
+
+    def _rows_of(self, senders: list[Sender], sender_of: Int64, texts: list[bytes | None], topic_of: Int64) -> Int64:
+        """The row of each message; `NONE` where there is no room."""
+        cells = sender_of * len(texts) + topic_of
+        if len(senders) * len(texts) <= FEW_CELLS:
+            different = np.flatnonzero(np.bincount(cells))
+            row_of_cell = np.full(int(different[-1]) + 1 if len(different) else 0, NONE)
+            row_of_cell[different] = [self._row(senders, texts, cell) for cell in different.tolist()]
+            rows: Int64 = row_of_cell[cells]
+            return rows
+        different, which = np.unique(cells, return_inverse=True)
+        return np.array([self._row(senders, texts, cell) for cell in different.tolist()], np.int64)[which]
+
+    def _row(self, senders: list[Sender], texts: list[bytes | None], cell: int) -> int:
+        sender, text = divmod(cell, len(texts))
+        stream, topic = senders[sender].stream, texts[text]
+        key = Key(None if topic is None else topic[:LONGEST_TOPIC], stream.conn or 0, stream.side or 0)
+        row = self._rows.get(key)
+        if row is None:
+            if len(self.keys) == self.most:
+                return NONE
+            row = self._rows[key] = len(self.keys)
+            self.keys.append(key)
+            if row == self._columns.shape[1]:
+                self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
+                self._bars = np.concatenate([self._bars, np.zeros_like(self._bars)])
+            self._columns[3, row] = self._columns[2, row] = NONE
+            number = self._columns[5, row] = self._numbers.setdefault(key.topic, len(self.topics))
+            if number == len(self.topics):
+                self.topics.append(key.topic)
+        return row
+
+    def _widen(self, first: int, last: int) -> None:
+        self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
+        self.last_ns = max(self.last_ns, last)
+        for _ in range(self.scale.halvings(first, last)):
+            joined = self._bars.reshape(len(self._bars), BARS // 2, 2).sum(axis=2)
+            self._bars[:] = 0
+            self._bars[:, : BARS // 2] = joined
+
+    def _add(self, rows: Int64, times: Int64, octets: Int64, numbers: Int64) -> None:
+        by_row = np.argsort(rows.astype(np.uint16), kind="stable")  # rows are fewer than 2^16: sorted by their digits
+        ordered, times = rows[by_row], times[by_row]
+        is_first = np.append(True, ordered[1:] != ordered[:-1])
+        begins = np.flatnonzero(is_first)
+        ends = np.append(begins[1:], len(ordered)) - 1
+        seen, columns = ordered[begins], self._columns
+        columns[0, seen] += ends + 1 - begins
+        columns[1, seen] += np.add.reduceat(octets[by_row], begins)
+        columns[4, seen] = np.maximum(columns[4, seen], np.maximum.reduceat(times, begins))
+        cells = (np.cumsum(is_first) - 1) * BARS + self.scale.bars(times)
+        bars = np.bincount(cells, minlength=len(seen) * BARS).reshape(len(seen), BARS)
+        self._bars[seen] += bars.astype(np.uint32)
+        one_before = numbers[by_row[np.maximum(ends - 1, 0)]]
+        columns[3, seen] = np.where(ends > begins, one_before, columns[2, seen])
+        columns[2, seen] = numbers[by_row[ends]]

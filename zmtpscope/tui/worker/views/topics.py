@@ -1,0 +1,219 @@
+"""The view of topics: what is published, how often, how large, and what was said last."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.export.preview import quoted
+from zmtpscope.export.statistics.report import Look, sparkline
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC, Holders
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.filter.quoting import begins_with, equals, every
+from zmtpscope.records import SECOND, to_text
+from zmtpscope.store import Store
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.known_connections import KnownConnections
+from zmtpscope.tui.worker.views.last_values import LastValues
+from zmtpscope.tui.worker.views.subscription_changes import changes_of
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
+from zmtpscope.tui.worker.views.topic_counts import TopicCounts
+from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+
+LAST = 6
+"""The column of the last value."""
+
+LONGEST_NAME = 80
+"""Characters of a topic that are shown."""
+
+HISTORY = 16
+"""Characters of a plot over the time of the capture."""
+
+MOST_LOOKED_AT = 4096
+"""Topics and connections of one line that are looked at for the names of senders."""
+
+MOST_SUBSCRIPTIONS = 16_384
+"""Different subscriptions of connections that are remembered."""
+
+
+class Counted(NamedTuple):
+    """What was counted of a topic, of several, or of one on one connection: `rows` of the counts; `pair` are the
+    numbers of the last message and of the one before it, `time` is that of the last."""
+
+    rows: Int64
+    messages: int
+    octets: int
+    pair: tuple[int, int]
+    time: int
+
+
+class Sums:
+    """The rows of counts added up by topic."""
+
+    def __init__(self, counts: TopicCounts) -> None:
+        self._counts = counts
+        self._by_topic = np.argsort(counts.topic_of, kind="stable")
+        self._edges = np.searchsorted(counts.topic_of[self._by_topic], np.arange(len(counts.topics) + 1))
+        self._numbers = {topic: number for number, topic in enumerate(counts.topics)}
+
+    def of_topics(self, topics: Iterable[bytes | None]) -> Counted:
+        """All messages of some topics."""
+        numbers = (self._numbers[topic] for topic in topics)
+        rows = [self._by_topic[self._edges[number] : self._edges[number + 1]] for number in numbers]
+        return self.of_rows(rows[0] if len(rows) == 1 else np.concatenate(rows))
+
+    def of_rows(self, rows: Int64) -> Counted:
+        """Those of some rows."""
+        counts = self._counts
+        last = int(rows[counts.last[rows].argmax()]) if len(rows) > 1 else int(rows[0])
+        return Counted(
+            rows,
+            int(counts.messages[rows].sum()),
+            int(counts.octets[rows].sum()),
+            (int(counts.last[last]), int(counts.before[last])),
+            int(counts.times[last]),
+        )
+
+
+class TopicsView(View):
+    """A tree of topics; below a topic that was sent on several connections, each of these."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._known = KnownConnections()
+        self._counts = TopicCounts()
+        self._holders = Holders()
+        self._subscriptions: set[tuple[int, bytes]] = set()
+        self._values = LastValues(store)
+
+    def feed(self, step: Step) -> None:
+        """Count the next records."""
+        for change in changes_of(step, self._known):
+            subscription = change.connection.number, change.topic
+            is_known = not change.is_new or subscription in self._subscriptions
+            if not is_known and len(self._subscriptions) < MOST_SUBSCRIPTIONS:
+                self._subscriptions.add(subscription)
+                self._holders.add(change.topic, change.connection.ends)
+        for messages in step.messages():
+            self._counts.count(messages, self.store.first_time)
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """The topics by name; behind them the messages without one."""
+        topics = sorted(topic for topic in self._counts.topics if topic is not None)
+        separator, sums = separator_of(topics), Sums(self._counts)
+        lines = [self._node(node, separator, sums) for node in nodes_of(topics, separator)]
+        if None in self._counts.topics:
+            lines.append(self._topic(None, "(no topic)", sums))
+        return table_of(self._columns(), lines, sort, opened, most, self._text(topics, separator), self._read)
+
+    # -- columns -----------------------------------------------------------------------------------------------------
+
+    def _columns(self) -> Sequence[Column]:
+        holders, duration = self._holders, self._duration
+        return (
+            Column("topic", "TOPIC"),
+            Column("from", "FROM", self._senders, order=self._senders),
+            Column("messages", "MSGS", scaled, is_number=True),
+            Column("rate", "MSG/S", lambda count: scaled(count / duration * SECOND), is_number=True),
+            Column("octets", "OCTETS", scaled, is_number=True),
+            Column("subscribers", "SUBS", lambda topic: str(holders.count(topic)), is_number=True, order=holders.count),
+            Column("last", "LAST VALUE", lambda counted: self._values[counted.pair].text, order=_time),
+            Column("change", "CHANGE", lambda counted: self._values[counted.pair].change or "", order=_time),
+            Column("history", "HISTORY", self._history, order=_time),
+        )
+
+    @property
+    def _duration(self) -> int:
+        """Nanoseconds from the first packet to the last message."""
+        return self._counts.last_ns - (self._counts.first_ns or 0)
+
+    def _senders(self, counted: Counted) -> str:
+        """The name of who sent it, or how many did."""
+        sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
+        known = ((self._known.get(conn), side) for conn, side in sides)
+        names = {connection.name(side) for connection, side in known if connection is not None}
+        return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
+
+    def _history(self, counted: Counted) -> str:
+        return sparkline(self._counts.bars(counted.rows), HISTORY, Look(HISTORY, is_unicode=True))
+
+    def _read(self, lines: Sequence[Line]) -> None:
+        self._values.read(line.values[LAST].pair for line in lines)
+
+    def _text(self, topics: Sequence[bytes], separator: bytes | None) -> list[str]:
+        counts = self._counts
+        words = [counted(len(topics), "topic"), counted(int(counts.messages.sum()), "message")]
+        if counts.keys:
+            words.append(f"over {seconds(self._duration)}")
+        if separator is not None:
+            words.append(f"as a tree by {quoted(separator.decode())}")
+        text = [", ".join(words)]
+        if counts.left_out:
+            text.append(f"{counted(counts.left_out, 'message')} of more topics and connections than are told apart")
+        return text + self._known.left_out()
+
+    # -- lines -------------------------------------------------------------------------------------------------------
+
+    def _node(self, node: Node, separator: bytes | None, sums: Sums) -> Line:
+        label = quoted(to_text(node.label), LONGEST_NAME)
+        if not node.is_group:
+            return self._topic(node.topics[0], label, sums)
+        prefix = to_text(node.prefix)
+        return Line(
+            f"group {prefix}",
+            self._values_of(label, sums.of_topics(node.topics), None),
+            self._data(begins_with("topic", prefix)),
+            children=lambda: [
+                self._node(each, separator, sums) for each in nodes_of(node.topics, separator, node.prefix)
+            ],
+            is_sorted=True,
+        )
+
+    def _topic(self, topic: bytes | None, label: str, sums: Sums) -> Line:
+        counted = sums.of_topics([topic])
+        key = "no topic" if topic is None else f"topic {to_text(topic)}"
+        below = partial(self._by_connection, key, counted.rows, _filter_of(topic), sums)
+        return Line(
+            key,
+            self._values_of(label, counted, topic),
+            self._data(_filter_of(topic)),
+            children=below if len(counted.rows) > 1 else None,
+            is_sorted=True,
+        )
+
+    def _by_connection(self, key: str, rows: Int64, filter: str, sums: Sums) -> list[Line]:
+        """What was sent on each connection."""
+        lines = []
+        for (_, conn, side), row in sorted((self._counts.keys[row], row) for row in rows.tolist()):
+            known = self._known.get(conn)
+            label = f"on connection {conn}" if known is None else f"to {known.name(1 - side)}"
+            values = self._values_of(label, sums.of_rows(np.array([row])), None)
+            on_it = every(filter, f"conn == {conn}", f"side == {side}")
+            lines.append(Line(f"{key} on {conn} {side}", values, self._data(on_it)))
+        return lines
+
+    @staticmethod
+    def _values_of(label: str, counted: Counted, topic: bytes | None) -> list[Any]:
+        messages = counted.messages
+        return [label, counted, messages, messages, counted.octets, topic, counted, counted, counted]
+
+    def _data(self, filter: str) -> str:
+        """The filter of messages that are no subscriptions: these have topics, too."""
+        return every(filter, "kind in {data, encrypted}") if self._counts.has_marked else filter
+
+
+def _filter_of(topic: bytes | None) -> str:
+    if topic is None:
+        return "not topic and record == message"
+    text = to_text(topic)
+    return begins_with("topic", text) if len(topic) == LONGEST_TOPIC else equals("topic", text)
+
+
+def _time(counted: Counted) -> int:
+    return counted.time
