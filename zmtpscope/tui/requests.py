@@ -269,6 +269,27 @@ class CancelSaving(Request[None], frozen=True):
     """Stop writing, and leave nothing behind."""
 
 
+COPY_FORMS = (
+    ("line", "its line"),
+    ("json", "JSON"),
+    ("hex", "octets in hex"),
+    ("base64", "octets in base64"),
+    ("c", "octets as an array of C"),
+    ("cat", "the zmtpscope cat command that sends it"),
+    ("pyzmq", "a pyzmq program that sends it"),
+)
+"""What of a record can be copied: names, and what people read."""
+
+
+class CopyTextOf(Request[str], frozen=True):
+    """A record as text to be pasted elsewhere, in one of `COPY_FORMS`; it may have several lines, of ASCII but for
+    "line". What cannot be had so comes back as a `Failure`."""
+
+    reply: ClassVar[object] = str
+    number: int
+    form: str
+
+
 # -- what the worker says by itself ------------------------------------------------------------------------------------
 
 

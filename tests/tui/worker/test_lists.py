@@ -34,3 +34,11 @@ def test_the_place_of_a_record_that_is_left_out_is_that_of_its_neighbour() -> No
         places = [worker.ask(PlaceOf("some", number)) for number in numbers[::5]]
         assert places == list(range(len(numbers[::5])))
         assert worker.ask(PlaceOf("some", numbers[6])) == 1
+
+
+def test_datagrams_have_no_connection_and_are_shown() -> None:
+    with worker_of("patterns/radio-dish-udp.pcap") as worker:
+        worker.ask(OpenList("datagrams", ListSpec(("datagram",))))
+        rows = worker.ask(Rows("datagrams", 0, 3)).rows
+        assert all(":" in row.cells[2] for row in rows)
+        assert len(rows) == 3

@@ -26,6 +26,10 @@ class ScreenGone(Exception):
     """Nobody is there any more who could ask."""
 
 
+class CannotAnswer(Exception):
+    """Why a request has no reply: a sentence for people."""
+
+
 class Channel:
     """Requests in, replies and notices out."""
 

@@ -14,6 +14,7 @@ from zmtpscope.tui.requests import (
     CheckFilter,
     CloseList,
     CompleteFilter,
+    CopyTextOf,
     DetailsOf,
     Failure,
     ListChanged,
@@ -26,12 +27,13 @@ from zmtpscope.tui.requests import (
     Rows,
     SaveRows,
 )
-from zmtpscope.tui.worker.channel import Channel
+from zmtpscope.tui.worker.channel import CannotAnswer, Channel
 from zmtpscope.tui.worker.details import details_of
 from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.saving import CannotSave, Saving
+from zmtpscope.tui.worker.snippets import text_as
 from zmtpscope.tui.worker.taking_away import saving_of
 
 IDLE = 10.0
@@ -63,6 +65,7 @@ class Worker:
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
             SaveRows: self._save_rows,
             CancelSaving: self._cancel_saving,
+            CopyTextOf: self._text_of,
         }
 
     def run(self) -> None:
@@ -91,7 +94,7 @@ class Worker:
             return self._answers[type(request)](request)
         except FilterError as error:
             return Failure(error.sentence)
-        except CannotSave as error:
+        except CannotAnswer as error:
             return Failure(safe_text(str(error)))
 
     # -- what is said unasked ------------------------------------------------------------------------------------------
@@ -146,3 +149,6 @@ class Worker:
     def _cancel_saving(self, request: CancelSaving) -> None:
         if self._saving is not None and not self._saving.state.is_done:
             self._saving.cancel()
+
+    def _text_of(self, request: CopyTextOf) -> str:
+        return text_as(request.form, self._loading.store, self._loading.sides, request.number)

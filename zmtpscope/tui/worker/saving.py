@@ -12,14 +12,15 @@ from zmtpscope.capture import CaptureError
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.store import OctetsError
 from zmtpscope.tui.requests import SavingState
+from zmtpscope.tui.worker.channel import CannotAnswer
 
 Steps = Generator[int, None, str]
 """Writes a file: yields how much is done, returns what there is to say of the file. What it has begun is gone again
 when it is closed before its end."""
 
 
-class CannotSave(Exception):
-    """Why nothing was saved: a sentence for people."""
+class CannotSave(CannotAnswer):
+    """Why nothing was saved."""
 
 
 class Saving:

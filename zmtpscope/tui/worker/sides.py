@@ -41,12 +41,14 @@ class Sides:
             self._said.append(said)
         self._of_sides[place] = number
 
-    def said(self, conn: int, side: int) -> tuple[str | None, str | None]:
-        """The socket type and the identity of a side, as far as it has said them."""
+    def said(self, conn: int | None, side: int) -> tuple[str | None, str | None]:
+        """The socket type and the identity of a side, as far as it has said them; datagrams have no connection."""
+        if conn is None:
+            return None, None
         place = 2 * conn + side
         return self._said[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
 
-    def name(self, conn: int, side: int, socket_type: str | None, address: str, port: int | None) -> str:
+    def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:
         """A side in a few words, safe to show: its identity, type and, where it was connected to, its port; its
         address where it has said nothing. `socket_type` is what its messages are known by."""
         said, identity = self.said(conn, side)
