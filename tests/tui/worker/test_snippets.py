@@ -172,7 +172,11 @@ def test_where_nothing_can_send_it_a_sentence_says_why(capture: str, filter: str
         worker.ask(CopyTextOf(number_of(worker, filter), "cat"))
 
 
-HOSTILE = st.one_of(st.binary(max_size=12), st.text("'\"\\$`;&|\n\r\x1b()@-#%{}!x0", max_size=12).map(str.encode))
+HOSTILE = st.one_of(
+    st.binary(max_size=12),
+    st.sampled_from([b"@/etc/passwd", b"-c", b"\\x00"]),
+    st.text("'\"\\$`;&|\n\r\x1b()@-#%{}!x0", max_size=12).map(str.encode),
+)
 SENDINGS = st.builds(
     Sending,
     st.sampled_from(["PUSH", "DEALER", "RADIO", "PUB"]),
