@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from zmtpscope.tui.worker.views.connections import ConnectionsView
 from zmtpscope.tui.worker.views.findings import FindingsView
+from zmtpscope.tui.worker.views.subscriptions import SubscriptionsView
 from zmtpscope.tui.worker.views.topics import TopicsView
 from zmtpscope.tui.worker.views.view import View
 
@@ -25,6 +26,9 @@ VIEWS: dict[str, ViewKind] = {
     for kind in (
         ViewKind("connections", "2", "Connections", "who talks to whom, how much, and how it ended", ConnectionsView),
         ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", TopicsView),
+        ViewKind(
+            "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", SubscriptionsView
+        ),
         ViewKind("findings", "6", "Findings", "what is wrong or worth knowing, and where", FindingsView),
     )
 }

@@ -26,6 +26,10 @@ class KnownConnection:
     def __init__(self, stream: Stream) -> None:
         self.ends = ConnectionEnds(stream)
         self.listener = self.ends.listener
+        self.ready_ns: int | None = None
+        """Time of the last greeting or READY."""
+        self.ended_ns: int | None = None
+        """When it was closed, or ended otherwise; None: it is open as far as is known."""
         self._types_of_messages: list[str | None] = [None, None]
         """Where no greeting and no command has told."""
 
@@ -43,8 +47,12 @@ class KnownConnection:
             opened_by = values["opened_by"]
             ports = values["port_0"], values["port_1"]
             self.listener = listening_side(ports, None if opened_by is None else 1 - opened_by)
+            if values["close"] != "open":
+                self.ended_ns = values["end_ns"] if values["closed_ns"] is None else values["closed_ns"]
         elif values["side"] is not None:
             self.ends.learn(values["side"], values["socket_type"], values["identity"])
+            if values["record"] == "greeting" or values["name"] == "READY":
+                self.ready_ns = max(values["ts_ns"], self.ready_ns or 0)
 
     def learn_of_messages(self, sender: Sender) -> None:
         """Learn what is known of who sends and who receives."""

@@ -1,0 +1,189 @@
+"""The view of subscriptions: who has subscribed to what, when, and what came of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from zmtpscope.export.preview import quoted
+from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.filter.quoting import begins_with, every
+from zmtpscope.records import SECOND, to_text
+from zmtpscope.store import Store
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
+from zmtpscope.tui.worker.views.subscription_changes import Change, changes_of
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
+from zmtpscope.tui.worker.views.times import since_start
+from zmtpscope.tui.worker.views.topic_counts import TopicCounts
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.zmtp.socket_types import SUBSCRIBERS
+
+MOST_SUBSCRIPTIONS = 16_384
+"""Topics and connections that are told apart."""
+
+LONGEST_NAME = 80
+"""Characters of a topic that are shown."""
+
+LATE_NS = SECOND // 20
+"""A subscription that comes so long after the handshake misses what is published until then. (Those of an application
+that subscribes before it connects come with the handshake.)"""
+
+EVERYTHING = "(everything)"
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What a side of a connection has subscribed to: since when, and by which record."""
+
+    connection: KnownConnection
+    side: int
+    topic: bytes
+    since_ns: int
+    number: int
+    held: int = 0
+    """How often it is subscribed now."""
+    cancelled_ns: int | None = None
+
+    @property
+    def delay(self) -> int | None:
+        """How long after the handshake it came, in nanoseconds; None where the capture lacks that."""
+        ready = self.connection.ready_ns
+        return None if ready is None else max(0, self.since_ns - ready)
+
+    @property
+    def until_ns(self) -> int | None:
+        """When it was cancelled, or its connection ended."""
+        return self.connection.ended_ns if self.cancelled_ns is None else self.cancelled_ns
+
+    @property
+    def state(self) -> str:
+        """What became of it."""
+        if self.cancelled_ns is not None:
+            return "cancelled"
+        return "subscribed" if self.connection.ended_ns is None else "until the connection ended"
+
+
+class Matches:
+    """How many messages there are that begin with a subscription, by the connection and side that sent them."""
+
+    def __init__(self, counts: TopicCounts) -> None:
+        self._topics: dict[tuple[int, int], list[bytes]] = {}
+        self._sums: dict[tuple[int, int], list[int]] = {}
+        keyed = zip(counts.keys, counts.messages.tolist(), strict=True)
+        for key, count in sorted((key, count) for key, count in keyed if key.topic is not None):
+            side = key.conn, key.side
+            self._topics.setdefault(side, []).append(key.topic or b"")
+            self._sums.setdefault(side, []).append(count)
+        for sender, each in self._sums.items():
+            self._sums[sender] = list(accumulate(each, initial=0))
+
+    def of(self, conn: int, side: int, prefix: bytes) -> int:
+        """Those that a side of a connection sent."""
+        topics = self._topics.get((conn, side))
+        if topics is None:
+            return 0
+        first = bisect_left(topics, prefix)
+        behind = bisect_right(topics, prefix + b"\xff" * (LONGEST_TOPIC + 1))
+        return self._sums[conn, side][behind] - self._sums[conn, side][first]
+
+
+class SubscriptionsView(View):
+    """A line for each topic that a connection subscribed to, and for each subscriber that never did."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._known = KnownConnections()
+        self._counts = TopicCounts()
+        self._subscriptions: dict[tuple[int, int, bytes], Subscription] = {}
+        self._left_out = 0
+
+    def feed(self, step: Step) -> None:
+        """Count the next records."""
+        for change in changes_of(step, self._known):
+            self._change(change)
+        for messages in step.messages():
+            self._counts.count(messages, self.store.first_time)
+
+    def _change(self, change: Change) -> None:
+        key = change.connection.number, change.side, change.topic
+        subscription = self._subscriptions.get(key)
+        if subscription is None:
+            if not change.is_new:
+                return  # of something from before the capture
+            if len(self._subscriptions) == MOST_SUBSCRIPTIONS:
+                self._left_out += 1
+                return
+            of_it = change.connection, change.side, change.topic, change.time, change.number
+            subscription = self._subscriptions[key] = Subscription(*of_it)
+        subscription.held = max(0, subscription.held + (1 if change.is_new else -1))
+        subscription.cancelled_ns = None if subscription.held else change.time
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """By connection; of each in the order in which they were made."""
+        shown_time, matches = since_start(self.store), Matches(self._counts)
+        columns = (
+            Column("subscriber", "SUBSCRIBER"),
+            Column("publisher", "AT"),
+            Column("topic", "SUBSCRIBED TO"),
+            Column("since", "SINCE", shown_time, is_number=True),
+            Column("delay", "AFTER HANDSHAKE", seconds, is_number=True),
+            Column("messages", "MSGS", scaled, is_number=True),
+            Column("state", "STATE"),
+            Column("until", "UNTIL", shown_time, is_number=True),
+        )
+        subscriptions = sorted(self._subscriptions.values(), key=lambda each: (each.connection.number, each.number))
+        lines = [self._line(each, matches) for each in subscriptions]
+        lines += [self._silent(known, side) for known, side in self._without()]
+        return table_of(columns, lines, sort, opened, most, list(self._text(subscriptions)))
+
+    def _line(self, subscription: Subscription, matches: Matches) -> Line:
+        known, side, topic = subscription.connection, subscription.side, subscription.topic
+        conn, text = known.number, to_text(topic)
+        values = (
+            known.name(side),
+            known.name(1 - side),
+            quoted(text, LONGEST_NAME) if topic else EVERYTHING,
+            subscription.since_ns,
+            subscription.delay,
+            matches.of(conn, 1 - side, topic),
+            subscription.state,
+            subscription.until_ns,
+        )
+        kinds = "kind in {data, encrypted}" if self._counts.has_marked else "record == message"
+        filter = every(f"conn == {conn}", f"side == {1 - side}", begins_with("topic", text), kinds)
+        style = "warn" if (subscription.delay or 0) >= LATE_NS else ""
+        return Line(f"{conn} {side} {text}", values, filter, style, subscription.number)
+
+    def _without(self) -> Iterator[tuple[KnownConnection, int]]:
+        """Sides that said they are subscribers, and of which no subscription was seen."""
+        subscribed = {(conn, side) for conn, side, _ in self._subscriptions}
+        for known in sorted(self._known, key=lambda each: each.number):
+            for side in (0, 1):
+                is_subscriber = known.ends.socket_types[side] in SUBSCRIBERS
+                if is_subscriber and (known.number, side) not in subscribed:
+                    yield known, side
+
+    @staticmethod
+    def _silent(known: KnownConnection, side: int) -> Line:
+        conn = known.number
+        values = (known.name(side), known.name(1 - side), None, None, None, None, "has not subscribed", None)
+        return Line(f"{conn} {side} without", values, f"conn == {conn} and side == {side}", "warn")
+
+    def _text(self, subscriptions: Collection[Subscription]) -> Iterator[str]:
+        words = [counted(len(subscriptions), "subscription")]
+        without = sum(1 for _ in self._without())
+        if without:
+            words.append(f"{counted(without, 'subscriber')} without any")
+        yield ", ".join(words)
+        late = sum((each.delay or 0) >= LATE_NS for each in subscriptions)
+        if late:
+            after = f"more than {LATE_NS // 1_000_000} ms after the handshake"
+            yield f"{late} of them {after}: what was published before did not reach the subscriber"
+        if self._left_out:
+            yield f"{counted(self._left_out, 'subscription')} more than the {MOST_SUBSCRIPTIONS} that are told apart"
+        yield from self._known.left_out()
