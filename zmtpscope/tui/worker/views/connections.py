@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from zmtpscope.export.describe import DESCRIBE, endpoint
 from zmtpscope.export.inventory.inventory import ATTEMPTS
 from zmtpscope.export.safe_text import safe_text
@@ -20,6 +18,7 @@ from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import MOST_CONNECTIONS, KnownConnection, KnownConnections
+from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import Step, View, ViewTable
 
@@ -124,21 +123,14 @@ class ConnectionsView(View):
         return row
 
     def _count(self, messages: CountedMessages) -> None:
-        count = len(messages.senders)
-        of_messages = np.bincount(messages.sender_of, minlength=count)
-        of_octets = np.bincount(messages.sender_of, messages.octets, minlength=count).tolist()
-        by_sender = np.argsort(messages.sender_of, kind="stable")
-        begins = np.cumsum(of_messages) - of_messages
-        times = messages.times[by_sender]
-        first, last = (each.reduceat(times, begins).tolist() for each in (np.minimum, np.maximum))
-        for number, sender in enumerate(messages.senders):
-            row = self._row(self._known.of_sender(sender), first[number])
+        for each in sums_of(messages):
+            row = self._row(self._known.of_sender(each.sender), each.first_ns)
             if row is not None:
-                side = sender.stream.side or 0
-                row.seen(first[number], last[number])
-                row.messages[side] += int(of_messages[number])
-                row.octets[side] += int(of_octets[number])
-                row.version = row.version or sender.version
+                side = each.sender.stream.side or 0
+                row.seen(each.first_ns, each.last_ns)
+                row.messages[side] += each.messages
+                row.octets[side] += each.octets
+                row.version = row.version or each.sender.version
 
     @staticmethod
     def _fact(row: Counted, number: int, values: dict[str, Any]) -> None:
