@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.strip import Strip
 
 from zmtpscope.tui.requests import Sort, TableColumn
 
@@ -18,6 +19,8 @@ LEAST_REST = 16
 LEAST_SHRUNK = 12
 """Cells that a column of texts keeps where all must take less."""
 CUT = "…"
+FIRST_COMBINING = "\u0300"
+"""Letters before this one take one cell each."""
 SORTED = {False: " ▲", True: " ▼"}
 
 
@@ -33,18 +36,18 @@ class Slot(NamedTuple):
         return self.start + self.width
 
 
-def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -> tuple[Slot, ...]:
-    """Side by side as far as `width` cells go; a last column of texts takes the rest. Those with the highest `rank` are
-    left out first where there is no room; of equals, the one that stands further to the right. If all must stay, those
-    of texts take less."""
+def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, margin: int = 0) -> tuple[Slot, ...]:
+    """Side by side as far as `width` cells go, the first of which are a `margin`; a last column of texts takes the
+    rest. Those with the highest `rank` are left out first where there is no room; of equals, the one that stands
+    further to the right. If all must stay, those of texts take less."""
     shown = list(range(len(columns)))
-    while len(shown) > 1 and _needed(shown, widths) > width:
+    while len(shown) > 1 and _needed(shown, widths) > width - margin:
         out = max(shown, key=lambda index: (columns[index].rank, index))
         if not columns[out].rank:
             break
         shown.remove(out)
-    widths = _shrunk(columns, shown, widths, width)
-    slots, start = [], 0
+    widths = _shrunk(columns, shown, widths, width - margin)
+    slots, start = [], margin
     for index in shown:
         room = width - start
         if room <= 0:
@@ -72,27 +75,38 @@ def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequen
     return shrunk
 
 
-def side_by_side(parts: Iterable[tuple[int, str, Style]], between: Style) -> list[Segment]:
-    """Texts that start at their places, in cells, and what is between them."""
+class Cell(NamedTuple):
+    """A text on a line, as wide as the cells `start..stop`."""
+
+    start: int
+    stop: int
+    text: str
+    style: Style
+
+
+def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
+    """Cells side by side, from left to right, and what is between them and behind them."""
     segments, at = [], 0
-    for start, text, style in parts:
-        if start > at:
-            segments.append(Segment(" " * (start - at), between))
-        segments.append(Segment(text, style))
-        at = start + width_of(text)
-    return segments
+    for cell in cells:
+        if cell.start > at:
+            segments.append(Segment(" " * (cell.start - at), between))
+        segments.append(Segment(cell.text, cell.style))
+        at = cell.stop
+    if at < width:
+        segments.append(Segment(" " * (width - at), between))
+    return Strip(segments, max(at, width))
 
 
-def headings(
-    columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style
-) -> list[tuple[int, str, Style]]:
-    """The names of columns for `side_by_side`, with a mark on the one that rows are sorted by."""
-    parts = []
+def heading_line(
+    columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style, width: int
+) -> Strip:
+    """The names of columns, with a mark on the one that rows are sorted by."""
+    cells = []
     for slot in slots:
         column = columns[slot.column]
         mark = SORTED[sort.descending] if sort is not None and sort.column == column.name else ""
-        parts.append((slot.start, fitted(column.heading + mark, slot.width, column.is_number), style))
-    return parts
+        cells.append(Cell(slot.start, slot.stop, fitted(column.heading + mark, slot.width, column.is_number), style))
+    return line_of(cells, style, width)
 
 
 def column_at(slots: Iterable[Slot], x: int) -> int | None:
@@ -110,7 +124,7 @@ def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
 
 def width_of(text: str) -> int:
     """Cells that a text takes on a terminal."""
-    return len(text) if text.isascii() else cell_len(text)
+    return len(text) if text.isascii() or max(text) < FIRST_COMBINING else cell_len(text)
 
 
 def fitted(text: str, width: int, is_number: bool = False, skip: int = 0) -> str:
@@ -119,5 +133,6 @@ def fitted(text: str, width: int, is_number: bool = False, skip: int = 0) -> str
         text = CUT + text[skip + 1 :] if len(text) > skip else ""
     needed = width_of(text)
     if needed > width:
-        return set_cell_size(text, width - 1) + CUT if width else ""
+        is_plain = needed == len(text) and max(text) < FIRST_COMBINING
+        return "" if not width else (text[: width - 1] if is_plain else set_cell_size(text, width - 1)) + CUT
     return " " * (width - needed) + text if is_number else text + " " * (width - needed)

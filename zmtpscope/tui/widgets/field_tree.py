@@ -190,13 +190,11 @@ class FieldTree(LineView):
         if node.value:
             room = self._values_at - len(front) - len(marker)
             name = fitted(name, max(room, width_of(name))) + ("" if width_of(name) < room else "  ")
-        link = LINK if node.link is not None else ""
-        value = node.value + link
-        room = max(0, width - len(front) - len(marker) - width_of(name))
-        look = "link" if node.link is not None else node.style or "value"
-        parts = [
-            Segment(front + marker, style("muted", ground)),
-            Segment(name, style("field", ground)),
-            Segment(fitted(value, room) if value else " " * room, style(look, ground)),
-        ]
+        room = max(0, self.width - len(front) - len(marker) - width_of(name))
+        parts = [Segment(front + marker, style("muted", ground)), Segment(name, style("field", ground))]
+        if node.link is None:
+            parts.append(Segment(fitted(node.value, room), style(node.style or "value", ground)))
+        else:
+            value = fitted(node.value, min(room, width_of(node.value)))
+            parts += [Segment(value, style("link", ground)), Segment(LINK, style("muted", ground))]
         return Strip(parts).adjust_cell_length(width, style("value", ground))

@@ -12,6 +12,7 @@ from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollDown, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -22,6 +23,8 @@ KEPT_LINES = 1024
 COUNT_WAIT = 0.5
 """Seconds after a digit in which a key may follow that it is the count of."""
 MOST_DIGITS = 9
+BAR_STEPS = 8
+"""Heights of a scrollbar's ends in one cell."""
 
 
 class LineView(ScrollView, can_focus=True):
@@ -78,7 +81,8 @@ class LineView(ScrollView, can_focus=True):
     # -- what those who derive from it say -----------------------------------------------------------------------------
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
-        """One line. `ground` is what it stands on: a name of `Palette.style`."""
+        """One line, `width` cells wide; the last may be behind the scrollbar. `ground` is what it stands on: a name of
+        `Palette.style`."""
         raise NotImplementedError
 
     def draw_heading(self, line: int, width: int) -> Strip:
@@ -143,7 +147,7 @@ class LineView(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """Cells of a line."""
+        """Cells of a line that can be seen."""
         return self.scrollable_content_region.width
 
     @property
@@ -187,29 +191,29 @@ class LineView(ScrollView, can_focus=True):
         self.refresh(Region(0, place - self.top + self.heading_lines, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
-        width = self.width
-        if y < self.heading_lines:
-            return self.draw_heading(y, width)
-        place = y - self.heading_lines + self.top
-        if place >= self._count:
-            return Strip.blank(width, self.base)
-        if not self.is_there(place):
-            return self.draw_missing(width)
-        ground = ("cursor" if self.has_focus else "elsewhere") if place == self._cursor else ""
-        key = (place, ground, self.look_of(place))
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = self.draw(place, ground, width)
-        return line
+        return self.render_lines(Region(0, y, self.size.width, 1))[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Textual's own way makes several copies of each line; from lines that are kept, whatever is made is kept too
-        if self.styles.gutter.totals != (0, 0) or crop.column_span != (0, self.size.width):
-            return super().render_lines(crop)
-        base, background = self.base, self.background_colors[1]
-        lines = [self.render_line(y).adjust_cell_length(crop.width, base) for y in crop.line_range]
-        for line_filter in self.get_line_filters():
-            lines = [line.apply_filter(line_filter, background) for line in lines]
+        # Textual's own way makes five copies of each line; here it is made once, in the colours of the palette
+        width, top, first = self.size.width, self.top, self.heading_lines
+        cursor = "cursor" if self.has_focus else "elsewhere"
+        lines = []
+        for y in crop.line_range:
+            place = y - first + top
+            if y < first:
+                line = self.draw_heading(y, width)
+            elif place >= self._count:
+                line = Strip.blank(width, self.base)
+            elif not self.is_there(place):
+                line = self.draw_missing(width)
+            else:
+                ground = cursor if place == self._cursor else ""
+                key = (place, ground, self.look_of(place))
+                kept = self._lines.get(key)
+                if kept is None:
+                    kept = self._lines[key] = self.draw(place, ground, width)
+                line = kept
+            lines.append(line.crop(*crop.column_span))
         return lines
 
     def notify_style_update(self) -> None:
@@ -220,6 +224,14 @@ class LineView(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         self._lines.clear()
         self._scroll_to_show(self._cursor)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        # the scrollbar is drawn again where that can be seen, which it can not for each of many lines
+        bar = self.vertical_scrollbar
+        step = max(1, self._count // (BAR_STEPS * max(1, self.size.height)))
+        bar.position = int(new_value) // step * step
+        if round(old_value) != round(new_value):
+            self.refresh()
 
     def on_focus(self) -> None:
         self.refresh_place(self._cursor)
@@ -270,6 +282,20 @@ class LineView(ScrollView, can_focus=True):
 
     def action_last(self) -> None:
         self.go_to((self.take_number() or self._count) - 1)
+
+    def on_scroll_up(self, event: ScrollUp) -> None:
+        self._jump(event)
+
+    def on_scroll_down(self, event: ScrollDown) -> None:
+        self._jump(event)
+
+    def _jump(self, event: Message) -> None:
+        """A click on the scrollbar leads to that place, not to the next page."""
+        event.prevent_default()
+        event.stop()
+        bar = self.vertical_scrollbar.region
+        share = (self.app.mouse_position.y - bar.y) / max(1, bar.height - 1)
+        self.scroll_to(y=round(share * self.max_scroll_y), animate=False, force=True)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

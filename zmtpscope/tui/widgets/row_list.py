@@ -7,13 +7,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import ClassVar, NamedTuple
 
-from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
-from zmtpscope.tui.widgets.columns import Slot, column_at, fitted, headings, lay_out, next_sort, side_by_side, width_of
+from zmtpscope.tui.widgets.columns import (
+    Cell,
+    Slot,
+    column_at,
+    fitted,
+    heading_line,
+    lay_out,
+    line_of,
+    next_sort,
+    width_of,
+)
 from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_pages import RowPages
 
@@ -21,7 +30,7 @@ Fetch = Callable[[int, int], Awaitable[Page]]
 """The rows `low..high` of the list that is shown; an empty page where nobody can say."""
 
 MARK_WIDTH = 2
-MARK, NO_MARK, MISSING = "● ", "  ", "  ·"
+MARK, MISSING = "●", "·"
 PREFETCHED_SCREENS = 2
 STEP = 16
 """Characters by which the last column is moved."""
@@ -29,7 +38,7 @@ OWN_STYLE = ("", "message", "datagram")
 """Styles of rows whose columns may have styles of their own."""
 
 
-class Cell(NamedTuple):
+class CellText(NamedTuple):
     """What stands under the cursor: to make a filter of."""
 
     column: str
@@ -149,12 +158,12 @@ class RowList(LineView):
         """The row under the cursor; None: there is none, or it is not here yet."""
         return self._pages.row(self._cursor) if self._count else None
 
-    def current_cell(self) -> Cell | None:
+    def current_cell(self) -> CellText | None:
         """The cell under the cursor; None: there is none, or it is not here yet."""
         row = self.current_row()
         if row is None or not self._columns or self._column >= len(row.cells):
             return None
-        return Cell(self._columns[self._column].name, row.cells[self._column], row.number)
+        return CellText(self._columns[self._column].name, row.cells[self._column], row.number)
 
     # -- rows that come ------------------------------------------------------------------------------------------------
 
@@ -246,11 +255,11 @@ class RowList(LineView):
         self.post_message(self.SortAsked(next_sort(self._columns[column], self._sort)))
 
     def heading_clicked(self, x: int) -> None:
-        if (column := column_at(self._slots, x - MARK_WIDTH)) is not None:
+        if (column := column_at(self._slots, x)) is not None:
             self._ask_to_sort(column)
 
     def line_clicked(self, place: int, x: int) -> None:
-        column = column_at(self._slots, x - MARK_WIDTH)
+        column = column_at(self._slots, x)
         if column is not None and column != self._column:
             self._column = column
             self.forget_lines()
@@ -265,31 +274,28 @@ class RowList(LineView):
 
     def _lay_out(self) -> None:
         widths = [column.width for column in self._columns]
-        self._slots = lay_out(self._columns, widths, max(0, self.width - MARK_WIDTH))
+        self._slots = lay_out(self._columns, widths, self.width, MARK_WIDTH)
         if self._slots and self._column not in [slot.column for slot in self._slots]:
             self._column = self._slots[0].column
         self.forget_lines()
 
     def draw_heading(self, line: int, width: int) -> Strip:
-        style = self.palette.style("heading", "headings")
-        parts = headings(self._columns, self._slots, self._sort, style)
-        return Strip([Segment(NO_MARK, style), *side_by_side(parts, style)]).adjust_cell_length(width, style)
+        return heading_line(self._columns, self._slots, self._sort, self.palette.style("heading", "headings"), width)
 
     def draw_missing(self, width: int) -> Strip:
-        return Strip([Segment(f"{MISSING:<{width}}"[:width], self.palette.style("faint"))], width)
+        return line_of([Cell(MARK_WIDTH, MARK_WIDTH + 1, MISSING, self.palette.style("faint"))], self.base, width)
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
         row = self._pages.row(place)
         assert row is not None
         style = self.palette.style
-        plain = style(row.style, ground)
-        parts = []
+        has_own = row.style in OWN_STYLE
+        cells = [Cell(0, 1, MARK, style("mark", ground))] if row.number in self._marked else []
         for slot in self._slots:
             column = self._columns[slot.column]
+            text = row.cells[slot.column] if slot.column < len(row.cells) else ""
             skip = self._skip if slot is self._slots[-1] else 0
-            cell = row.cells[slot.column] if slot.column < len(row.cells) else ""
             below = "cell" if ground == "cursor" and slot.column == self._column else ground
-            look = column.style if column.style and row.style in OWN_STYLE else row.style
-            parts.append((slot.start, fitted(cell, slot.width, column.is_number, skip), style(look, below)))
-        mark = Segment(MARK, style("mark", ground)) if row.number in self._marked else Segment(NO_MARK, plain)
-        return Strip([mark, *side_by_side(parts, plain)]).adjust_cell_length(width, plain)
+            look = style(column.style if column.style and has_own else row.style, below)
+            cells.append(Cell(slot.start, slot.stop, fitted(text, slot.width, column.is_number, skip), look))
+        return line_of(cells, style(row.style, ground), width)

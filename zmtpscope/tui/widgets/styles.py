@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rich.errors import StyleSyntaxError
+from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color, ColorParseError
+from textual.filter import LineFilter
 from textual.widget import Widget
 
 
@@ -26,9 +28,9 @@ LOOKS: Mapping[str, Look] = {
     # types of records
     "message": NORMAL,
     "frame": MUTED,
-    "greeting": Look("text-primary", 0.85),
-    "command": Look("text-primary", 0.85),
-    "connection": Look("text-success", 0.85, plain="bold"),
+    "greeting": Look("text-primary", 0.8),
+    "command": Look("text-primary", 0.8),
+    "connection": Look("text-success", 0.8, plain="bold"),
     "finding": Look("text-warning", plain="bold"),
     "gap": Look("text-error", plain="bold"),
     "datagram": NORMAL,
@@ -44,7 +46,7 @@ LOOKS: Mapping[str, Look] = {
     "name": Look("text-primary", plain=""),
     "strong": Look(attributes="bold", plain="bold"),
     "heading": Look(strength=0.75, attributes="bold", plain="bold"),
-    "field": Look("text-primary", 0.9),
+    "field": Look(strength=0.7),
     "value": NORMAL,
     "zero": FAINT,
     "link": Look("text-primary", attributes="underline", plain="underline"),
@@ -54,15 +56,17 @@ LOOKS: Mapping[str, Look] = {
 }
 GROUNDS: Mapping[str, tuple[str, float]] = {
     "cursor": ("primary", 0.42),
-    "cell": ("primary", 0.7),
+    "cell": ("primary", 0.62),
     "elsewhere": ("primary", 0.18),
     "octet": ("primary", 1.0),
-    "lit": ("accent", 0.3),
+    "lit": ("accent", 0.22),
     "headings": ("foreground", 0.07),
 }
 """What texts stand on, as a variable of the theme, mixed with the background: the line with the cursor, the cell or the
 octet in it, the cursor where the keyboard is elsewhere, octets that a field has, headings."""
 
+BRIGHTER = {"cursor": 0.5, "cell": 0.8, "octet": 1.0, "lit": 0.35}
+"""How far texts on a ground are moved to the foreground, so that they can be read there."""
 PLAIN_GROUNDS: Mapping[str, Style] = {
     "cursor": Style(reverse=True),
     "cell": Style(reverse=True, bold=True, underline=True),
@@ -76,28 +80,41 @@ class Palette:
     """The styles of a widget, under one theme. Names that nobody knows are read as colours (`bold red`, `#a0c0ff`), as
     in colour rules; those that are none look like plain text."""
 
-    def __init__(self, base: Style, variables: Mapping[str, str], has_colour: bool) -> None:
-        self.base = base if has_colour else base.without_color
+    def __init__(
+        self, base: Style, variables: Mapping[str, str], has_colour: bool, filters: Sequence[LineFilter] = ()
+    ) -> None:
+        self._base = base if has_colour else base.without_color
         self._variables = variables
         self._has_colour = has_colour
         self._foreground = self._colour("foreground")
         self._background = Color.from_rich_color(base.bgcolor) if base.bgcolor else self._colour("background")
+        self._filters = filters
         self._made: dict[tuple[str, str], Style] = {}
+        self.base = self._filtered(self._base)
+        """The style of nothing."""
 
     def style(self, name: str, over: str = "") -> Style:
         """The style of a text with this name, over one of `GROUNDS` or nothing."""
         made = self._made.get((name, over))
         if made is None:
-            made = self._made[name, over] = self.base + self._ground(over) + self._text(name)
+            made = self._filtered(self._base + self._ground(over) + self._text(name, over))
+            self._made[name, over] = made
         return made
 
-    def _text(self, name: str) -> Style:
+    def _filtered(self, style: Style) -> Style:
+        """What filters of Textual make of a style: once for each style, where they do it for each line."""
+        for line_filter in self._filters:
+            style = line_filter.apply([Segment("", style)], self._background)[0].style or style
+        return style
+
+    def _text(self, name: str, over: str) -> Style:
         look = LOOKS.get(name)
         if look is None:
             return _parsed(name) if self._has_colour else _parsed(name).without_color
         if not self._has_colour:
             return Style.parse(look.plain)
         colour = self._background.blend(self._colour(look.colour), look.strength)
+        colour = colour.blend(self._foreground, BRIGHTER.get(over, 0))
         return Style.parse(look.attributes) + Style(color=colour.rich_color)
 
     def _ground(self, over: str) -> Style:
@@ -119,7 +136,7 @@ def palette_of(widget: Widget) -> Palette:
     """The styles of a widget under the theme of now."""
     app = widget.app
     has_colour = not (app.no_color or app.native_ansi_color)
-    return Palette(widget.rich_style, app.theme_variables, has_colour)
+    return Palette(widget.rich_style, app.theme_variables, has_colour, widget.get_line_filters())
 
 
 def _parsed(words: str) -> Style:

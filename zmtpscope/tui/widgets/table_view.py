@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
@@ -12,13 +11,14 @@ from textual.strip import Strip
 from zmtpscope.tui.requests import Sort, Table, TableRow
 from zmtpscope.tui.widgets.columns import (
     GAP,
+    Cell,
     Slot,
     column_at,
     fitted,
-    headings,
+    heading_line,
     lay_out,
+    line_of,
     next_sort,
-    side_by_side,
     width_of,
 )
 from zmtpscope.tui.widgets.line_view import LineView
@@ -128,16 +128,17 @@ class TableView(LineView):
         for index, column in enumerate(self._table.columns):
             if column.width:
                 continue
-            needed = max((width_of(self._text(row, index)) for row in self._table.rows if not row.depth), default=0)
+            shown = (row for row in self._table.rows if not row.depth)
+            needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
             needed = max(needed, width_of(column.heading) + 2)
             self._widths[index] = max(self._widths[index], min(needed, WIDEST))
 
-    def _text(self, row: TableRow, column: int) -> str:
-        cell = row.cells[column] if column < len(row.cells) else ""
-        if column:
-            return cell
+    def _front(self, row: TableRow, column: int) -> str:
+        """What stands in the first column of a tree before its text."""
+        if column or not self._is_tree:
+            return ""
         marker = OPENED if row.key in self._opened else CLOSED if row.has_more else LEAF
-        return " " * (INDENT * row.depth) + marker + cell if self._is_tree else cell
+        return " " * (INDENT * row.depth) + marker
 
     def cursor_moved(self) -> None:
         if (row := self.current_row()) is not None:
@@ -199,7 +200,7 @@ class TableView(LineView):
         self.post_message(self.SortAsked(next_sort(self._table.columns[column], self._sort)))
 
     def heading_clicked(self, x: int) -> None:
-        if (column := column_at(self._slots, x - MARGIN)) is not None:
+        if (column := column_at(self._slots, x)) is not None:
             self._ask_to_sort(column)
 
     def line_clicked(self, place: int, x: int) -> None:
@@ -216,41 +217,43 @@ class TableView(LineView):
 
     def _lay_out(self) -> None:
         self.heading_lines = len(self._table.text) + 1
-        self._slots = lay_out(self._table.columns, self._widths, max(0, self.width - 2 * MARGIN))
+        self._slots = lay_out(self._table.columns, self._widths, self.width - MARGIN, MARGIN)
         self.set_line_count(len(self._table.rows))
         self.forget_lines()
 
     def draw_heading(self, line: int, width: int) -> Strip:
         if line < len(self._table.text):
-            text = fitted(" " * MARGIN + self._table.text[line], width)
-            return Strip([Segment(text, self.palette.style("muted"))], width)
+            text = fitted(self._table.text[line], max(0, width - 2 * MARGIN))
+            return line_of([Cell(MARGIN, MARGIN + width_of(text), text, self.palette.style("muted"))], self.base, width)
         style = self.palette.style("heading", "headings")
-        parts = headings(self._table.columns, self._slots, self._sort, style)
-        return Strip([Segment(" " * MARGIN, style), *side_by_side(parts, style)]).adjust_cell_length(width, style)
+        return heading_line(self._table.columns, self._slots, self._sort, style, width)
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
         row = self._table.rows[place]
         style = self.palette.style
-        plain = style(row.style, ground)
-        parts = []
-        free_from = 0
+        cells: list[Cell] = []
         for number, slot in enumerate(self._slots):
             column = self._table.columns[slot.column]
-            text = self._text(row, slot.column)
-            if not text or slot.start < free_from:
+            front, text = self._front(row, slot.column), _cell(row, slot.column)
+            if not (front or text) or (cells and slot.start < cells[-1].stop):
                 continue
-            room = self._room(row, number) if width_of(text) > slot.width else slot.width
-            look = row.style or column.style
-            parts.append((slot.start, fitted(text, room, column.is_number), style(look, ground)))
-            free_from = slot.start + room
-        return Strip([Segment(" " * MARGIN, plain), *side_by_side(parts, plain)]).adjust_cell_length(width, plain)
+            room = slot.width - len(front)
+            if width_of(text) > room:
+                room = self._room(row, number) - len(front)
+            text = front + fitted(text, max(0, room), column.is_number)
+            cells.append(Cell(slot.start, slot.start + width_of(text), text, style(row.style or column.style, ground)))
+        return line_of(cells, style(row.style, ground), width)
 
     def _room(self, row: TableRow, number: int) -> int:
         """Cells that a text may take, with those of the columns to the right of it that are empty in this row."""
         slot = self._slots[number]
         stop = slot.stop
         for following in self._slots[number + 1 :]:
-            if self._text(row, following.column):
+            if _cell(row, following.column):
                 return max(slot.width, following.start - GAP - slot.start)
             stop = following.stop
         return stop - slot.start
+
+
+def _cell(row: TableRow, column: int) -> str:
+    return row.cells[column] if column < len(row.cells) else ""
