@@ -93,7 +93,7 @@ class Worker:
         try:
             return self._answers[type(request)](request)
         except FilterError as error:
-            return Failure(error.sentence)
+            return Failure(safe_text(error.sentence))
         except CannotAnswer as error:
             return Failure(safe_text(str(error)))
 

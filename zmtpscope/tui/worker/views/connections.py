@@ -12,6 +12,7 @@ from zmtpscope.export.inventory.inventory import ATTEMPTS
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.top.table import scaled
+from zmtpscope.export.values import record_values
 from zmtpscope.export.words import counted
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.store import Store
@@ -209,11 +210,10 @@ class ConnectionsView(View):
         conn = row.known.number
         findings = self._findings.get(conn, Counter())
         for number in row.facts:
-            record = self.store.batch([number], octets=False).records[0]
-            side = record.values["side"]
-            later = seconds(max(0, record.values["ts_ns"] - row.start_ns))
-            sentence = f"{row.known.name(side)}: {DESCRIBE[record.type](record.values)}, after {later}"
-            yield _sentence(f"record {number}", sentence, f"conn == {conn} and record == {record.type}", number)
+            values = self._values(number)
+            later = seconds(max(0, values["ts_ns"] - row.start_ns))
+            sentence = f"{row.known.name(values['side'])}: {DESCRIBE[values['record']](values)}, after {later}"
+            yield _sentence(f"record {number}", sentence, f"conn == {conn} and record == {values['record']}", number)
         for side in (0, 1):
             sent = f"{counted(row.messages[side], 'message')}, {counted(row.octets[side], 'octet')}"
             filter = f"conn == {conn} and side == {side} and record == message"
@@ -222,9 +222,14 @@ class ConnectionsView(View):
             filter = f"conn == {conn} and id == {id_}"
             yield _sentence(f"conn {conn} {id_}", f"{severity} {id_}{_times(count)}", filter, style=severity)
         if row.record is not None:
-            record = self.store.batch([row.record], octets=False).records[0]
             filter = f"conn == {conn} and record == connection"
-            yield _sentence(f"record {row.record}", DESCRIBE[record.type](record.values), filter, row.record)
+            yield _sentence(
+                f"record {row.record}", DESCRIBE["connection"](self._values(row.record)), filter, row.record
+            )
+
+    def _values(self, number: int) -> dict[str, Any]:
+        """The fields of a record that is no row; secrets are starred."""
+        return record_values(self.store.batch([number], octets=False).records[0], self.store.options)
 
 
 def _sentence(key: str, text: str, filter: str, record: int | None = None, style: str = "") -> Line:
