@@ -1,7 +1,18 @@
-"""`zmtpscope` itself beside what the screen and its worker do."""
+"""What the screen and its worker need: `zmtpscope` itself beside them, and profiles of nobody."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import zmtpscope
 
 __all__ = ["zmtpscope"]
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where profiles are kept."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config"

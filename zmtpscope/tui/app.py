@@ -3,49 +3,309 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Footer
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher, Footer
 
-from zmtpscope.tui.client import Client, Notice
+from zmtpscope.tui import profiles
+from zmtpscope.tui.client import Client, Notice, RequestFailed, WorkerGone
+from zmtpscope.tui.commands import BY_NAME, COMMANDS, Command, CommandError, parse
+from zmtpscope.tui.follow_screen import FollowScreen
+from zmtpscope.tui.help_screen import HelpScreen
+from zmtpscope.tui.history import History, Place
+from zmtpscope.tui.profiles import Profile, ProfileError
+from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
-from zmtpscope.tui.requests import ListChanged, ListSpec, Progress
+from zmtpscope.tui.requests import ListChanged, ListSpec, ListState, Progress, Views, ViewTitle
 from zmtpscope.tui.title_bar import TitleBar
-
-MAIN_LIST = "messages"
+from zmtpscope.tui.view_bar import MESSAGES, ViewBar
+from zmtpscope.tui.view_pane import ViewPane
+from zmtpscope.tui.widgets.field_tree import FieldTree
+from zmtpscope.tui.widgets.hex_view import HexView
+from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.row_list import RowList
+from zmtpscope.tui.widgets.table_view import TableView
 
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
+
+KEYS_OF_WIDGETS: dict[str, type[Widget]] = {
+    "Lists": LineView,
+    "Messages": RowList,
+    "Fields": FieldTree,
+    "Octets": HexView,
+    "Tables": TableView,
+}
+
+
+def _bindings() -> list[BindingType]:
+    return [
+        Binding(command.keys, f"command('{command.name}')", command.title, show=command.in_footer)
+        for command in COMMANDS
+        if command.keys
+    ]
 
 
 class Inspector(App[None]):
     """Looks at what the worker at the other end of a socket has; `what` is what people call that."""
 
     TITLE = "zmtpscope"
-    ENABLE_COMMAND_PALETTE = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "Quit"),
-    ]
+    AUTO_FOCUS = "RowList"
+    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    CSS = """
+    ContentSwitcher { height: 1fr; }
+    """
 
-    def __init__(self, end: socket.socket, what: str, filter: str = "") -> None:
+    def __init__(self, end: socket.socket, what: str, filter: str = "", profile: str = profiles.DEFAULT) -> None:
         super().__init__()
         self.client = Client(end, self._on_notice, self._on_worker_gone)
+        self.profile = Profile()
+        self._profile_name = profile
+        self._history = History()
+        self._views: Sequence[ViewTitle] = (MESSAGES,)
+        self._open_view = MESSAGES.name
         self._title_bar = TitleBar(what)
-        self._records = RecordsPane(self.client, MAIN_LIST, ListSpec(filter=filter))
+        self._view_bar = ViewBar()
+        self._filter = filter
+        self._is_paused = False
+        self._states: dict[str, ListState] = {}
+        """What was said of lists and not shown yet, by name."""
+        self.records: RecordsPane
 
     def compose(self) -> ComposeResult:
         self.client.start()
+        try:
+            self.profile = profiles.load(self._profile_name)
+        except ProfileError as error:
+            self.notify(str(error), severity="error", markup=False)
+        profile = self.profile
+        spec = ListSpec(filter=self._filter, columns=profile.columns, time=profile.time, rules=profile.rules)
+        self.records = RecordsPane(self.client, MESSAGES.name, spec, id=MESSAGES.name)
         yield self._title_bar
-        yield self._records
+        yield self._view_bar
+        with ContentSwitcher(initial=MESSAGES.name):
+            yield self.records
         yield Footer()
+
+    async def on_mount(self) -> None:
+        if self.profile.theme in self.available_themes:
+            self.theme = self.profile.theme
+        self.records.rows.focus()
+        self.records.filter_bar.set_history(self.profile.filters)
+        self._views = (MESSAGES, *await self.client.ask(Views()))
+        self._view_bar.show(self._views, self._open_view)
+
+    # -- what the worker says ------------------------------------------------------------------------------------------
 
     def _on_notice(self, notice: Notice) -> None:
         if isinstance(notice, Progress):
             self._title_bar.show_progress(notice)
         elif isinstance(notice, ListChanged):
-            for pane in self.screen.query(RecordsPane):
-                pane.show_state(notice.state)
+            self._states[notice.state.name] = notice.state
+            if not self._is_paused:
+                self._show_states()
+
+    def _show_states(self) -> None:
+        states, self._states = self._states, {}
+        for pane in (self.records, self.pane):
+            if (state := states.get(pane.list_name)) is not None:
+                pane.show_state(state)
+
+    async def do_pause(self, argument: str) -> None:
+        """Show nothing new, or go on; packets are captured and read on meanwhile."""
+        self._is_paused = not self._is_paused
+        self._title_bar.show_paused(self._is_paused)
+        if not self._is_paused:
+            self._show_states()
 
     def _on_worker_gone(self) -> None:
         self.exit(return_code=1, message=WORKER_GONE)
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    async def action_command(self, name: str) -> None:
+        """Do what a command of `commands.py` says; a key was pressed for it."""
+        command = BY_NAME[name]
+        if command.argument and not command.is_optional:
+            self._ask_for(command)
+        elif command.is_instant:
+            await self._do(command, "")
+        else:
+            self._begin(command, "")
+
+    def _ask_for(self, command: Command) -> None:
+        self.push_screen(
+            Prompt(f"{command.title}: {command.argument}"), lambda line: self._begin(command, line) if line else None
+        )
+
+    def _begin(self, command: Command, argument: str) -> None:
+        self.run_worker(self._do(command, argument), exit_on_error=True)
+
+    async def _do(self, command: Command, argument: str) -> None:
+        pane = self.pane
+        owner = pane if hasattr(pane, f"do_{command.name}") else self
+        try:
+            await getattr(owner, f"do_{command.name}")(argument)
+        except (RequestFailed, CommandError, ProfileError) as error:
+            self.notify(str(error), severity="error", markup=False)
+        except WorkerGone:
+            self._on_worker_gone()
+
+    @property
+    def pane(self) -> RecordsPane:
+        """The list of records that commands are about."""
+        screen = self.screen
+        return screen.pane if isinstance(screen, FollowScreen) else self.records
+
+    async def do_command(self, argument: str) -> None:
+        """Type a command."""
+        self.push_screen(Prompt(":", suggestions=[each.name for each in COMMANDS]), self._do_typed)
+
+    def _do_typed(self, line: str | None) -> None:
+        try:
+            command, argument = parse(line or "")
+        except CommandError as error:
+            if line:
+                self.notify(str(error), severity="error", markup=False)
+            return
+        if command.argument and not argument and not command.is_optional:
+            self._ask_for(command)
+        else:
+            self._begin(command, argument)
+
+    async def do_help(self, argument: str) -> None:
+        """All keys."""
+        self.push_screen(HelpScreen(KEYS_OF_WIDGETS))
+
+    async def do_quit(self, argument: str) -> None:
+        """Leave."""
+        await self.action_quit()
+
+    async def action_quit(self) -> None:
+        """Leave, and remember what was asked."""
+        self._keep_profile()
+        self.exit()
+
+    # -- views and places ----------------------------------------------------------------------------------------------
+
+    @property
+    def _here(self) -> Place:
+        selected = self.records.shown if self._open_view == MESSAGES.name else None
+        return Place(self._open_view, self.records.spec, selected)
+
+    async def do_view(self, argument: str) -> None:
+        """Open another view."""
+        view = next((view for view in self._views if argument.casefold() in (view.name, view.key)), None)
+        if view is None:
+            raise CommandError(f"there is no view {argument}: {', '.join(view.name for view in self._views)}")
+        if view.name != self._open_view:
+            self._history.leave(self._here)
+            await self._open(view.name)
+
+    async def _open(self, name: str) -> None:
+        switcher = self.query_one(ContentSwitcher)
+        if not switcher.query(f"#{name}"):
+            await switcher.add_content(ViewPane(self.client, name, id=name), id=name)
+        switcher.current = name
+        self._open_view = name
+        self._view_bar.show(self._views, name)
+        pane = switcher.get_child_by_id(name)
+        assert isinstance(pane, RecordsPane | ViewPane)
+        pane.take_focus()
+
+    async def do_back(self, argument: str) -> None:
+        """Where one was before."""
+        await self._return(self._history.back(self._here))
+
+    async def do_forward(self, argument: str) -> None:
+        """Where one came back from."""
+        await self._return(self._history.forward(self._here))
+
+    async def _return(self, place: Place | None) -> None:
+        if place is None:
+            self.notify("there is no other place to go to", markup=False)
+            return
+        if place.spec != self.records.spec:
+            await self.records.open(place.spec)
+        await self._open(place.view)
+        if place.selected is not None:
+            await self.records.go_to_record(place.selected)
+
+    async def on_view_bar_chosen(self, event: ViewBar.Chosen) -> None:
+        await self.do_view(event.name)
+
+    async def on_line_view_digits(self, event: LineView.Digits) -> None:
+        if any(view.key == str(event.number) for view in self._views):
+            await self.do_view(str(event.number))
+
+    async def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
+        """A number leads to its rows, evidence to its record."""
+        self._history.leave(self._here)
+        row = event.row
+        if row.record is not None:
+            await self._open(MESSAGES.name)
+            await self.records.go_to_record(row.record)
+        elif row.filter:
+            records = next(view.records for view in self._views if view.name == event.view)
+            await self.records.open(replace(self.records.spec, records=records, filter=row.filter, only=None))
+            await self._open(MESSAGES.name)
+
+    def on_records_pane_asked(self, event: RecordsPane.Asked) -> None:
+        """A filter worth remembering."""
+        self.profile.remember(event.filter)
+        self.pane.filter_bar.set_history(self.profile.filters)
+
+    def on_records_pane_left(self, event: RecordsPane.Left) -> None:
+        """Somebody goes elsewhere in the list."""
+        self._history.leave(Place(MESSAGES.name, event.spec, event.record))
+
+    async def on_records_pane_follow_asked(self, event: RecordsPane.FollowAsked) -> None:
+        self.push_screen(FollowScreen(self.client, event.title, event.filter, self.records.spec))
+
+    # -- look ----------------------------------------------------------------------------------------------------------
+
+    async def do_theme(self, argument: str) -> None:
+        """Another theme."""
+        if argument not in self.available_themes:
+            raise CommandError(f"there is no theme {argument}: {', '.join(sorted(self.available_themes))}")
+        self.theme = self.profile.theme = argument
+
+    async def do_profile(self, argument: str) -> None:
+        """Take the look of a profile; where there is none of the name, keep this look under it."""
+        if argument in profiles.names():
+            self.profile, self._profile_name = profiles.load(argument), argument
+            self.theme = self.profile.theme
+            await self.records.take_look(self.profile)
+        else:
+            self._profile_name = argument
+            self._keep_profile()
+            self.notify(f"kept in {profiles.folder()}", markup=False)
+
+    def _keep_profile(self) -> None:
+        spec = self.records.spec
+        self.profile.columns, self.profile.time, self.profile.rules = spec.columns, spec.time, spec.rules
+        try:
+            profiles.save(self._profile_name, self.profile)
+        except ProfileError as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    async def do_screenshot(self, argument: str) -> None:
+        """The screen as a picture."""
+        path = Path(argument).expanduser()
+        try:
+            path.write_text(self.export_screenshot(title=self._title_bar.what), encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}") from None
+        self.notify(f"written: {path}", markup=False)
+
+    async def do_maximise(self, argument: str) -> None:
+        """The pane that has the keyboard takes the whole screen, or gives it back."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif self.focused is not None:
+            self.screen.maximize(self.focused)

@@ -2,66 +2,134 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 from textual.timer import Timer
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
-from zmtpscope.tui.requests import ListSpec, ListState, OpenList, Page, PlaceOf, Rows
+from zmtpscope.tui.commands import CommandError
+from zmtpscope.tui.menu import Menu
+from zmtpscope.tui.profiles import Profile
+from zmtpscope.tui.requests import (
+    CellFilter,
+    CheckFilter,
+    CompleteFilter,
+    Completion,
+    DetailsOf,
+    FilterProblem,
+    Find,
+    FollowsOf,
+    ListSpec,
+    ListState,
+    OpenList,
+    Page,
+    PlaceOf,
+    Rows,
+    Sort,
+)
+from zmtpscope.tui.widgets.details_pane import DetailsPane
+from zmtpscope.tui.widgets.field_tree import FieldTree
+from zmtpscope.tui.widgets.filter_bar import FilterBar
 from zmtpscope.tui.widgets.row_list import RowList
 
 SETTLED = 0.05
 """Seconds after the last key until details are asked for."""
 
+MESSAGES = ("message",)
+EVERYTHING = ("message", "greeting", "command", "connection", "finding", "gap", "leftover", "datagram", "zre_pair")
+"""All records; frames are there where they were asked for."""
+
+TIMES = ("r", "a", "d")
+
 
 class RecordsPane(Vertical):
-    """Shows one list of the worker, which is called `list_name`, and of which only what `scope` holds of is part."""
+    """Shows one list of the worker, which is called `list_name`, and of which only what `scope` holds of is part.
 
-    DEFAULT_CSS = """
-    RecordsPane RowList { height: 1fr; }
+    It has the commands (`commands.py`) that are about a list.
     """
 
-    class Changed(Message):
-        """The list has other rows, or more of them."""
+    DEFAULT_CSS = """
+    RecordsPane RowList { height: 3fr; }
+    RecordsPane DetailsPane { height: 2fr; border-top: solid $foreground 20%; }
+    """
 
-        def __init__(self, state: ListState) -> None:
+    class Left(Message):
+        """Somebody goes elsewhere: this is where they were."""
+
+        def __init__(self, spec: ListSpec, record: int | None) -> None:
             super().__init__()
-            self.state = state
+            self.spec = spec
+            self.record = record
+
+    class FollowAsked(Message):
+        """Show what was said here on a screen of its own, please."""
+
+        def __init__(self, title: str, filter: str) -> None:
+            super().__init__()
+            self.title = title
+            self.filter = filter
+
+    class Asked(Message):
+        """A filter was asked for that is understood."""
+
+        def __init__(self, filter: str) -> None:
+            super().__init__()
+            self.filter = filter
 
     def __init__(
         self, client: Client, list_name: str, spec: ListSpec, *, scope: str = "", id: str | None = None
     ) -> None:
         super().__init__(id=id)
         self._client = client
-        self._list_name = list_name
+        self.list_name = list_name
         self._scope = scope
         self.spec = spec
         """What is shown; `open` changes it."""
         self.state: ListState | None = None
-        self._shown: int | None = None
-        """The record whose details are asked for, or shown."""
+        self.marks: set[int] = set()
+        """Numbers of records; they stay whatever the filter."""
+        self.shown: int | None = None
+        """The record whose details are shown, or asked for."""
         self._settling: Timer | None = None
+        self._sought = ""
+        self.filter_bar = FilterBar(self._check, self._complete)
         self.rows = RowList(self._fetch)
+        self.details = DetailsPane()
 
     def compose(self) -> ComposeResult:
+        yield self.filter_bar
         yield self.rows
+        yield self.details
 
     async def on_mount(self) -> None:
+        self.filter_bar.set_text(self.spec.filter)
         await self.open(self.spec)
+
+    def take_focus(self) -> None:
+        """The keyboard is here now."""
+        self.rows.focus()
+
+    # -- the list ------------------------------------------------------------------------------------------------------
 
     async def open(self, spec: ListSpec) -> None:
         """Show other rows, or the same in another way; the selected record stays selected, or the one next to it.
         Raises `RequestFailed` where the filter is not understood, and what was shown stays."""
         row = self.rows.current_row()
-        scoped = spec if not self._scope else _narrowed(spec, self._scope)
-        state = await self._client.ask(OpenList(self._list_name, scoped))
+        state = await self._client.ask(OpenList(self.list_name, self._scoped(spec)))
         self.spec = spec
+        self.filter_bar.set_text(spec.filter)
         self.rows.reset()
         self.rows.set_columns(state.columns, spec.sort)
         self.show_state(state)
         if row is not None:
-            await self.go_to_record(row.number)
+            await self._select_nearest(row.number)
+
+    def _scoped(self, spec: ListSpec) -> ListSpec:
+        if not self._scope:
+            return spec
+        return replace(spec, filter=f"({self._scope}) && ({spec.filter})" if spec.filter else self._scope)
 
     def show_state(self, state: ListState) -> None:
         """The worker has come further."""
@@ -69,21 +137,226 @@ class RecordsPane(Vertical):
             return
         self.state = state
         self.rows.set_count(state.found)
-        self.post_message(self.Changed(state))
+        self.filter_bar.show_state(state)
 
     async def go_to_record(self, number: int) -> None:
-        """Select a record, or the one next to it where it is left out."""
-        place = await self._client.ask(PlaceOf(self._list_name, number))
-        if place is not None:
-            self.rows.go_to(place)
+        """Select a record; where the list leaves it out, all records are shown."""
+        if not await self._select_nearest(number):
+            await self.open(replace(self.spec, records=EVERYTHING, filter="", only=None))
+            await self._select_nearest(number)
+
+    async def _select_nearest(self, number: int) -> bool:
+        """Select a record, or the one next to it where it is left out: whether it is the one."""
+        found = await self._client.ask(PlaceOf(self.list_name, number))
+        if found is not None:
+            self.rows.go_to(found.place)
+        return found is not None and found.is_exact
+
+    async def take_look(self, profile: Profile) -> None:
+        """Columns, times and colours of a profile."""
+        await self.open(replace(self.spec, columns=profile.columns, time=profile.time, rules=profile.rules))
 
     async def _fetch(self, low: int, high: int) -> Page:
         try:
-            return await self._client.ask(Rows(self._list_name, low, high))
+            return await self._client.ask(Rows(self.list_name, low, high))
         except (RequestFailed, WorkerGone):
             return Page(low, ())
 
+    async def _check(self, text: str) -> FilterProblem | None:
+        return await self._client.ask(CheckFilter(text))
 
-def _narrowed(spec: ListSpec, scope: str) -> ListSpec:
-    whole = f"({scope}) && ({spec.filter})" if spec.filter else scope
-    return ListSpec(spec.records, whole, spec.sort, spec.columns, spec.time, spec.only, spec.rules)
+    async def _complete(self, text: str, place: int) -> Completion:
+        return await self._client.ask(CompleteFilter(text, place))
+
+    # -- details -------------------------------------------------------------------------------------------------------
+
+    def on_row_list_selected(self, event: RowList.Selected) -> None:
+        """Another record: its details are asked for once keys have settled."""
+        self.shown = event.number
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(SETTLED, self._show_details)
+
+    async def _show_details(self) -> None:
+        number = self.shown
+        if number is None:
+            return
+        try:
+            details = await self._client.ask(DetailsOf(number))
+        except (RequestFailed, WorkerGone):
+            return
+        if number == self.shown:
+            self.details.show(details)
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        """Enter: look at its fields."""
+        self.details.fields.focus()
+
+    async def on_field_tree_followed(self, event: FieldTree.Followed) -> None:
+        """A link leads to another record."""
+        self.leave()
+        await self.go_to_record(event.record)
+
+    def leave(self) -> None:
+        """Remember where somebody is who goes elsewhere."""
+        self.post_message(self.Left(self.spec, self.shown))
+
+    # -- commands: filter ----------------------------------------------------------------------------------------------
+
+    async def do_filter(self, argument: str) -> None:
+        """Ask for a filter, or take this one."""
+        if argument:
+            await self._ask(argument)
+        else:
+            self.filter_bar.type_in()
+
+    async def on_filter_bar_submitted(self, event: FilterBar.Submitted) -> None:
+        """Somebody has typed a filter."""
+        try:
+            await self._ask(event.text)
+        except RequestFailed:
+            return  # the bar has said why while it was typed
+        self.rows.focus()
+
+    def on_filter_bar_left(self) -> None:
+        """Nobody types any more."""
+        self.rows.focus()
+
+    async def _ask(self, filter: str) -> None:
+        self.leave()
+        await self.open(replace(self.spec, filter=filter.strip(), only=None))
+        if filter.strip():
+            self.post_message(self.Asked(filter.strip()))
+
+    async def do_clear(self, argument: str) -> None:
+        """All records again; the keyboard goes back to the list first."""
+        if not self.rows.has_focus:
+            self.rows.focus()
+        elif self.spec.filter or self.spec.only is not None:
+            self.leave()
+            await self.open(replace(self.spec, filter="", only=None))
+
+    async def do_only(self, argument: str) -> None:
+        """Only records with the value under the cursor."""
+        await self._ask(_joined(self.spec.filter, await self._filter_here()))
+
+    async def do_without(self, argument: str) -> None:
+        """No records with the value under the cursor."""
+        await self._ask(_joined(self.spec.filter, f"!({await self._filter_here()})"))
+
+    async def _filter_here(self) -> str:
+        """A filter that holds of what is under the cursor: of a cell, or of a field."""
+        if self.details.fields.has_focus:
+            node = self.details.selected_node
+            if node is None or not node.filter:
+                raise CommandError("there is no filter for this field")
+            return node.filter
+        cell = self.rows.current_cell()
+        if cell is None:
+            raise CommandError("there is no value here")
+        return await self._client.ask(CellFilter(cell.number, cell.column))
+
+    async def do_marked(self, argument: str) -> None:
+        """Marked records only, or all again."""
+        if self.spec.only is None and not self.marks:
+            raise CommandError("no record is marked: m marks one")
+        await self.open(replace(self.spec, only=tuple(sorted(self.marks)) if self.spec.only is None else None))
+
+    async def do_show(self, argument: str) -> None:
+        """Other types of records; without names all instead of messages, or messages instead of all."""
+        kinds = tuple(argument.replace(",", " ").split())
+        await self.open(
+            replace(self.spec, records=kinds or (EVERYTHING if self.spec.records == MESSAGES else MESSAGES))
+        )
+
+    # -- commands: places ----------------------------------------------------------------------------------------------
+
+    async def do_go(self, argument: str) -> None:
+        """Go to a row, counted from 1."""
+        if not argument.replace(",", "").isdecimal():
+            raise CommandError(f"{argument} is no number of a row")
+        self.rows.go_to(int(argument.replace(",", "")) - 1)
+
+    async def do_find(self, argument: str) -> None:
+        """Find a text, a regular expression or octets in what is listed, from here on."""
+        self._sought = argument
+        await self._find(forward=True)
+
+    async def do_next(self, argument: str) -> None:
+        """The next one that was sought."""
+        await self._find(forward=True)
+
+    async def do_previous(self, argument: str) -> None:
+        """The one before."""
+        await self._find(forward=False)
+
+    async def _find(self, *, forward: bool) -> None:
+        if not self._sought:
+            raise CommandError("nothing was sought yet: F finds")
+        place = await self._client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
+        if place is None:
+            raise CommandError(f"no {'other ' if forward else 'earlier '}row has {self._sought}")
+        self.leave()
+        self.rows.go_to(place)
+
+    async def do_follow(self, argument: str) -> None:
+        """What was said on this connection, by this peer, or under this topic."""
+        row = self.rows.current_row()
+        if row is None:
+            raise CommandError("there is nothing to follow")
+        offered = {each.name: each for each in await self._client.ask(FollowsOf(row.number))}
+        if not offered:
+            raise CommandError("this record belongs to no connection")
+        if not argument:
+            choices = [(each.name, each.title) for each in offered.values()]
+            argument = await self.app.push_screen_wait(Menu("What was said on, by or under", choices))
+        if argument in offered:
+            self.post_message(self.FollowAsked(offered[argument].title, offered[argument].filter))
+        elif argument:
+            raise CommandError(f"here can be followed: {', '.join(offered)}")
+
+    async def do_end(self, argument: str) -> None:
+        """Stay at the end as rows come, or do not."""
+        self.rows.follow(not self.rows.following)
+
+    # -- commands: columns and marks -----------------------------------------------------------------------------------
+
+    async def do_time(self, argument: str) -> None:
+        """Another form of time."""
+        following = TIMES[(TIMES.index(self.spec.time) + 1) % len(TIMES)] if self.spec.time in TIMES else TIMES[0]
+        await self.open(replace(self.spec, time=argument or following))
+
+    async def do_sort(self, argument: str) -> None:
+        """Sort by a column; `-size` has the largest first."""
+        await self.open(replace(self.spec, sort=Sort(argument.lstrip("-"), argument.startswith("-"))))
+
+    async def on_row_list_sort_asked(self, event: RowList.SortAsked) -> None:
+        """A column was chosen."""
+        await self.open(replace(self.spec, sort=event.sort))
+
+    async def do_unsort(self, argument: str) -> None:
+        """In the order of time again."""
+        await self.open(replace(self.spec, sort=None))
+
+    async def do_columns(self, argument: str) -> None:
+        """Other columns, in this order."""
+        names = tuple(argument.replace(",", " ").split())
+        await self.open(replace(self.spec, columns=() if names == ("default",) else names))
+
+    async def do_mark(self, argument: str) -> None:
+        """Mark the record under the cursor, or no longer, and go on."""
+        row = self.rows.current_row()
+        if row is not None:
+            self.marks ^= {row.number}
+            self.rows.set_marked(frozenset(self.marks))
+            self.rows.go_to(self.rows.cursor + 1)
+
+    async def do_colour(self, argument: str) -> None:
+        """A colour rule: a style, and the filter of the rows that get it; `none` takes all rules away."""
+        style, _, filter = argument.partition(" ")
+        rules = () if style == "none" and not filter else (*self.spec.rules, (filter, style))
+        await self.open(replace(self.spec, rules=rules))
+
+
+def _joined(filter: str, more: str) -> str:
+    return f"({filter}) && {more}" if filter else more

@@ -112,11 +112,18 @@ class Rows(Request[Page], frozen=True):
     high: int
 
 
-class PlaceOf(Request[int | None], frozen=True):
+class PlaceFound(Struct, frozen=True, array_like=True):
+    """A row of a list; `is_exact`: it is that of the record that was asked for, not the nearest one."""
+
+    place: int
+    is_exact: bool
+
+
+class PlaceOf(Request[PlaceFound | None], frozen=True):
     """Where in a list the record with this number stands; where it is not in it, the row nearest to it in time; None of
     an empty list."""
 
-    reply: ClassVar[object] = int | None
+    reply: ClassVar[object] = PlaceFound | None
     list: str
     record: int
 
@@ -201,6 +208,23 @@ class Table(Struct, frozen=True, array_like=True):
     total: int
     text: tuple[str, ...] = ()
     """Lines that stand above the table."""
+
+
+class ViewTitle(Struct, frozen=True, array_like=True):
+    """A view that there is: `key` opens it, `meaning` says what it shows."""
+
+    name: str
+    key: str
+    title: str
+    meaning: str
+    records: tuple[str, ...]
+    """The types of records that the filters of its rows are about."""
+
+
+class Views(Request[tuple[ViewTitle, ...]], frozen=True):
+    """All views, in the order of their keys."""
+
+    reply: ClassVar[object] = tuple[ViewTitle, ...]
 
 
 class TableOf(Request[Table], frozen=True):
@@ -288,6 +312,42 @@ class CopyTextOf(Request[str], frozen=True):
     reply: ClassVar[object] = str
     number: int
     form: str
+
+
+# -- filters that nobody types -----------------------------------------------------------------------------------------
+
+
+class CellFilter(Request[str], frozen=True):
+    """A filter that holds of the records which show the same in a column as this record."""
+
+    reply: ClassVar[object] = str
+    record: int
+    column: str
+
+
+class Followed(Struct, frozen=True, array_like=True):
+    """What can be followed from a record: `name` is conn, peer or topic, `filter` holds of all that belongs to it."""
+
+    name: str
+    title: str
+    filter: str
+
+
+class FollowsOf(Request[tuple[Followed, ...]], frozen=True):
+    """What can be followed from a record."""
+
+    reply: ClassVar[object] = tuple[Followed, ...]
+    record: int
+
+
+class Find(Request[int | None], frozen=True):
+    """The next row of a list behind `place` (or before it) that has a text, /a regular expression/ or 0xOCTETS."""
+
+    reply: ClassVar[object] = int | None
+    list: str
+    sought: str
+    place: int
+    forward: bool = True
 
 
 # -- what the worker says by itself ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import socket
 
 import msgspec
 
@@ -18,7 +19,7 @@ LOST = 1
 def show(worker: WorkerProcess, what: str, filter: str) -> int:
     """Let somebody look around until they have enough; an exit code. `what` is what the capture is called, safe."""
     try:
-        started = _started(worker)
+        started = first_word(worker.socket)
         if started.exit_code:
             return started.exit_code
         app = Inspector(worker.socket, what, filter)
@@ -28,13 +29,13 @@ def show(worker: WorkerProcess, what: str, filter: str) -> int:
         worker.end()
 
 
-def _started(worker: WorkerProcess) -> Started:
-    """What the worker says first."""
+def first_word(end: socket.socket) -> Started:
+    """What the worker at the other end says first."""
     octets = b""
     size = LENGTH.size
     while len(octets) < size:
-        select.select([worker.socket], [], [])
-        more = worker.socket.recv(size - len(octets))
+        select.select([end], [], [])
+        more = end.recv(size - len(octets))
         if not more:
             return Started(LOST)
         octets += more

@@ -17,11 +17,28 @@ class TitleBar(Static):
 
     def __init__(self, what: str) -> None:
         super().__init__(Text(what), markup=False)
-        self._what = what
+        self.what = what
+        """What the capture is called."""
+        self._progress: Progress | None = None
+        self._is_paused = False
 
     def show_progress(self, progress: Progress) -> None:
         """How far the capture was read."""
-        self.update(Text("  ".join([self._what, *_words(progress)]), no_wrap=True, overflow="ellipsis"))
+        self._progress = progress
+        self._draw()
+
+    def show_paused(self, is_paused: bool) -> None:
+        """Whether what is new is not shown."""
+        self._is_paused = is_paused
+        self._draw()
+
+    def _draw(self) -> None:
+        words = [self.what]
+        if self._progress is not None:
+            words += _words(self._progress)
+        if self._is_paused:
+            words.append("paused: space goes on")
+        self.update(Text("  ".join(words), no_wrap=True, overflow="ellipsis"))
 
 
 def _words(progress: Progress) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tui.workers import worker_of
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import ListSpec, OpenList, PlaceOf, Rows
+from zmtpscope.tui.requests import ListSpec, OpenList, PlaceFound, PlaceOf, Rows
 
 
 def test_a_list_has_the_messages_in_order_with_names_and_topics() -> None:
@@ -32,8 +32,8 @@ def test_the_place_of_a_record_that_is_left_out_is_that_of_its_neighbour() -> No
         numbers = [row.number for row in worker.ask(Rows("messages", 0, everything.found)).rows]
         worker.ask(OpenList("some", ListSpec(only=tuple(numbers[::5]))))
         places = [worker.ask(PlaceOf("some", number)) for number in numbers[::5]]
-        assert places == list(range(len(numbers[::5])))
-        assert worker.ask(PlaceOf("some", numbers[6])) == 1
+        assert places == [PlaceFound(place, True) for place in range(len(numbers[::5]))]
+        assert worker.ask(PlaceOf("some", numbers[6])) == PlaceFound(1, False)
 
 
 def test_datagrams_have_no_connection_and_are_shown() -> None:

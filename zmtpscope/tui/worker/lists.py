@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from zmtpscope.export.clock import Clock
 from zmtpscope.filter import Filter
+from zmtpscope.filter.checking import operand_of
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.requests import ListSpec, ListState, Page, Row
+from zmtpscope.tui.requests import ListSpec, ListState, Page, PlaceFound, Row
 from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, table_columns
 from zmtpscope.tui.worker.sides import Sides
 
@@ -48,7 +50,7 @@ class Numbers:
 
 
 class RecordList:
-    """One list. Raises `FilterError` where the filter of `spec`, or a column, is not understood."""
+    """One list. Raises `FilterError` where the filter of `spec`, a rule or a column is not understood."""
 
     def __init__(self, name: str, generation: int, spec: ListSpec, store: Store, sides: Sides) -> None:
         self.name, self.generation, self.spec = name, generation, spec
@@ -56,8 +58,11 @@ class RecordList:
         self.columns = table_columns(columns)
         self._maker = RowMaker(columns, store.options, sides)
         self._store = store
+        if spec.sort is not None:
+            operand_of(sort_field(spec.sort.column))
         self._filter = Filter(_whole_filter(spec))
         self._only: Int64 | None = None if spec.only is None else np.unique(np.array(spec.only, np.int64))
+        self._rules = [(Filter(filter), style) for filter, style in spec.rules]
         self._found = Numbers()
         self._looked_at = 0
         self._sorted: Int64 | None = None
@@ -103,19 +108,23 @@ class RecordList:
     def _rows(self, numbers: Int64, clock: Clock) -> Sequence[Row]:
         ascending = np.unique(numbers)
         made = self._maker.rows(self._store.batch(ascending), ascending.tolist(), clock)
+        for rule, style in reversed(self._rules):  # the first that holds has the last word
+            for place in ascending.searchsorted(self._store.select(rule, ascending)).tolist():
+                made[place] = replace(made[place], style=style)
         places = ascending.searchsorted(numbers)
         return [made[place] for place in places.tolist()]
 
-    def place_of(self, record: int) -> int | None:
+    def place_of(self, record: int) -> PlaceFound | None:
         """The row of a record, or the one nearest to it; None of an empty list."""
         numbers = self._numbers
         if not len(numbers):
             return None
         if self._sorted is not None:
-            return int(np.abs(numbers - record).argmin())
-        place = min(int(numbers.searchsorted(record)), len(numbers) - 1)
-        is_nearer = place > 0 and record - int(numbers[place - 1]) < abs(int(numbers[place]) - record)
-        return place - is_nearer
+            place = int(np.abs(numbers - record).argmin())
+        else:
+            place = min(int(numbers.searchsorted(record)), len(numbers) - 1)
+            place -= place > 0 and record - int(numbers[place - 1]) < abs(int(numbers[place]) - record)
+        return PlaceFound(place, int(numbers[place]) == record)
 
     def numbers(self) -> Iterator[Int64]:
         """All records, some at a time, in the order of the list."""

@@ -87,7 +87,7 @@ class Loading:
         return Progress(
             records=len(self.store),
             messages=messages,
-            connections=connections,
+            connections=self.analyser.summary.connections + connections,
             packets=statistics.packets,
             octets_read=statistics.octets,
             octets=self.octets,

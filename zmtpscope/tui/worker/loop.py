@@ -11,27 +11,36 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.errors import FilterError
 from zmtpscope.tui.requests import (
     CancelSaving,
+    CellFilter,
     CheckFilter,
     CloseList,
     CompleteFilter,
     CopyTextOf,
     DetailsOf,
     Failure,
+    Find,
+    Followed,
+    FollowsOf,
     ListChanged,
     ListState,
     OpenList,
     Page,
+    PlaceFound,
     PlaceOf,
     Progress,
     Request,
     Rows,
     SaveRows,
+    TableOf,
+    Views,
 )
 from zmtpscope.tui.worker.channel import CannotAnswer, Channel
+from zmtpscope.tui.worker.counted import CountedViews, view_titles
 from zmtpscope.tui.worker.details import details_of
 from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
+from zmtpscope.tui.worker.quick_filters import cell_filter, followed
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.snippets import text_as
 from zmtpscope.tui.worker.taking_away import saving_of
@@ -51,6 +60,7 @@ class Worker:
         self._opened = opened
         self._loading = Loading(opened, options)
         self._lists: dict[str, RecordList] = {}
+        self._views = CountedViews(self._loading.store)
         self._generation = 0
         self._saving: Saving | None = None
         self._noticed = 0.0
@@ -62,6 +72,11 @@ class Worker:
             PlaceOf: self._place_of,
             CheckFilter: lambda request: check(request.filter),
             CompleteFilter: lambda request: complete(request.filter, request.place, self._loading.store),
+            Find: self._find,
+            CellFilter: self._cell_filter,
+            FollowsOf: self._follows_of,
+            Views: lambda request: view_titles(),
+            TableOf: lambda request: self._views.table(request),
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
             SaveRows: self._save_rows,
             CancelSaving: self._cancel_saving,
@@ -87,6 +102,9 @@ class Worker:
         if self._saving is not None and not self._saving.state.is_done:
             self._saving.step()
             has_more = True
+        if self._views.is_behind:
+            self._views.step()
+            has_more = has_more or self._views.is_behind
         return has_more
 
     def _answer(self, request: Request[Any]) -> object:
@@ -134,7 +152,18 @@ class Worker:
         shown = self._lists.get(request.list)
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
-    def _place_of(self, request: PlaceOf) -> int | None:
+    def _find(self, request: Find) -> int | None:
+        return None
+
+    def _cell_filter(self, request: CellFilter) -> str | Failure:
+        values = self._loading.store.row(request.record)
+        found = cell_filter(values, request.column)
+        return Failure(f"no filter says what stands in {request.column} here") if found is None else found
+
+    def _follows_of(self, request: FollowsOf) -> tuple[Followed, ...]:
+        return tuple(followed(self._loading.store.row(request.record), self._loading.sides))
+
+    def _place_of(self, request: PlaceOf) -> PlaceFound | None:
         shown = self._lists.get(request.list)
         return None if shown is None else shown.place_of(request.record)
 

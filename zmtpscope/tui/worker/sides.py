@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from array import array
 
+import numpy as np
+
 from zmtpscope.dissect import Batch
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import OPENER, named
 
 LONGEST_TYPE = 12
+
+MOST_CONNECTIONS = 100
+"""Of a peer that came again and again so many are followed."""
 
 
 class Sides:
@@ -47,6 +52,13 @@ class Sides:
             return None, None
         place = 2 * conn + side
         return self._said[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
+
+    def connections_of(self, identity: str) -> list[int]:
+        """The connections on which a side has this identity."""
+        wanted = [number for number, said in enumerate(self._said) if said[1] == identity]
+        places = np.flatnonzero(np.isin(np.frombuffer(self._of_sides, np.uint32), wanted))
+        found: list[int] = np.unique(places // 2)[:MOST_CONNECTIONS].tolist()
+        return found
 
     def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:
         """A side in a few words, safe to show: its identity, type and, where it was connected to, its port; its

@@ -19,6 +19,8 @@ class ViewKind(NamedTuple):
     title: str
     meaning: str
     view: type[View]
+    records: tuple[str, ...] = ("message",)
+    """The types of records that the filters of its rows are about."""
 
 
 VIEWS: dict[str, ViewKind] = {
@@ -29,7 +31,7 @@ VIEWS: dict[str, ViewKind] = {
         ViewKind(
             "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", SubscriptionsView
         ),
-        ViewKind("findings", "6", "Findings", "what is wrong or worth knowing, and where", FindingsView),
+        ViewKind("findings", "6", "Findings", "what is wrong or worth knowing, and where", FindingsView, ("finding",)),
     )
 }
 """By name, in the order of their keys; on 1 are the messages."""

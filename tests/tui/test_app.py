@@ -1,0 +1,153 @@
+"""The application as somebody uses it: keys in, what is shown out; over a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.tui.workers import worker_socket
+from zmtpscope.tui.app import Inspector
+from zmtpscope.tui.follow_screen import FollowScreen
+from zmtpscope.tui.records_pane import EVERYTHING
+from zmtpscope.tui.requests import Started
+from zmtpscope.tui.screen import first_word
+from zmtpscope.tui.widgets.row_list import RowList
+
+PATIENCE = 20.0
+PUBSUB = "patterns/pubsub.pcap"
+
+Use = Callable[[Inspector, Pilot[None]], Awaitable[None]]
+
+
+def used(use: Use, *paths: str, size: tuple[int, int] = (140, 40)) -> None:
+    """Let somebody use the application over captures."""
+
+    async def run() -> None:
+        with worker_socket(*(paths or (PUBSUB,))) as end:
+            assert first_word(end) == Started()
+            app = Inspector(end, "a capture")
+            async with app.run_test(size=size) as pilot:
+                await until(pilot, lambda: app.records.rows.current_row() is not None)
+                await use(app, pilot)
+
+    asyncio.run(run())
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = asyncio.get_running_loop().time() + PATIENCE
+    while not holds():
+        assert asyncio.get_running_loop().time() < end, "it never came to be"
+        await pilot.pause(0.02)
+
+
+def cells(rows: RowList, column: str) -> str:
+    """What stands in a column of the row under the cursor."""
+    row = rows.current_row()
+    assert row is not None
+    names = ["time", "conn", "from", "to", "topic", "parts", "size", "content"]
+    return row.cells[names.index(column)]
+
+
+def test_the_value_under_the_cursor_becomes_a_filter_and_back_leads_out_of_it() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        rows = app.records.rows
+        everything = rows.count
+        await pilot.press("j", "j", "l", "l", "l", "l", "equals_sign")
+        await until(pilot, lambda: app.records.spec.filter == "topic == c.topic")
+        assert 0 < rows.count < everything
+        await until(pilot, lambda: rows.current_row() is not None)
+        assert cells(rows, "topic") == "c.topic"
+        await pilot.press("b")
+        await until(pilot, lambda: rows.count == everything)
+        assert app.records.spec.filter == ""
+
+    used(use)
+
+
+def test_a_filter_is_typed_and_remembered() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("slash", *"topic==a.topic", "enter")
+        await until(pilot, lambda: app.records.spec.filter == "topic==a.topic")
+        assert app.records.rows.has_focus
+        assert app.profile.filters == ("topic==a.topic",)
+
+    used(use)
+
+
+def test_details_of_the_selected_message_are_shown_once_keys_have_settled() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("G")
+        last = app.records.rows.count - 1
+        await until(pilot, lambda: app.records.rows.cursor == last and app.records.rows.current_row() is not None)
+        row = app.records.rows.current_row()
+        assert row is not None
+        await until(pilot, lambda: app.records.details.details is not None)
+        await until(pilot, lambda: app.records.details.details.number == row.number)  # type: ignore[union-attr]
+
+    used(use)
+
+
+def test_a_number_of_a_view_leads_to_its_rows() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: bool(app.query("#connections TableView")))
+        table = app.query_one("#connections TableView")
+        await until(pilot, lambda: table.has_focus and getattr(table, "count", 0) > 0)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.records.spec.filter != "")
+        assert app.records.spec.filter == "conn == 1"
+        await until(pilot, lambda: app.records.rows.current_row() is not None)
+        assert cells(app.records.rows, "conn") == "1"
+
+    used(use)
+
+
+def test_what_was_said_on_a_connection_has_a_screen_of_its_own() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("colon", *"follow conn", "enter")
+        await until(pilot, lambda: isinstance(app.screen, FollowScreen))
+        pane = app.pane
+        await until(pilot, lambda: pane.rows.current_row() is not None)
+        assert pane is not app.records
+        assert pane.rows.count < app.records.rows.count
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, FollowScreen))
+
+    used(use)
+
+
+def test_marks_survive_filters_and_can_be_all_that_is_shown() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        rows = app.records.rows
+        await pilot.press("m", "j", "m", "M")
+        await until(pilot, lambda: rows.count == 2)
+        await pilot.press("M")
+        await until(pilot, lambda: rows.count > 2)
+        assert len(app.records.marks) == 2
+
+    used(use)
+
+
+def test_all_records_instead_of_messages() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        messages = app.records.rows.count
+        await pilot.press("x")
+        await until(pilot, lambda: app.records.rows.count > messages)
+        assert app.records.spec.records == EVERYTHING
+
+    used(use)
+
+
+@pytest.mark.parametrize("keys", [("colon", *"frobnicate", "enter"), ("colon", *"sort nothing", "enter"), ("n",)])
+def test_what_cannot_be_done_is_said_and_nothing_else_happens(keys: tuple[str, ...]) -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        spec = app.records.spec
+        await pilot.press(*keys)
+        await until(pilot, lambda: len(app._notifications) > 0)
+        assert app.records.spec == spec
+
+    used(use)

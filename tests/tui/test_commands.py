@@ -1,0 +1,42 @@
+"""What is typed behind `:`, and that everything in the table can be done."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from zmtpscope.tui.app import Inspector
+from zmtpscope.tui.commands import COMMANDS, Command, CommandError, parse
+from zmtpscope.tui.records_pane import RecordsPane
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_is_done_by_somebody(command: Command) -> None:
+    owners = [owner for owner in (RecordsPane, Inspector) if hasattr(owner, f"do_{command.name}")]
+    assert len(owners) == 1
+
+
+def test_no_key_does_two_things() -> None:
+    keys = Counter(key for command in COMMANDS for key in command.keys.split(",") if key)
+    assert keys.most_common(1)[0][1] == 1
+
+
+def test_the_beginning_of_a_name_will_do() -> None:
+    assert parse("filt size > 3") == (parse("filter size > 3"))
+    assert parse("filter size > 3").argument == "size > 3"
+
+
+def test_a_number_is_a_row() -> None:
+    assert parse(" 12 ").command.name == "go"
+    assert parse("12").argument == "12"
+
+
+@pytest.mark.parametrize(
+    ("line", "what"), [("", "type a command"), ("frobnicate", "no command"), ("ma", "marked, maximise, mark")]
+)
+def test_what_is_no_command_is_answered(line: str, what: str) -> None:
+    with pytest.raises(CommandError) as error:
+        parse(line)
+    for each in what.split(", "):
+        assert each in str(error.value)

@@ -1,0 +1,49 @@
+"""Profiles are kept for their owner, and a damaged one is said to be."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from zmtpscope.tui import profiles
+from zmtpscope.tui.profiles import MOST_FILTERS, Profile, ProfileError
+
+
+def test_what_was_kept_is_there_again(config: Path) -> None:
+    profile = Profile("nord", ("time", "topic"), "a", (("size > 3", "red"),), ("topic == a",))
+    profiles.save("mine", profile)
+    assert profiles.load("mine") == profile
+    assert profiles.names() == ["mine"]
+    (path,) = config.rglob("mine.json")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_nobody_needs_a_profile(config: Path) -> None:
+    assert profiles.load("default") == Profile()
+
+
+def test_a_damaged_profile_is_named_with_what_to_do(config: Path) -> None:
+    profiles.save("mine", Profile())
+    (path,) = config.rglob("mine.json")
+    path.write_text('{"theme": 3}')
+    with pytest.raises(ProfileError, match=r"mine\.json: .*theme.*correct it, or remove it"):
+        profiles.load("mine")
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", "a b"])
+def test_names_stay_in_their_folder(config: Path, name: str) -> None:
+    with pytest.raises(ProfileError):
+        profiles.save(name, Profile())
+
+
+def test_a_filter_is_remembered_once_and_the_last_ones_only() -> None:
+    profile = Profile()
+    for number in range(MOST_FILTERS + 5):
+        profile.remember(f"size > {number}")
+        profile.remember("topic == a")
+    assert len(profile.filters) == MOST_FILTERS
+    assert profile.filters[-1] == "topic == a"
+    assert profile.filters.count("topic == a") == 1

@@ -1,0 +1,98 @@
+"""Everything that can be done, by name and by key: the keys, `:`, the palette and the help are made of this table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """Something to do. `Inspector` has a method for each, called `do_NAME` with underscores."""
+
+    name: str
+    keys: str
+    """As Textual calls them, separated by commas; "" for none."""
+    title: str
+    argument: str = ""
+    """What it needs to know, which is asked for where nobody has said it; "" where it needs nothing."""
+    is_optional: bool = False
+    """Whether it does something useful without its argument."""
+    in_footer: bool = False
+    group: str = "Look around"
+    is_instant: bool = False
+    """Whether it only moves the keyboard elsewhere, so that keys which are typed behind it are meant for there."""
+
+
+COMMANDS = (
+    Command("help", "question_mark,f1", "Keys", in_footer=True, is_instant=True),
+    Command(
+        "filter",
+        "slash",
+        "Filter",
+        "FILTER, as of -Y",
+        is_optional=True,
+        in_footer=True,
+        group="Filter",
+        is_instant=True,
+    ),
+    Command("only", "equals_sign", "Only records with this value", group="Filter"),
+    Command("without", "exclamation_mark", "No records with this value", group="Filter"),
+    Command("clear", "escape", "All records again", group="Filter"),
+    Command("marked", "M", "Marked records only, or all", group="Filter"),
+    Command(
+        "show",
+        "x",
+        "Which records are in the list",
+        "TYPES, such as message,command,finding",
+        is_optional=True,
+        group="Filter",
+    ),
+    Command("find", "F", "Find", "TEXT, /EXPRESSION/ or 0xHEX", in_footer=True),
+    Command("next", "n", "Next that was found"),
+    Command("previous", "N", "The one before that was found"),
+    Command("go", "", "Go to a row", "NUMBER of the row"),
+    Command("back", "b,backspace,alt+left", "Back", in_footer=True),
+    Command("forward", "B,alt+right", "Forward"),
+    Command("view", "", "Another view", "NAME of the view"),
+    Command("follow", "o", "What was said here", "conn, peer or topic", is_optional=True, in_footer=True),
+    Command("maximise", "backslash", "One pane only, or all", is_instant=True),
+    Command("time", "t", "Another form of time", "r, a or d", is_optional=True, group="List"),
+    Command("sort", "", "Sort", "COLUMN, with - in front for the largest first", group="List"),
+    Command("unsort", "z", "In order of time again", group="List"),
+    Command("columns", "C", "Which columns", "NAMES, separated by commas", group="List"),
+    Command("mark", "m", "Mark, or no longer", group="List"),
+    Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
+    Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
+    Command("pause", "space", "Pause, or go on", group="Capture"),
+    Command("end", "f", "Follow the end, or do not", group="Capture"),
+    Command("theme", "", "Theme", "NAME", group="Look"),
+    Command("profile", "", "Save this look as a profile, or take one", "NAME", group="Look"),
+    Command("command", "colon", "Type a command", is_instant=True),
+    Command("quit", "q", "Quit", in_footer=True),
+)
+"""In the order of the help."""
+
+BY_NAME = {command.name: command for command in COMMANDS}
+
+
+class Typed(NamedTuple):
+    """A line that was typed behind `:`."""
+
+    command: Command
+    argument: str
+
+
+class CommandError(Exception):
+    """What was typed is no command; the text says what is."""
+
+
+def parse(line: str) -> Typed:
+    """`NAME ARGUMENT`; the beginning of a name will do where no other name begins so. Raises `CommandError`."""
+    name, _, argument = line.strip().partition(" ")
+    if name.isdecimal() and not argument:
+        return Typed(BY_NAME["go"], name)
+    found = [BY_NAME[name]] if name in BY_NAME else [each for each in COMMANDS if name and each.name.startswith(name)]
+    if not found:
+        raise CommandError(f"there is no command {name}" if name else "type a command; ? shows them all")
+    if len(found) > 1:
+        raise CommandError(f"{name} could be {', '.join(each.name for each in found)}")
+    return Typed(found[0], argument.strip())

@@ -1,0 +1,77 @@
+"""How somebody likes things to look, and what they asked before: kept under `$XDG_CONFIG_HOME/zmtpscope`."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+DEFAULT = "default"
+MOST_FILTERS = 200
+
+
+class ProfileError(Exception):
+    """A profile cannot be read or written; the text says why, and which file it is."""
+
+
+class Profile(Struct):
+    """What is kept. `filters` are those that were asked before, the last one last."""
+
+    theme: str = "textual-dark"
+    columns: tuple[str, ...] = ()
+    time: str = "r"
+    rules: tuple[tuple[str, str], ...] = ()
+    """Colour rules: (filter, style)."""
+    filters: tuple[str, ...] = ()
+
+    def remember(self, filter: str) -> None:
+        """Somebody has asked this."""
+        others = tuple(each for each in self.filters if each != filter)
+        self.filters = (*others, filter)[-MOST_FILTERS:]
+
+
+def folder() -> Path:
+    """Where profiles are."""
+    configured = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(configured) / "zmtpscope"
+
+
+def names() -> list[str]:
+    """The profiles that there are."""
+    return sorted(path.stem for path in folder().glob("*.json"))
+
+
+def load(name: str) -> Profile:
+    """A profile; the one that everybody begins with where there is none of this name. Raises `ProfileError`."""
+    path = _path(name)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Profile)
+    except FileNotFoundError:
+        return Profile()
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror}") from None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ProfileError(f"{path}: {error}; correct it, or remove it") from None
+
+
+def save(name: str, profile: Profile) -> None:
+    """Keep a profile, for its owner only: filters may tell more than others should know. Raises `ProfileError`."""
+    path = _path(name)
+    octets = msgspec.json.format(msgspec.json.encode(profile), indent=2)
+    beside = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(octets + b"\n")
+        beside.replace(path)
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror}") from None
+
+
+def _path(name: str) -> Path:
+    if re.fullmatch(r"[\w-]{1,64}", name) is None:
+        raise ProfileError(f"{name!r} is no name for a profile: letters, digits, - and _ are")
+    return folder() / f"{name}.json"

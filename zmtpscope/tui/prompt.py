@@ -1,0 +1,45 @@
+"""A line that is typed at the bottom of the screen: a command, a file name, something to find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
+from textual.widgets import Input, Static
+
+
+class Prompt(ModalScreen[str]):
+    """Asks for one line; gives it, or "" where nothing is wanted any more."""
+
+    AUTO_FOCUS = "Input"
+    DEFAULT_CSS = """
+    Prompt { align: left bottom; background: $background 0%; }
+    Prompt Horizontal { height: 1; background: $panel; }
+    Prompt Static { width: auto; padding: 0 1; color: $text-primary; }
+    Prompt Input { width: 1fr; border: none; padding: 0; height: 1; background: $panel; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Leave", show=False)]
+
+    def __init__(self, question: str, *, value: str = "", suggestions: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._question = question
+        self._value = value
+        self._suggestions = suggestions
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield Static(Text(self._question), markup=False)
+            suggester = SuggestFromList(self._suggestions, case_sensitive=False) if self._suggestions else None
+            yield Input(self._value, suggester=suggester, select_on_focus=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)
+
+    def action_cancel(self) -> None:
+        self.dismiss("")

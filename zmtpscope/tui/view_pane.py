@@ -1,0 +1,87 @@
+"""A view that is counted: its table, kept up with the capture for as long as somebody looks."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.timer import Timer
+
+from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
+from zmtpscope.tui.requests import Sort, Table, TableOf, TableRow
+from zmtpscope.tui.widgets.table_view import TableView
+
+LOOK_SECONDS = 0.5
+"""From one look at what was counted to the next."""
+FIRST_LOOK_SECONDS = 0.05
+
+
+class ViewPane(Vertical):
+    """Shows one view of the worker."""
+
+    DEFAULT_CSS = """
+    ViewPane TableView { height: 1fr; }
+    """
+
+    class Chosen(Message):
+        """Go to what this row has counted."""
+
+        def __init__(self, view: str, row: TableRow) -> None:
+            super().__init__()
+            self.view = view
+            self.row = row
+
+    def __init__(self, client: Client, view: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._client = client
+        self._view = view
+        self._sort: Sort | None = None
+        self._opened: tuple[str, ...] = ()
+        self._timer: Timer | None = None
+        self._table = TableView()
+
+    def compose(self) -> ComposeResult:
+        yield self._table
+
+    async def on_mount(self) -> None:
+        await self._look()
+
+    def take_focus(self) -> None:
+        """The keyboard is here now."""
+        self._table.focus()
+
+    def on_show(self) -> None:
+        self._wait(FIRST_LOOK_SECONDS)
+
+    def on_hide(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+
+    def _wait(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(seconds, self._look)
+
+    async def _look(self) -> None:
+        try:
+            table = await self._client.ask(TableOf(self._view, sort=self._sort, opened=self._opened))
+        except (RequestFailed, WorkerGone):
+            return
+        self._show(table)
+        self._wait(FIRST_LOOK_SECONDS if table.looked_at < table.total else LOOK_SECONDS)
+
+    def _show(self, table: Table) -> None:
+        self._table.show(table, self._sort)
+
+    async def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
+        """Sort by another column, or the other way round."""
+        self._sort = event.sort
+        await self._look()
+
+    async def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
+        """Other rows are open now."""
+        self._opened = event.opened
+        await self._look()
+
+    def on_table_view_chosen(self, event: TableView.Chosen) -> None:
+        self.post_message(self.Chosen(self._view, event.row))
