@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zmtpscope.filter import Filter
-from zmtpscope.filter.quoting import LONGEST, begins_with, equals, every
+from zmtpscope.filter.quoting import LONGEST, begins_with, equals, every, one_of
 from zmtpscope.records import to_text
 
 NASTY = st.sampled_from([b"\\", b'"', b"'", b"\x00", b"\xff", b"\\x41", b"\x1b[31m", "\u202e".encode(), b" or ", b"A"])
@@ -42,3 +42,13 @@ def test_of_a_long_value_the_beginning_is_asked_for() -> None:
 
 def test_every_joins_what_is_there() -> None:
     assert every("a == 1 or b == 2", "", "c == 3") == "(a == 1 or b == 2) and c == 3"
+
+
+@given(st.sets(st.integers(0, 30), min_size=1), st.integers(0, 30))
+def test_one_of_holds_of_these_numbers_alone(numbers: set[int], other: int) -> None:
+    assert Filter(one_of("conn", numbers)).holds({"record": "message", "conn": other}) == (other in numbers)
+
+
+def test_numbers_that_follow_each_other_are_a_range() -> None:
+    assert one_of("conn", [4, 2, 3, 9]) == "conn in {2..4, 9}"
+    assert one_of("conn", [4]) == "conn == 4"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import from_text, to_text
 
@@ -37,3 +39,16 @@ def begins_with(field: str, text: str) -> str:
 def every(*filters: str) -> str:
     """The filter that all of these hold; an empty one holds always."""
     return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
+
+
+def one_of(field: str, numbers: Iterable[int]) -> str:
+    """The filter that a field is one of some numbers, at least one; those that follow each other are written as a
+    range."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    written = [str(low) if low == high else f"{low}..{high}" for low, high in ranges]
+    return f"{field} == {written[0]}" if written == [str(ranges[0][0])] else f"{field} in {{{', '.join(written)}}}"

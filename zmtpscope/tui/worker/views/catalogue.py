@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from zmtpscope.tui.worker.views.connections import ConnectionsView
 from zmtpscope.tui.worker.views.findings import FindingsView
+from zmtpscope.tui.worker.views.map import MapView
 from zmtpscope.tui.worker.views.subscriptions import SubscriptionsView
 from zmtpscope.tui.worker.views.topics import TopicsView
 from zmtpscope.tui.worker.views.view import View
@@ -27,6 +28,7 @@ VIEWS: dict[str, ViewKind] = {
     kind.name: kind
     for kind in (
         ViewKind("connections", "2", "Connections", "who talks to whom, how much, and how it ended", ConnectionsView),
+        ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", MapView),
         ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", TopicsView),
         ViewKind(
             "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", SubscriptionsView

@@ -1,0 +1,38 @@
+"""The map says who is bound where, who connected there, and what flows between them."""
+
+from __future__ import annotations
+
+from tests.tui.worker.views.fed import cells, opened_whole, view_of_capture
+
+
+def test_who_connected_stands_below_the_endpoint_and_single_connections_below_that() -> None:
+    table = opened_whole(view_of_capture("map", "patterns/pubsub.pcap"))
+    assert [
+        (row.depth, *shown) for row, shown in zip(table.rows, cells(table, "who", "flow", "connections"), strict=True)
+    ] == [
+        (0, "PUB 127.0.0.1:5630", "PUB ──→ 2 SUB", "2"),
+        (1, "SUB 127.0.0.1", "──→", "2"),
+        (2, "connection 1", "──→", "1"),
+        (2, "connection 2", "──→", "1"),
+    ]
+    assert cells(table, "topics", depth=2) == [('"a", "b"',), ("(everything)",)]
+
+
+def test_a_subscriber_may_be_the_one_that_is_bound() -> None:
+    table = view_of_capture("map", "patterns/late-subscription.pcap").table()
+    assert cells(table, "who", "flow", "messages_1", "messages_0") == [("SUB 127.0.0.1:5631", "SUB ←── PUB", "0", "1")]
+
+
+def test_the_endpoint_with_the_most_octets_comes_first_and_who_sends_the_most_is_named() -> None:
+    table = view_of_capture("map", "implementations/jupyter.pcap").table()
+    assert cells(table, "who", "share")[0] == ("XPUB 127.0.0.1:45571", "█████████   88%")
+    assert table.text == ("5 endpoints, 7 connections", "XPUB 127.0.0.1:45571 sends the most: 88% of 98.4 kB")
+
+
+def test_both_ways_are_told_apart() -> None:
+    table = opened_whole(view_of_capture("map", "patterns/broker-mixed-versions.pcap"))
+    assert cells(table, "who", "flow", depth=0) == [
+        ("DEALER 10.77.0.1:5591", "DEALER ←─→ REP"),
+        ("ROUTER 10.77.0.1:5590", "ROUTER ←─→ 2 REQ"),
+    ]
+    assert cells(table, "who", depth=1)[1:] == [('"client-one" REQ 10.77.0.2',), ("REQ 10.77.0.2",)]

@@ -1,0 +1,236 @@
+"""The map: who is bound where, who has connected there, and what flows between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from zmtpscope.export.preview import quoted
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted, size
+from zmtpscope.filter.quoting import one_of
+from zmtpscope.records import SECOND, to_text
+from zmtpscope.store import Store
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
+from zmtpscope.tui.worker.views.subscription_changes import changes_of
+from zmtpscope.tui.worker.views.sums import Sum, sums_of
+from zmtpscope.tui.worker.views.tables import Column, Line, table_of
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+
+MOST_TOPICS = 4
+"""Topics of one line that are named; of a connection so many are remembered."""
+
+LONGEST_TOPIC = 24
+"""Characters of one that are shown."""
+
+LONGEST_FILTER = 4000
+"""Characters of a list of connections."""
+
+BAR = 10
+"""Characters of a bar that stands for all octets."""
+
+OCTETS = 6
+"""The column of octets."""
+
+ARROWS = {(True, False): "──→", (False, True): "←──", (True, True): "←─→", (False, False): "───"}
+"""By whether who is bound sends, and whether who connects does."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """What flowed on one connection. Messages and octets are by the side that sent them."""
+
+    messages: list[int] = field(default_factory=lambda: [0, 0])
+    octets: list[int] = field(default_factory=lambda: [0, 0])
+    topics: list[bytes] = field(default_factory=list)
+    """Some that were subscribed to."""
+
+
+class Between(NamedTuple):
+    """Connections between who is bound and who connected, added up; of messages and octets first those of who is
+    bound."""
+
+    connections: Sequence[KnownConnection]
+    messages: tuple[int, int]
+    octets: tuple[int, int]
+    topics: Collection[bytes]
+
+
+class MapView(View):
+    """A line for each endpoint where somebody is bound, those with the most octets first; below it who connected, and
+    below these the single connections."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._known = KnownConnections()
+        self._flows: dict[int, Flow] = {}
+        self._first_ns: int | None = None
+        self._last_ns = 0
+
+    # -- counting ----------------------------------------------------------------------------------------------------
+
+    def feed(self, step: Step) -> None:
+        """Count the next records."""
+        for change in changes_of(step, self._known):
+            topics = self._flow(change.connection).topics
+            if change.is_new and change.topic not in topics and len(topics) < MOST_TOPICS:
+                topics.append(change.topic)
+        for messages in step.messages():
+            for each in sums_of(messages):
+                self._add(each)
+
+    def _flow(self, known: KnownConnection) -> Flow:
+        return self._flows.setdefault(known.number, Flow())
+
+    def _add(self, each: Sum) -> None:
+        known = self._known.of_sender(each.sender)
+        self._first_ns = each.first_ns if self._first_ns is None else min(self._first_ns, each.first_ns)
+        self._last_ns = max(self._last_ns, each.last_ns)
+        if known is not None:
+            flow, side = self._flow(known), each.sender.stream.side or 0
+            flow.messages[side] += each.messages
+            flow.octets[side] += each.octets
+
+    # -- showing -----------------------------------------------------------------------------------------------------
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """The endpoints."""
+        by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
+        total = sum(sum(flow.octets) for flow in self._flows.values())
+        lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]
+        lines.sort(key=lambda line: (-line.values[OCTETS], line.key))
+        columns = self._columns(total)
+        return table_of(columns, lines, sort, opened, most, [*self._text(len(by_endpoint), total)])
+
+    def _columns(self, total: int) -> Sequence[Column]:
+        start = self.store.first_time if self.store.first_time is not None else self._first_ns or 0
+        duration = self._last_ns - start
+
+        def rate(count: int) -> str:
+            return scaled(count / duration * SECOND) if duration > 0 else ""
+
+        def share(octets: int) -> str:
+            part = octets / total if total else 0
+            return f"{'█' * round(part * BAR):<{BAR}} {part:4.0%}"
+
+        return (
+            Column("who", "BOUND, AND WHO CONNECTED"),
+            Column("flow", "FLOW"),
+            Column("connections", "CONNS", str, is_number=True),
+            Column("messages_1", "MSGS →", scaled, is_number=True),
+            Column("messages_0", "← MSGS", scaled, is_number=True),
+            Column("rate", "MSG/S", rate, is_number=True),
+            Column("octets", "OCTETS", scaled, is_number=True),
+            Column("share", "SHARE OF OCTETS", share),
+            Column("topics", "SUBSCRIBED TO"),
+        )
+
+    def _text(self, endpoints: int, total: int) -> Iterator[str]:
+        if not endpoints:
+            yield "nobody speaks ZMTP"
+            return
+        yield f"{counted(endpoints, 'endpoint')}, {counted(len(self._known), 'connection')}"
+        sent = Counter[str]()
+        for known in self._known:
+            for side in (0, 1):
+                sent[known.name(side)] += self._flows[known.number].octets[side] if known.number in self._flows else 0
+        (name, octets), (_, next_most), *_ = [*sent.most_common(2), ("", 0)]
+        if octets > next_most > 0:
+            yield f"{name} sends the most: {octets / total:.0%} of {size(total)}"
+        yield from self._known.left_out()
+
+    # -- lines -------------------------------------------------------------------------------------------------------
+
+    def _endpoint(self, address: str, connections: Sequence[KnownConnection]) -> Line:
+        types = _types((known.socket_type(known.listener) for known in connections), "")
+        others = _types((known.socket_type(1 - known.listener) for known in connections), "?", counts=True)
+        names = {known.name(known.listener) for known in connections}
+        name = names.pop() if len(names) == 1 else f"{types} {address}".strip()
+        between = self._between(connections)
+        return Line(
+            f"endpoint {address}",
+            _values(name, f"{types or '?'} {_arrow(between)} {others}", between),
+            _filter_of(between),
+            children=lambda: [
+                self._client(address, client, some)
+                for client, some in _grouped(connections, lambda known: known.name(1 - known.listener)).items()
+            ],
+            is_sorted=True,
+        )
+
+    def _client(self, address: str, client: str, connections: Sequence[KnownConnection]) -> Line:
+        between, key = self._between(connections), f"client {client} of {address}"
+        below = partial(self._single, key, connections) if len(connections) > 1 else None
+        values = _values(client, _arrow(between), between)
+        return Line(key, values, _filter_of(between), children=below, is_sorted=True)
+
+    def _single(self, key: str, connections: Sequence[KnownConnection]) -> Sequence[Line]:
+        lines = []
+        for known in connections:
+            between = self._between([known])
+            values = _values(f"connection {known.number}", _arrow(between), between)
+            lines.append(Line(f"{key} {known.number}", values, _filter_of(between)))
+        return lines
+
+    def _between(self, connections: Sequence[KnownConnection]) -> Between:
+        messages, octets, topics = [0, 0], [0, 0], dict[bytes, None]()
+        for known in connections:
+            flow = self._flows.get(known.number)
+            if flow is not None:
+                for place, side in enumerate((known.listener, 1 - known.listener)):
+                    messages[place] += flow.messages[side]
+                    octets[place] += flow.octets[side]
+                topics |= dict.fromkeys(flow.topics)
+        return Between(connections, (messages[0], messages[1]), (octets[0], octets[1]), topics)
+
+
+def _values(name: str, flow: str, between: Between) -> list[object]:
+    octets = sum(between.octets)
+    messages = between.messages
+    topics = _topics(between.topics)
+    return [name, flow, len(between.connections), *messages, sum(messages), octets, octets, topics]
+
+
+def _arrow(between: Between) -> str:
+    bound, connected = (count > 0 for count in between.messages)
+    return ARROWS[bound, connected]
+
+
+def _topics(topics: Collection[bytes]) -> str | None:
+    """The first of them."""
+    shown = [quoted(to_text(topic), LONGEST_TOPIC) if topic else "(everything)" for topic in topics]
+    more = "" if len(shown) <= MOST_TOPICS else " …"
+    return ", ".join(shown[:MOST_TOPICS]) + more if shown else None
+
+
+def _types(types: Iterable[str | None], unknown: str, *, counts: bool = False) -> str:
+    """`SUB`, `DEALER, REQ`; with counts `3 SUB`."""
+    found = Counter(safe_text(each)[:12] if each else unknown for each in types)
+    words = [f"{count} {each}" if counts and count > 1 else each for each, count in sorted(found.items()) if each]
+    return ", ".join(words)
+
+
+def _grouped(
+    connections: Iterable[KnownConnection], key: Callable[[KnownConnection], str]
+) -> dict[str, list[KnownConnection]]:
+    found: dict[str, list[KnownConnection]] = {}
+    for known in sorted(connections, key=lambda each: each.number):
+        found.setdefault(key(known), []).append(known)
+    return found
+
+
+def _filter_of(between: Between) -> str:
+    """That of some connections; of very many those of the endpoint."""
+    filter = one_of("conn", (known.number for known in between.connections))
+    if len(filter) <= LONGEST_FILTER:
+        return filter
+    known = between.connections[0]
+    address, port = known.ends.addresses[known.listener]
+    here = f"(src_ip == {address} and src_port == {port}) or (dst_ip == {address} and dst_port == {port})"
+    names = {each.ends.addresses[1 - each.listener][0] for each in between.connections}
+    return here if len(names) > 1 else f"({here}) and ip == {names.pop()}"
