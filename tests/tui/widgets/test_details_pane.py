@@ -133,6 +133,18 @@ def test_a_link_leads_to_its_record() -> None:
     with_pane(use)
 
 
+def test_a_long_value_can_be_read_to_its_end() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.show(Details(1, "", (Node(0, "text", "x" * 100 + "the end", -1),), ()))
+        assert lines(pane.fields)[0].endswith("x…")
+        await pilot.press(*["right"] * 20)
+        assert lines(pane.fields)[0].endswith("the end")
+        await pilot.press(*["left"] * 20)
+        assert lines(pane.fields)[0].startswith("  text  xxx")
+
+    with_pane(use)
+
+
 def test_octets_that_are_not_there_are_said_to_be_missing() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         pane.show(Details(12, "message 12", NODES, (), problem="the file [/b] has changed"))

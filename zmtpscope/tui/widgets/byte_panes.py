@@ -49,10 +49,10 @@ class Tabs(Widget):
         if self._palette is None:
             self._palette = palette_of(self)
         style = self._palette.style
-        parts = []
+        parts = [] if self._titles else [Segment(" no octets of its own", style("faint"))]
         for index, title in enumerate(self._titles):
-            look = ("strong", "cursor" if self._chosen == index else "") if index == self._chosen else ("muted", "")
-            parts.append(Segment(f" {title} ", style(*look)))
+            is_chosen = index == self._chosen
+            parts.append(Segment(f" {title} ", style("strong", "cursor") if is_chosen else style("muted")))
         return Strip(parts).adjust_cell_length(self.size.width, style("value"))
 
     def notify_style_update(self) -> None:

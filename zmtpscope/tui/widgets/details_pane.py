@@ -37,6 +37,7 @@ class DetailsPane(Container):
         self.fields = FieldTree()
         self.panes = BytePanes()
         self._problem = Static(id="problem")
+        self._shown_problem: str | None = None
 
     def compose(self) -> ComposeResult:
         yield self.fields
@@ -50,9 +51,7 @@ class DetailsPane(Container):
         self._details = details
         self.fields.show(details.nodes if details else ())
         self.panes.show(details.sources if details else ())
-        problem = details.problem if details else None
-        self.set_class(problem is not None, "-problem")
-        self._problem.update(Content(problem or ""))
+        self._show_problem(details.problem if details else None)
         self._light_selected()
 
     @property
@@ -64,6 +63,12 @@ class DetailsPane(Container):
     def selected_node(self) -> Node | None:
         """The field under the cursor."""
         return self.fields.selected_node
+
+    def _show_problem(self, problem: str | None) -> None:
+        if problem != self._shown_problem:
+            self._shown_problem = problem
+            self.set_class(problem is not None, "-problem")
+            self._problem.update(Content(problem or ""))
 
     def _light_selected(self) -> None:
         if (node := self.selected_node) is not None:

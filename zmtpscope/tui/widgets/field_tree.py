@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from zmtpscope.tui.requests import Node
-from zmtpscope.tui.widgets.columns import fitted, width_of
+from zmtpscope.tui.widgets.columns import Cell, fitted, line_of, width_of
 from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.nodes import Path, ancestors, ends, in_sight, paths
 
 OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 LINK = " →"
 INDENT = 2
+STEP = 16
+"""Characters by which a long value is moved."""
 OPEN_DEPTH = 2
 """Nodes above this depth are open, unless somebody closed them."""
 KEPT_PATHS = 1000
@@ -31,8 +32,8 @@ class FieldTree(LineView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "open_or_close", "Open or close", show=False),
         Binding("enter", "choose", "Go there, open or close", show=False),
-        Binding("right,l", "open", "Open, or go in", show=False),
-        Binding("left,h", "close", "Close, or go out", show=False),
+        Binding("right,l", "open", "Open or go in, or further in a long value", show=False),
+        Binding("left,h", "close", "Close or go out", show=False),
         Binding("plus", "open_all(True)", "Open everything in it", show=False),
         Binding("minus", "open_all(False)", "Close everything in it", show=False),
     ]
@@ -59,6 +60,8 @@ class FieldTree(LineView):
         self._seen: list[int] = []
         self._was_opened: dict[Path, bool] = {}
         self._values_at = 0
+        self._skip = 0
+        """Characters of the selected value that are left out, to see those behind them."""
 
     # -- what others do ------------------------------------------------------------------------------------------------
 
@@ -130,6 +133,7 @@ class FieldTree(LineView):
         self.forget_lines()
 
     def cursor_moved(self) -> None:
+        self._skip = 0
         self.post_message(self.Selected(self.selected))
 
     def line_clicked(self, place: int, x: int) -> None:
@@ -150,10 +154,22 @@ class FieldTree(LineView):
         if self._fields and self._has_more(self.selected):
             self._set_open(self.selected, not self._is_open(self.selected))
 
+    def look_of(self, place: int) -> Hashable:
+        return self._skip if place == self.cursor else 0
+
+    def _skip_more(self, step: int) -> None:
+        node = self.selected_node
+        room = max(1, self.width - self._values_at)
+        if node is not None and (step < 0 or width_of(node.value) - self._skip > room):
+            self._skip = max(0, self._skip + step)
+            self.refresh_place(self.cursor)
+
     def action_open(self) -> None:
-        if not self._fields or not self._has_more(self.selected):
+        if not self._fields:
             return
-        if self._is_open(self.selected):
+        if not self._has_more(self.selected):
+            self._skip_more(STEP)
+        elif self._is_open(self.selected):
             self.go_to(self.cursor + 1)
         else:
             self._set_open(self.selected, True)
@@ -161,7 +177,9 @@ class FieldTree(LineView):
     def action_close(self) -> None:
         if not self._fields:
             return
-        if self._has_more(self.selected) and self._is_open(self.selected):
+        if self._skip:
+            self._skip_more(-STEP)
+        elif self._has_more(self.selected) and self._is_open(self.selected):
             self._set_open(self.selected, False)
         elif above := ancestors(self._fields, self.selected):
             self.go_to(self._seen.index(above[0]))
@@ -185,16 +203,19 @@ class FieldTree(LineView):
         node = self._fields[index]
         style = self.palette.style
         marker = (OPENED if self._is_open(index) else CLOSED) if self._has_more(index) else LEAF
-        front = " " * (node.depth * INDENT)
-        name = node.name
+        at = node.depth * INDENT
+        name_at = at + len(marker)
+        cells = [
+            Cell(at, name_at, marker, style("muted", ground)),
+            Cell(name_at, name_at + width_of(node.name), node.name, style("field", ground)),
+        ]
         if node.value:
-            room = self._values_at - len(front) - len(marker)
-            name = fitted(name, max(room, width_of(name))) + ("" if width_of(name) < room else "  ")
-        room = max(0, self.width - len(front) - len(marker) - width_of(name))
-        parts = [Segment(front + marker, style("muted", ground)), Segment(name, style("field", ground))]
-        if node.link is None:
-            parts.append(Segment(fitted(node.value, room), style(node.style or "value", ground)))
-        else:
-            value = fitted(node.value, min(room, width_of(node.value)))
-            parts += [Segment(value, style("link", ground)), Segment(LINK, style("muted", ground))]
-        return Strip(parts).adjust_cell_length(width, style("value", ground))
+            at = max(cells[-1].stop + 2, self._values_at)
+            room = max(0, self.width - at - (len(LINK) if node.link is not None else 0))
+            skip = self._skip if ground else 0
+            value = fitted(node.value, min(room, width_of(node.value)), skip=skip)
+            look = "link" if node.link is not None else node.style or "value"
+            cells.append(Cell(at, at + width_of(value), value, style(look, ground)))
+        if node.link is not None:
+            cells.append(Cell(cells[-1].stop, cells[-1].stop + len(LINK), LINK, style("muted", ground)))
+        return line_of(cells, style("value", ground), width)

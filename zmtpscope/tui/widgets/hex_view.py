@@ -7,12 +7,12 @@ from collections.abc import Hashable
 from itertools import groupby
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
 from zmtpscope.tui.requests import Source
+from zmtpscope.tui.widgets.columns import Cell, line_of
 from zmtpscope.tui.widgets.line_view import LineView
 
 WIDE, NARROW = 16, 8
@@ -20,6 +20,7 @@ WIDE, NARROW = 16, 8
 DIGITS_AT = 10
 """Where the first octet stands, behind the offset."""
 NOTHING = Source("", 0, b"")
+CHARACTERS = bytes(octet if 0x20 <= octet < 0x7F else ord(".") for octet in range(256))
 
 
 def row_width(octets: int) -> int:
@@ -134,37 +135,42 @@ class HexView(LineView):
     def _is_starred(self, octet: int) -> bool:
         return bisect_right(self._stars, self._source.first + octet) % 2 == 1
 
-    def _look(self, octet: int, ground: str) -> tuple[str, str]:
-        """The looks of an octet, and of what it stands on."""
-        look = "secret" if self._is_starred(octet) else "value" if self._source.octets[octet] else "zero"
-        if octet == self._octet and ground == "cursor":
-            return look, "octet"
-        return look, "lit" if octet in self._lit else ""
+    def _looks(self, octets: range, ground: str) -> list[tuple[str, str]]:
+        """For each of some octets its look, and the one of what it stands on."""
+        values = self._source.octets[octets.start : octets.stop]
+        looks = [("value" if value else "zero", "") for value in values]
+        for octet in octets if self._stars else ():
+            if self._is_starred(octet):
+                looks[octet - octets.start] = ("secret", "")
+        for octet in range(max(octets.start, self._lit.start), min(octets.stop, self._lit.stop)):
+            looks[octet - octets.start] = (looks[octet - octets.start][0], "lit")
+        if ground == "cursor" and self._octet in octets:
+            looks[self._octet - octets.start] = (looks[self._octet - octets.start][0], "octet")
+        return looks
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
         style = self.palette.style
         start = place * self._row
         octets = range(start, min(start + self._row, len(self._source.octets)))
-        digits, letters = [], []
-        for look, same in groupby(octets, lambda octet: self._look(octet, ground)):
-            group = list(same)
-            digits.append((" ".join(map(self._octet_digits, group)), look))
-            letters.append(Segment("".join(map(self._octet_letter, group)), style(*look)))
-        parts = [Segment(f"{self._source.first + start:08x}  ", style("muted" if ground else "faint"))]
-        for at, (text, look) in enumerate(digits):
-            both_lit = at and look[1] == digits[at - 1][1][1] == "lit"
-            if at:
-                parts.append(Segment(" ", style("value", "lit" if both_lit else "")))
-            parts.append(Segment(text, style(*look)))
-        rest = self._row - len(octets)
-        parts.append(Segment(" " * (3 * rest + 2), style("value")))
-        return Strip(parts + letters).adjust_cell_length(width, style("value"))
+        cells = [Cell(0, 8, f"{self._source.first + start:08x}", style("muted" if ground else "faint"))]
+        letters = []
+        at, before = start, ""
+        for look, same in groupby(self._looks(octets, ground)):
+            stop = at + len(list(same))
+            digits, text = self._shown(at, stop, look[0] == "secret")
+            first = DIGITS_AT + 3 * (at - start)
+            if look[1] == before == "lit":
+                digits, first = " " + digits, first - 1
+            before = look[1]
+            cells.append(Cell(first, first + len(digits), digits, style(*look)))
+            first = DIGITS_AT + 3 * self._row + 1 + at - start
+            letters.append(Cell(first, first + len(text), text, style(*look)))
+            at = stop
+        return line_of(cells + letters, style("value"), width)
 
-    def _octet_digits(self, octet: int) -> str:
-        return "**" if self._is_starred(octet) else f"{self._source.octets[octet]:02x}"
-
-    def _octet_letter(self, octet: int) -> str:
-        if self._is_starred(octet):
-            return "*"
-        value = self._source.octets[octet]
-        return chr(value) if 0x20 <= value < 0x7F else "."
+    def _shown(self, start: int, stop: int, is_secret: bool) -> tuple[str, str]:
+        """Digits and characters of some octets."""
+        if is_secret:
+            return " ".join(["**"] * (stop - start)), "*" * (stop - start)
+        octets = self._source.octets[start:stop]
+        return octets.hex(" "), octets.translate(CHARACTERS).decode("ascii")
