@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 from tests.tui.workers import worker_socket
 from zmtpscope.tui.app import Inspector
 from zmtpscope.tui.follow_screen import FollowScreen
+from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.records_pane import EVERYTHING
 from zmtpscope.tui.requests import Started
 from zmtpscope.tui.screen import first_word
@@ -149,5 +151,31 @@ def test_what_cannot_be_done_is_said_and_nothing_else_happens(keys: tuple[str, .
         await pilot.press(*keys)
         await until(pilot, lambda: len(app._notifications) > 0)
         assert app.records.spec == spec
+
+    used(use)
+
+
+def test_rows_are_written_to_a_file_and_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("e", *str(path), "enter")
+        await until(pilot, path.exists)
+        path.write_text("mine")
+        await pilot.press("e", *str(path), "enter")
+        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, Menu))
+        assert path.read_text() == "mine"
+
+    used(use)
+
+
+def test_a_message_is_copied_as_the_command_that_sends_it() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("colon", *"copy cat", "enter")
+        await until(pilot, lambda: "zmtpscope cat" in app.clipboard)
+        await pilot.press("y", "enter")
+        await until(pilot, lambda: app.clipboard == cells(app.records.rows, "time"))
 
     used(use)

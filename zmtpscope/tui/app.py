@@ -22,7 +22,7 @@ from zmtpscope.tui.history import History, Place
 from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
-from zmtpscope.tui.requests import ListChanged, ListSpec, ListState, Progress, Views, ViewTitle
+from zmtpscope.tui.requests import ListChanged, ListSpec, ListState, Progress, SavingState, Views, ViewTitle
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, ViewBar
 from zmtpscope.tui.view_pane import ViewPane
@@ -105,10 +105,17 @@ class Inspector(App[None]):
     def _on_notice(self, notice: Notice) -> None:
         if isinstance(notice, Progress):
             self._title_bar.show_progress(notice)
+        elif isinstance(notice, SavingState):
+            self._show_saving(notice)
         elif isinstance(notice, ListChanged):
             self._states[notice.state.name] = notice.state
             if not self._is_paused:
                 self._show_states()
+
+    def _show_saving(self, state: SavingState) -> None:
+        self._title_bar.show_saving(state)
+        if state.is_done:
+            self.notify(state.text, severity="error" if state.has_failed else "information", markup=False)
 
     def _show_states(self) -> None:
         states, self._states = self._states, {}

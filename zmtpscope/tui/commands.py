@@ -61,6 +61,8 @@ COMMANDS = (
     Command("columns", "C", "Which columns", "NAMES, separated by commas", group="List"),
     Command("mark", "m", "Mark, or no longer", group="List"),
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
+    Command("copy", "y", "Copy", "FORM", is_optional=True, in_footer=True, group="Take away"),
+    Command("export", "e", "Export rows", "FILE.jsonl, .csv, .parquet or .pcapng", in_footer=True, group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("pause", "space", "Pause, or go on", group="Capture"),
     Command("end", "f", "Follow the end, or do not", group="Capture"),

@@ -13,10 +13,12 @@ from zmtpscope.tui.commands import CommandError
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.profiles import Profile
 from zmtpscope.tui.requests import (
+    COPY_FORMS,
     CellFilter,
     CheckFilter,
     CompleteFilter,
     Completion,
+    CopyTextOf,
     DetailsOf,
     FilterProblem,
     Find,
@@ -27,6 +29,7 @@ from zmtpscope.tui.requests import (
     Page,
     PlaceOf,
     Rows,
+    SaveRows,
     Sort,
 )
 from zmtpscope.tui.widgets.details_pane import DetailsPane
@@ -350,6 +353,40 @@ class RecordsPane(Vertical):
             self.marks ^= {row.number}
             self.rows.set_marked(frozenset(self.marks))
             self.rows.go_to(self.rows.cursor + 1)
+
+    # -- commands: take away -------------------------------------------------------------------------------------------
+
+    async def do_copy(self, argument: str) -> None:
+        """Copy a form of the record under the cursor, what stands under the cursor, or the filter."""
+        row = self.rows.current_row()
+        choices = {"value": "what is under the cursor", **dict(COPY_FORMS), "filter": "the filter of the list"}
+        form = argument or await self.app.push_screen_wait(Menu("Copy", tuple(choices.items())))
+        if form and form not in choices:
+            raise CommandError(f"there is no {form} to copy: {', '.join(choices)}")
+        if form == "filter":
+            text = self.spec.filter
+        elif form == "value":
+            text = self._value_here()
+        elif form and row is not None:
+            text = await self._client.ask(CopyTextOf(row.number, form))
+        else:
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify(f"copied: {choices[form]}", markup=False)
+
+    def _value_here(self) -> str:
+        """What stands under the cursor, in a cell or a field."""
+        if self.details.fields.has_focus and (node := self.details.selected_node) is not None:
+            return node.value
+        cell = self.rows.current_cell()
+        return "" if cell is None else cell.text
+
+    async def do_export(self, argument: str) -> None:
+        """Write the rows of the list, or their packets, to a file."""
+        if not await self._client.ask(SaveRows(argument, self.list_name)):
+            choices = [("no", "No"), ("yes", "Overwrite it")]
+            if await self.app.push_screen_wait(Menu(f"{argument} is there already", choices)) == "yes":
+                await self._client.ask(SaveRows(argument, self.list_name, force=True))
 
     async def do_colour(self, argument: str) -> None:
         """A colour rule: a style, and the filter of the rows that get it; `none` takes all rules away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
-from zmtpscope.tui.requests import Progress
+from zmtpscope.tui.requests import Progress, SavingState
 
 
 class TitleBar(Static):
@@ -20,11 +20,17 @@ class TitleBar(Static):
         self.what = what
         """What the capture is called."""
         self._progress: Progress | None = None
+        self._saving: SavingState | None = None
         self._is_paused = False
 
     def show_progress(self, progress: Progress) -> None:
         """How far the capture was read."""
         self._progress = progress
+        self._draw()
+
+    def show_saving(self, state: SavingState) -> None:
+        """How far a file was written."""
+        self._saving = None if state.is_done else state
         self._draw()
 
     def show_paused(self, is_paused: bool) -> None:
@@ -36,6 +42,9 @@ class TitleBar(Static):
         words = [self.what]
         if self._progress is not None:
             words += _words(self._progress)
+        if self._saving is not None:
+            part = f" {100 * self._saving.done // self._saving.total} %" if self._saving.total else ""
+            words.append(f"writing {self._saving.path}{part}")
         if self._is_paused:
             words.append("paused: space goes on")
         self.update(Text("  ".join(words), no_wrap=True, overflow="ellipsis"))
