@@ -1,0 +1,149 @@
+"""Programs that show a capture in a terminal, and what is measured of them there: `tui`, and termshark."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.captures import WORK
+from benchmarks.live import cpu_of
+from benchmarks.tools import PORT, ZMTPSCOPE
+from tests.tui.terminal import Terminal, Waited
+
+COLUMNS, LINES = 200, 50
+PATIENCE = 60.0
+"""Seconds that a program has for anything, on a machine on which others work."""
+
+
+@dataclass(frozen=True)
+class Inspector:
+    """A program that shows captures."""
+
+    name: str
+    command: tuple[str, ...]
+    """What is called with the name of a capture behind it."""
+    row: re.Pattern[str]
+    """A line of the screen that is a row of its list."""
+    reading: str
+    """What stands on the screen while it reads."""
+    filter: str
+    """One connection of several, by a column."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, screen: str) -> list[str]:
+        """The rows of its list that stand on the screen."""
+        return list(filter(self.row.match, screen.splitlines()))
+
+
+def ours() -> Inspector:
+    """zmtpscope, without anybody's settings."""
+    row = re.compile(r"\s+\d+\.\d{6}\s")
+    settings = {"XDG_CONFIG_HOME": str(WORK / "no-settings")}
+    return Inspector("zmtpscope", (ZMTPSCOPE, "tui"), row, "reading", "conn == 3", settings)
+
+
+def termshark(tshark: str) -> Inspector | None:
+    """termshark, told the port, without name resolution and without putting TCP together; None where there is none."""
+    program = shutil.which("termshark")
+    if program is None:
+        return None
+    home = WORK / "termshark"
+    settings = home / "termshark" / "termshark.toml"
+    if not settings.exists():  # termshark notes there that it has tried tshark: the first start takes seconds longer
+        settings.parent.mkdir(parents=True)
+        arguments = ["-n", "-d", f"tcp.port=={PORT},zmtp", "-o", "tcp.desegment_tcp_streams:false"]
+        settings.write_text(
+            f"[main]\ndisable-shark-fin = true\ndisable-term-helper = true\ntshark = {tshark!r}\ntshark-args = {arguments}\n"
+        )
+    row = re.compile(r"\s*\d+\s+\d+\.\d{6}\s")
+    found = {"XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
+    return Inspector("termshark", (program, "-r"), row, "<Stop>", "tcp.stream==2", found)
+
+
+class Opening(NamedTuple):
+    """Seconds from the start of a program to its first rows, and until it has read all; from the end of a filter to the
+    first rows of it; and octets of memory of all its processes before the filter, each page they share counted once."""
+
+    first_rows: float
+    loaded: float
+    filtered: float
+    memory: int
+
+
+def open_and_filter(inspector: Inspector, path: Path) -> Opening:
+    """What a capture takes."""
+    begin = time.monotonic()
+    with show(inspector, path) as terminal:
+        wait(terminal, lambda screen: bool(inspector.rows(screen)), "rows")
+        first_rows = time.monotonic() - begin
+        before = set(inspector.rows(wait_until_loaded(inspector, terminal)))
+        loaded = time.monotonic() - begin
+        memory = memory_of(terminal)
+        terminal.press("/")
+        time.sleep(0.5)
+        terminal.type(inspector.filter)
+        wait(terminal, lambda screen: inspector.filter in screen, inspector.filter)
+        time.sleep(1.5)  # termshark thinks about completions
+        begin = time.monotonic()
+        terminal.press("Enter")
+        wait(terminal, lambda screen: bool(set(inspector.rows(screen)) - before), "rows of the filter")
+        return Opening(first_rows, loaded, time.monotonic() - begin, memory)
+
+
+def show(inspector: Inspector, *captures: Path | str) -> Terminal:
+    """A terminal in which a capture is shown."""
+    return Terminal((*inspector.command, *captures), COLUMNS, LINES, inspector.environment)
+
+
+def wait(terminal: Terminal, holds: Callable[[str], bool], what: str) -> str:
+    """The screen, once this holds of it."""
+    return terminal.wait_until(holds, what, PATIENCE)
+
+
+def wait_until_loaded(inspector: Inspector, terminal: Terminal) -> str:
+    """The screen, once all was read."""
+
+    def holds(screen: str) -> bool:
+        return bool(inspector.rows(screen)) and inspector.reading not in screen
+
+    return wait(terminal, holds, "all rows")
+
+
+def memory_of(terminal: Terminal) -> int:
+    """Octets of memory of all processes in it; what they share counts once."""
+    octets = 0
+    for process in terminal.processes():
+        rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+        found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+        octets += 1024 * int(found[1]) if found else 0
+    return octets
+
+
+def cpu_of_keys(terminal: Terminal, keys: Sequence[str], pause: float) -> float:
+    """CPU seconds of the process that draws, for each of these keys, which are pressed with a pause between."""
+    before = cpu_of(terminal.pid)
+    for key in keys:
+        terminal.press(key)
+        time.sleep(pause)
+    return (cpu_of(terminal.pid) - before) / len(keys)
+
+
+def key_to_screen(terminal: Terminal, key: str, lines: tuple[int, int], patience: float = 2.0) -> float:
+    """Seconds from a key until these lines of the screen have changed, and no row is missing. Raises `Waited`."""
+    before = terminal.screen(*lines, styles=True)
+    begin = time.perf_counter()
+    terminal.press(key)
+    while (now := terminal.screen(*lines, styles=True)) == before or any(MISSING in line for line in now):
+        if time.perf_counter() - begin > patience:
+            raise Waited(f"{key} changed nothing\n{terminal.text}")
+        time.sleep(0.0005)
+    return time.perf_counter() - begin
+
+
+MISSING = "  ·"
+"""How a row looks that is not there yet."""
