@@ -57,9 +57,9 @@ def termshark(tshark: str) -> Inspector | None:
     if not settings.exists():  # termshark notes there that it has tried tshark: the first start takes seconds longer
         settings.parent.mkdir(parents=True)
         arguments = ["-n", "-d", f"tcp.port=={PORT},zmtp", "-o", "tcp.desegment_tcp_streams:false"]
-        settings.write_text(
-            f"[main]\ndisable-shark-fin = true\ndisable-term-helper = true\ntshark = {tshark!r}\ntshark-args = {arguments}\n"
-        )
+        options = ["disable-shark-fin = true", "disable-term-helper = true"]
+        options += [f"tshark = {tshark!r}", f"tshark-args = {arguments}"]
+        settings.write_text("\n".join(["[main]", *options]) + "\n")
     row = re.compile(r"\s*\d+\s+\d+\.\d{6}\s")
     found = {"XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
     return Inspector("termshark", (program, "-r"), row, "<Stop>", "tcp.stream==2", found)

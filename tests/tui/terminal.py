@@ -147,7 +147,7 @@ class Terminal:
 
     def processes(self) -> list[int]:
         """Those that run of what was started here, without tmux: the command, its children, and what they left."""
-        return list(_processes_marked(f"{MARK}={self._mark}"))
+        return list(processes_marked(self._mark))
 
     def _say(self, name: str) -> str:
         return self._ask(f"display-message -p '#{{{name}}}'")[0]
@@ -175,8 +175,9 @@ class Terminal:
         raise EOFError("tmux has ended")
 
 
-def _processes_marked(mark: str) -> Iterator[int]:
-    wanted = mark.encode()
+def processes_marked(mark: str) -> Iterator[int]:
+    """All that run with this value of `MARK` in their environment."""
+    wanted = f"{MARK}={mark}".encode()
     for directory in Path("/proc").iterdir():
         if directory.name.isdigit():
             with suppress(OSError):  # it has ended meanwhile, or is somebody else's

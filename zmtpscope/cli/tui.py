@@ -14,6 +14,7 @@ from zmtpscope.cli.following import CAPTURE_ONLY, Followed, capture_options, lis
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.parameters import BODY, FILES, FORCED, KEYS, MORE_FILES, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.serving import Servable, is_page, serve
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 NO_TERMINAL = 2
 
 
-@click.command(short_help="Look around in captures, or in live traffic, in the whole terminal.")
+@click.command(cls=Servable, short_help="Look around in captures, or in live traffic, in the whole terminal.")
 @FILES
 @MORE_FILES
 @click.option("-F", "--follow", is_flag=True, help="Go on with FILE as another tool writes to it.")
@@ -36,6 +37,12 @@ NO_TERMINAL = 2
 @PAYLOAD_FILES
 @KEYS
 @SHOW_SECRETS
+@click.option(
+    "--serve",
+    type=click.IntRange(0, 65535),
+    metavar="[PORT]",
+    help="Show it in a browser of this machine instead, at the address that is printed (needs the extra serve).",
+)
 def tui(**given: Any) -> int:
     """Look around in capture FILEs (- is standard input; directories are searched), or in what is captured on network
     interfaces (-i) meanwhile: messages, their fields and octets, connections, topics, findings. Press ? there."""
@@ -43,7 +50,9 @@ def tui(**given: Any) -> int:
         return list_interfaces(netns=given["netns"], as_json=False)
     if not given["interfaces"]:
         _check_files(given)
-    if not sys.stdout.isatty():
+    if given["serve"] is not None:
+        return serve(given, _what(given))
+    if not (sys.stdout.isatty() or is_page()):
         say("zmtpscope: tui needs a terminal, and standard output is none; zmtpscope read writes lines and JSON")
         return NO_TERMINAL
 
@@ -55,7 +64,7 @@ def tui(**given: Any) -> int:
         _take_keyboard()
     from zmtpscope.tui.screen import show
 
-    return show(worker, _what(given), given["filter"].text if given["filter"] else "")
+    return show(worker, _what(given), given["filter"].text if given["filter"] else "", is_page=is_page())
 
 
 def _what(given: dict[str, Any]) -> str:

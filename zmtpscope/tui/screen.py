@@ -9,6 +9,7 @@ import msgspec
 
 from zmtpscope.tui.app import Inspector
 from zmtpscope.tui.framing import LENGTH
+from zmtpscope.tui.page_driver import PageDriver
 from zmtpscope.tui.requests import Started
 from zmtpscope.tui.worker.process import WorkerProcess
 
@@ -16,13 +17,16 @@ LOST = 1
 """The exit code where the worker ended before it should have."""
 
 
-def show(worker: WorkerProcess, what: str, filter: str) -> int:
-    """Let somebody look around until they have enough; an exit code. `what` is what the capture is called, safe."""
+def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False) -> int:
+    """Let somebody look around until they have enough; an exit code. `what` is what the capture is called, safe.
+    `is_page`: there is no terminal, and a server shows the screen in a browser."""
     try:
         started = first_word(worker.socket)
         if started.exit_code:
             return started.exit_code
         app = Inspector(worker.socket, what, filter)
+        if is_page:
+            app.driver_class = PageDriver
         app.run()
         return app.return_code or 0
     finally:

@@ -1,0 +1,196 @@
+"""`zmtpscope tui --serve`: the screen as a page, for nobody but who has its address."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from email.message import Message
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+from aiohttp import ClientSession, ClientWebSocketResponse
+
+from tests.cli.running import COMMAND, ROOT
+from tests.readings import CAPTURES
+from tests.tui.terminal import MARK, processes_marked
+from tests.waiting import PATIENCE
+from zmtpscope.cli.serving import split
+
+PUBSUB = CAPTURES / "patterns/pubsub.pcap"
+TOPIC = b"a.topic"
+
+
+class Answer(NamedTuple):
+    """What a server says."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+class Served:
+    """A server that runs, and everything that it started."""
+
+    def __init__(self) -> None:
+        self._mark = uuid4().hex
+        self.process = subprocess.Popen(
+            [*COMMAND, "tui", "--serve", str(PUBSUB)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT), MARK: self._mark},
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        parts = urlsplit(self.address)
+        self.host, self.path = parts.netloc, parts.path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+        for pid in self.processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @property
+    def processes(self) -> list[int]:
+        """The server, and for each page a screen and its worker."""
+        return list(processes_marked(self._mark))
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """What somebody gets who asks for this path."""
+        with closing(http.client.HTTPConnection(self.host, timeout=PATIENCE)) as connection:
+            connection.putrequest("GET", path, skip_host="Host" in headers)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+
+    def wait_for(self, processes: int) -> None:
+        """Until so many run."""
+        end = time.monotonic() + PATIENCE
+        while len(self.processes) != processes:
+            assert time.monotonic() < end, self.processes
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with Served() as server:
+        yield server
+
+
+def test_a_page_for_who_has_the_address(served: Served) -> None:
+    response = served.get(served.path)
+    assert response.status == 200
+    assert b"pubsub.pcap" in response.body
+    assert served.host.startswith("127.0.0.1:")
+    assert len(served.path) > 30
+
+
+def test_nothing_for_who_does_not_know_the_path(served: Served) -> None:
+    assert served.get("/").status == 404
+    assert served.get("/ws").status == 404
+    assert served.get(served.path[:-2] + "/").status == 404
+
+
+def test_nothing_under_another_name(served: Served) -> None:
+    """A site whose name stands for 127.0.0.1 now would be asked for by that name."""
+    port = served.host.partition(":")[2]
+    assert served.get(served.path, Host=f"evil.example:{port}").status == 421
+    assert served.get(served.path, Host=f"localhost:{port}").status == 421
+
+
+def test_nothing_for_pages_of_others(served: Served) -> None:
+    assert served.get(served.path + "ws", Origin="http://evil.example").status == 403
+    assert served.get(served.path + "ws", Origin="null").status == 403
+
+
+def test_no_file_but_those_of_the_page(served: Served) -> None:
+    assert served.get(served.path + "static/js/textual.js").status == 200
+    assert served.get(served.path + "static/../../../../../../../../etc/passwd").status == 404
+    assert served.get(served.path + "static/%2e%2e/%2e%2e/%2e%2e/server.py").status == 404
+
+
+def test_pages_load_nothing_from_elsewhere(served: Served) -> None:
+    headers = served.get(served.path).headers
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
+    assert headers["Referrer-Policy"] == "no-referrer"  # the path would go to where a link leads
+
+
+async def _shown(page: ClientWebSocketResponse) -> None:
+    drawn = b""
+    async with asyncio.timeout(PATIENCE):
+        while TOPIC not in drawn:
+            drawn += await page.receive_bytes()
+
+
+def test_a_page_shows_the_capture_and_its_processes_end_with_it(served: Served) -> None:
+    async def look() -> None:
+        async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:
+            await _shown(page)
+            served.wait_for(3)
+            await page.send_json(["resize", {"width": 1 << 30, "height": 1 << 30}])  # no more than can be drawn
+
+    asyncio.run(look())
+    served.wait_for(1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_pages_end_with_the_server(served: Served, number: signal.Signals) -> None:
+    async def look() -> None:
+        async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:
+            await _shown(page)
+            served.process.send_signal(number)
+            async for _ in page:
+                pass
+            await asyncio.to_thread(served.wait_for, 0)
+
+    asyncio.run(look())
+    _, said = served.process.communicate()
+    assert "Traceback" not in said
+
+
+def test_a_port_that_is_taken_is_said(served: Served) -> None:
+    port = served.host.partition(":")[2]
+    command = [*COMMAND, "tui", str(PUBSUB), "--serve", port]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"port {port}" in done.stderr
+    assert "in use" in done.stderr
+
+
+def test_a_hint_where_the_extra_is_missing(tmp_path: os.PathLike[str]) -> None:
+    code = "import sys; sys.modules['textual_serve'] = None; from zmtpscope.cli import main; main()"
+    command = [sys.executable, "-c", code, "tui", "--serve", str(PUBSUB)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert "pip install 'zmtpscope[serve]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "whole", "page"),
+    [
+        (["a.pcap"], ["a.pcap"], ["a.pcap"]),
+        (["--serve", "a.pcap"], ["--serve=0", "a.pcap"], ["a.pcap"]),
+        (["--serve", "8000", "a.pcap"], ["--serve=8000", "a.pcap"], ["a.pcap"]),
+        (["a.pcap", "--serve"], ["a.pcap", "--serve=0"], ["a.pcap"]),
+        (["--serve=8000", "-Y", "conn == 1"], ["--serve=8000", "-Y", "conn == 1"], ["-Y", "conn == 1"]),
+        (["--", "--serve"], ["--", "--serve"], ["--", "--serve"]),
+    ],
+)
+def test_a_port_or_none_behind_the_option(arguments: list[str], whole: list[str], page: list[str]) -> None:
+    assert split(arguments) == (whole, page)

@@ -1,0 +1,72 @@
+"""`tui --serve`: the option, and the server that shows pages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from zmtpscope.cli.messages import say
+
+ARGUMENTS = "zmtpscope.tui.arguments"
+"""Where what a page is started with stands, in the `meta` of the context."""
+SERVE = "--serve"
+ANY_PORT = 0
+
+
+class Servable(click.Command):
+    """A command with `--serve [PORT]`, behind which a file may follow: click alone would take its name for the port."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Understand the arguments, and keep those that a page is started with."""
+        whole, ctx.meta[ARGUMENTS] = split(args)
+        return super().parse_args(ctx, whole)
+
+
+def is_page() -> bool:
+    """Whether this process is shown as a page: textual-serve says so in the environment."""
+    return "TEXTUAL_DRIVER" in os.environ
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The same arguments with the port as part of `--serve`, and those without it."""
+    whole: list[str] = []
+    others: list[str] = []
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            rest = [word, *left]
+            return whole + rest, others + rest
+        if word == SERVE:
+            word = f"{SERVE}={left.pop(0) if left and left[0].isdecimal() else ANY_PORT}"
+        whole.append(word)
+        if not word.startswith(f"{SERVE}="):
+            others.append(word)
+    return whole, others
+
+
+def serve(given: dict[str, Any], what: str) -> int:
+    """Show pages until somebody ends that; an exit code. `what` is their title."""
+    try:
+        from zmtpscope.tui.serve import PageServer, listen, page_command
+    except ImportError as error:
+        missing = (error.name or "a library").partition(".")[0]
+        raise click.ClickException(
+            f"--serve needs {missing}, of the extra serve: pip install 'zmtpscope[serve]'"
+        ) from None
+    if "-" in given["files"]:
+        raise click.UsageError("--serve cannot show standard input: every page reads for itself")
+    try:
+        listening = listen(given["serve"])
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.ClickException(f"port {given['serve']} of this machine cannot be served at: {reason}") from None
+    with listening:
+        server = PageServer(page_command(click.get_current_context().meta[ARGUMENTS]), listening, what)
+        click.echo(server.address)
+        say("zmtpscope: whoever has this address can look around as you can; ctrl-c ends it")
+        server.run()
+    return 0

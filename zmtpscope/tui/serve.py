@@ -1,0 +1,176 @@
+"""The screen as a page in a browser on this machine: each page that is open is a process of its own.
+
+Anybody who may open the page may read the capture and write files as we may. So it is to be had on the loopback
+address only, at a path that nobody guesses, and not by a name: a site that lets its name stand for 127.0.0.1 gets
+nothing (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import shlex
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Sequence
+from contextlib import suppress
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from textual_serve.app_service import AppService
+from textual_serve.server import Server, to_int
+
+HOST = "127.0.0.1"
+TOKEN_OCTETS = 24
+HEARTBEAT_SECONDS = 15.0
+"""After twice as long a page that says nothing is gone."""
+END_SECONDS = 5.0
+"""How long a page has to end by itself."""
+LARGEST = (1000, 500)
+"""Columns and lines that are drawn at most, whatever a page asks for."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What a page may load: of us only. The library's page asks for a font from elsewhere, and goes without."""
+
+
+class Page(AppService):
+    """The process behind one open page."""
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        self._process = process = await asyncio.create_subprocess_exec(
+            *shlex.split(self.command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._build_environment(width, height),
+        )
+        self._stdin = process.stdin
+        return process
+
+    async def set_terminal_size(self, width: int, height: int) -> None:
+        """Another size of the page, as far as it is one that can be drawn."""
+        await super().set_terminal_size(*_bounded(width, height))
+
+    async def stop(self) -> None:
+        """End the process; where it does not want to, kill it."""
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await super().stop()
+        except TimeoutError:
+            pass
+        finally:
+            if self._process is not None:
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+                await self._process.wait()
+
+
+class PageServer(Server):
+    """Shows what `command` shows to whom opens `address`."""
+
+    def __init__(self, command: Sequence[str], listening: socket.socket, title: str) -> None:
+        port = listening.getsockname()[1]
+        super().__init__(shlex.join(command), HOST, port, title)
+        self._listening = listening
+        self._host = f"{HOST}:{port}"
+        self._token = secrets.token_urlsafe(TOKEN_OCTETS)
+        self._pages: set[asyncio.Task[object]] = set()
+        self.address = f"{self.public_url}/{self._token}/"
+
+    def run(self) -> None:
+        """Serve until somebody ends it with ctrl-c or a signal; all pages end with it."""
+        for name in ("textual-serve", "aiohttp.server"):
+            logging.getLogger(name).disabled = True  # a page that speaks nonsense is closed, without tracebacks
+        web.run_app(
+            self._make_app(),
+            sock=self._listening,
+            shutdown_timeout=END_SECONDS,
+            access_log=None,
+            print=None,
+        )
+
+    async def _make_app(self) -> web.Application:
+        pages = await super()._make_app()
+        whole = web.Application(middlewares=[self._check])
+        whole.add_subapp(f"/{self._token}", pages)
+        whole.on_response_prepare.append(self._add_headers)
+        return whole
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Where it is was said already."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """End all pages, and wait until they have."""
+        for page in self._pages:
+            page.cancel()
+        if self._pages:
+            await asyncio.wait(self._pages, timeout=2 * END_SECONDS)
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """A page from its opening to its end, and the process that it shows."""
+        task: asyncio.Task[object] | None = asyncio.current_task()
+        assert task is not None
+        websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS)
+        await websocket.prepare(request)
+
+        async def close() -> None:
+            await websocket.close()
+
+        page = Page(
+            self.command,
+            write_bytes=websocket.send_bytes,
+            write_str=websocket.send_str,
+            close=close,
+            download_manager=self.download_manager,
+        )
+        self._pages.add(task)
+        try:
+            size = (to_int(request.query.get(name, ""), 0) for name in ("width", "height"))
+            await page.start(*_bounded(*size))
+            await self._process_messages(websocket, page)
+        finally:
+            self._pages.discard(task)
+            await page.stop()
+        return websocket
+
+    @web.middleware
+    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Nothing for whom calls us by another name, or calls from the page of another, or does not know the path."""
+        if request.host != self._host:
+            raise web.HTTPMisdirectedRequest(text=f"this is http://{self._host} and nothing else\n")
+        if request.headers.get("Origin", self.public_url) != self.public_url:
+            raise web.HTTPForbidden(text="other pages have no business here\n")
+        token = request.path.split("/")[1]
+        if not secrets.compare_digest(token.encode(), self._token.encode()):
+            raise web.HTTPNotFound(text="the address is longer than that: it was printed where this was started\n")
+        return await handler(request)
+
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(HEADERS)
+        response.headers["Content-Security-Policy"] = POLICY.format(host=self._host)
+
+
+def _bounded(width: int, height: int) -> tuple[int, int]:
+    most_columns, most_lines = LARGEST
+    return max(1, min(width, most_columns)), max(1, min(height, most_lines))
+
+
+def listen(port: int) -> socket.socket:
+    """A socket for pages; port 0 is any. Raises `OSError` where the port is taken."""
+    return socket.create_server((HOST, port))
+
+
+def page_command(arguments: Sequence[str]) -> list[str]:
+    """The command that a page shows: `zmtpscope tui` with these arguments."""
+    return [sys.executable, "-m", "zmtpscope", "tui", *arguments]
