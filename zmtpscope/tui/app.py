@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer
 
 from zmtpscope.tui import profiles
+from zmtpscope.tui.banner import Banner
 from zmtpscope.tui.client import Client, Notice, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import BY_NAME, COMMANDS, Command, CommandError, parse
 from zmtpscope.tui.follow_screen import FollowScreen
@@ -70,6 +73,7 @@ class Inspector(App[None]):
         self._views: Sequence[ViewTitle] = (MESSAGES,)
         self._open_view = MESSAGES.name
         self._title_bar = TitleBar(what)
+        self._banner = Banner()
         self._view_bar = ViewBar()
         self._filter = filter
         self._is_paused = False
@@ -87,6 +91,7 @@ class Inspector(App[None]):
         spec = ListSpec(filter=self._filter, columns=profile.columns, time=profile.time, rules=profile.rules)
         self.records = RecordsPane(self.client, MESSAGES.name, spec, id=MESSAGES.name)
         yield self._title_bar
+        yield self._banner
         yield self._view_bar
         with ContentSwitcher(initial=MESSAGES.name):
             yield self.records
@@ -105,6 +110,7 @@ class Inspector(App[None]):
     def _on_notice(self, notice: Notice) -> None:
         if isinstance(notice, Progress):
             self._title_bar.show_progress(notice)
+            self._banner.show(notice.problems)
         elif isinstance(notice, SavingState):
             self._show_saving(notice)
         elif isinstance(notice, ListChanged):
@@ -138,17 +144,22 @@ class Inspector(App[None]):
     async def action_command(self, name: str) -> None:
         """Do what a command of `commands.py` says; a key was pressed for it."""
         command = BY_NAME[name]
-        if command.argument and not command.is_optional:
-            self._ask_for(command)
-        elif command.is_instant:
+        if command.is_instant:
             await self._do(command, "")
         else:
-            self._begin(command, "")
+            self._begin_or_ask(command)
 
     def _ask_for(self, command: Command) -> None:
         self.push_screen(
             Prompt(f"{command.title}: {command.argument}"), lambda line: self._begin(command, line) if line else None
         )
+
+    def _begin_or_ask(self, command: Command, argument: str = "") -> None:
+        """Do it, once it is known what it needs to know."""
+        if command.argument and not argument and not command.is_optional:
+            self._ask_for(command)
+        else:
+            self._begin(command, argument)
 
     def _begin(self, command: Command, argument: str) -> None:
         self.run_worker(self._do(command, argument), exit_on_error=True)
@@ -169,6 +180,12 @@ class Inspector(App[None]):
         screen = self.screen
         return screen.pane if isinstance(screen, FollowScreen) else self.records
 
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What the palette offers: every command of ours, and a choice of themes."""
+        for command in COMMANDS:
+            title = f"{command.title} ({command.name})"
+            yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))
+
     async def do_command(self, argument: str) -> None:
         """Type a command."""
         self.push_screen(Prompt(":", suggestions=[each.name for each in COMMANDS]), self._do_typed)
@@ -180,10 +197,7 @@ class Inspector(App[None]):
             if line:
                 self.notify(str(error), severity="error", markup=False)
             return
-        if command.argument and not argument and not command.is_optional:
-            self._ask_for(command)
-        else:
-            self._begin(command, argument)
+        self._begin_or_ask(command, argument)
 
     async def do_help(self, argument: str) -> None:
         """All keys."""
@@ -192,6 +206,10 @@ class Inspector(App[None]):
     async def do_quit(self, argument: str) -> None:
         """Leave."""
         await self.action_quit()
+
+    async def do_suspend(self, argument: str) -> None:
+        """To the shell, until it brings us back."""
+        self.action_suspend_process()
 
     async def action_quit(self) -> None:
         """Leave, and remember what was asked."""

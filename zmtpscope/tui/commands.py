@@ -69,6 +69,7 @@ COMMANDS = (
     Command("theme", "", "Theme", "NAME", group="Look"),
     Command("profile", "", "Save this look as a profile, or take one", "NAME", group="Look"),
     Command("command", "colon", "Type a command", is_instant=True),
+    Command("suspend", "ctrl+z", "Back to the shell; fg returns"),
     Command("quit", "q", "Quit", in_footer=True),
 )
 """In the order of the help."""

@@ -1,0 +1,29 @@
+"""What is wrong with the capture, above everything else: a line that is there only where something is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual.widgets import Static
+
+
+class Banner(Static):
+    """Shows the first problem, and how many more there are; hidden where there is none."""
+
+    DEFAULT_CSS = """
+    Banner { height: auto; max-height: 2; padding: 0 1; color: $text-warning; background: $warning 15%; display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self._problems: tuple[str, ...] = ()
+
+    def show(self, problems: Sequence[str]) -> None:
+        """Sentences, safe to show."""
+        if tuple(problems) == self._problems:
+            return
+        self._problems = tuple(problems)
+        more = len(problems) - 1
+        self.update(Text(f"{problems[0]}{f' (and {more} more)' if more > 0 else ''}" if problems else ""))
+        self.display = bool(problems)
