@@ -56,7 +56,8 @@ class Chunk:
 
     def rows_of(self, kind: int) -> Int64:
         """Which rows are of a type."""
-        return np.flatnonzero(self.kinds.all() == kind)
+        kinds = self.kinds
+        return np.arange(len(self)) if kinds.more is None else np.flatnonzero(kinds.more == kind - kinds.base)
 
     def places(self, rows: Int64) -> list[tuple[int, Int64]]:
         """Which of each table some rows are, which ascend: (kind, places)."""

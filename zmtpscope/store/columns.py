@@ -45,7 +45,7 @@ class StoredColumns:
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`."""
+        """`ts_ns`, where that is a column."""
         raise NotImplementedError
 
     def __getitem__(self, name: str) -> Column:
@@ -184,6 +184,40 @@ class StoredRows(StoredColumns):
         return of_records.Words(list(KINDS.values()), codes)
 
 
+class StoredRuns(StoredRows):
+    """The runs of rows: what all rows of each share."""
+
+    def __init__(self, rows: StoredRows) -> None:
+        super().__init__(rows.chunk, TYPES.index(rows.type), rows.files)
+        self.derive = {name: each for name, each in self.derive.items() if name in OF_RUNS}
+
+    def __len__(self) -> int:
+        return len(self.table.streams)
+
+    @cached_property
+    def run_of(self) -> Int64:
+        return np.arange(len(self))
+
+
+class StoredStreams(StoredColumns):
+    """The streams of a chunk: what all records of each share."""
+
+    def __init__(self, chunk: Chunk, kind: int) -> None:
+        super().__init__(chunk, kind)
+        self.codes = np.arange(len(chunk.streams.ids))
+        self.derive = {"record": lambda columns: of_records.Words([columns.type], np.zeros(len(columns), np.int8))}
+        self.derive |= {name: _record_stream(name) for name in OF_STREAM}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+OF_RUNS = frozenset(
+    {"schema", "record", "source", "decrypted", "version", "socket_type", "peer_socket_type", "confidence", *OF_STREAM}
+)
+"""Fields that rows of a run share."""
+
+
 def _number_of_rows(name: str) -> Derive:
     return lambda columns: Integers(columns.table.rows[name].all())
 
@@ -263,8 +297,11 @@ class StoredRecords(StoredColumns):
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:
         """What is kept of records besides their numbers, as outputs show it: different ones, and which each has."""
         _, first, which = np.unique(self.table.places.all(), return_index=True, return_inverse=True)
-        records = [self.table.record(place, self.chunk.streams.__getitem__, self.read) for place in first.tolist()]
-        return [record_values(record, self.options) for record in records], which
+        return list(map(self.values, first.tolist())), which
+
+    def values(self, place: int) -> dict[str, Any]:
+        """A record as outputs show it."""
+        return record_values(self.table.record(place, self.chunk.streams.__getitem__, self.read), self.options)
 
     def number(self, name: str) -> Column:
         """A number or truth."""

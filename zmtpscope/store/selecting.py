@@ -17,6 +17,7 @@ from zmtpscope.filter.fields import FilterField
 from zmtpscope.filter.rows import Rows
 from zmtpscope.store.chunk import FRAME, MESSAGE, Chunk
 from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
+from zmtpscope.store.narrow import Memory, Narrow, OfStreams
 from zmtpscope.store.packed import Bool, Int64
 
 MakeBatch = Callable[[Int64], Batch]
@@ -27,11 +28,16 @@ class StoredRowsOfFilter(Rows):
     """Rows, or records, as a filter asks for them. `again` makes columns of some of them that have all fields."""
 
     def __init__(
-        self, columns: StoredColumns, start: int | None, again: Callable[[Int64], RowColumns[Any]] | None
+        self,
+        columns: StoredColumns,
+        start: int | None,
+        narrow: Narrow,
+        again: Callable[[Int64], RowColumns[Any]] | None,
     ) -> None:
         super().__init__(columns, start)
         self.stored = columns
         self.start = start
+        self.narrow = narrow
         self.again = again
 
     def that_fulfil_of(self, condition: Condition, rows: Int64) -> Bool:
@@ -40,6 +46,8 @@ class StoredRowsOfFilter(Rows):
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
         is_joined = isinstance(condition, Inverted | Every | Either)
+        if not is_joined and (decision := self.narrow.decide(condition)) is not None:
+            return np.full(len(rows), decision) if isinstance(decision, bool) else decision[rows]
         if self.again is None or is_joined or self.stored.missing.isdisjoint(condition.reads) or not len(rows):
             return super()._holds(condition, rows)
         return Rows(self.again(rows), self.start).that_fulfil(condition)
@@ -53,41 +61,65 @@ class StoredRowsOfFilter(Rows):
         return super().column(field, name)
 
 
-def rows_that_fulfil(
-    condition: Condition,
-    chunk: Chunk,
-    rows: Int64,
-    *,
-    files: list[str | None],
-    options: Options,
-    start: int | None,
-    read: Callable[[int, int], bytes],
-    batch_of: MakeBatch,
-) -> Int64:
-    """Which of `rows` of a chunk, which ascend, fulfil a condition."""
-    fulfil = np.zeros(len(chunk), np.bool_)
-    for kind, places in chunk.places(rows):
-        columns: StoredColumns
-        again = None
-        numbers = None if chunk.kinds.more is None else chunk.rows_of(kind)
-        if kind in (MESSAGE, FRAME):
-            columns = StoredRows(chunk, kind, files)
-            again = _maker(kind, numbers, batch_of, options)
-        else:
-            columns = StoredRecords(chunk, kind, options, read)
-        chosen = places[StoredRowsOfFilter(columns, start, again).that_fulfil_of(condition, places)]
-        fulfil[chosen if numbers is None else numbers[chosen]] = True
-    return np.flatnonzero(fulfil)
+class Selecting:
+    """Asks chunks which of their records fulfil `condition`."""
+
+    def __init__(
+        self,
+        condition: Condition,
+        *,
+        files: list[str | None],
+        options: Options,
+        start: int | None,
+        read: Callable[[int, int], bytes],
+    ) -> None:
+        self.condition = condition
+        self.files = files
+        self.options = options
+        self.start = start
+        self.read = read
+        self._memory: Memory = {}
+
+    def rows(self, chunk: Chunk, rows: Int64 | None, batch_of: MakeBatch) -> Int64:
+        """Which of `rows` of a chunk, which ascend, do; None: of all."""
+        found: list[Int64] = []
+        streams = OfStreams(chunk, self.start)
+        tables = [(kind, None) for kind in chunk.tables] if rows is None else chunk.places(rows)
+        for kind, places in tables:
+            chosen = self._places(chunk, kind, places, streams, batch_of)
+            if len(chosen):
+                found.append(chosen if chunk.kinds.more is None else chunk.rows_of(kind)[chosen])
+        if len(found) < 2:
+            return found[0] if found else np.empty(0, np.int64)
+        fulfil = np.zeros(len(chunk), np.bool_)
+        for each in found:
+            fulfil[each] = True
+        return fulfil.nonzero()[0]
+
+    def _places(self, chunk: Chunk, kind: int, places: Int64 | None, streams: OfStreams, batch_of: MakeBatch) -> Int64:
+        """Which places of a table do."""
+        is_row = kind in (MESSAGE, FRAME)
+        columns: StoredRows | StoredRecords
+        columns = StoredRows(chunk, kind, self.files) if is_row else StoredRecords(chunk, kind, self.options, self.read)
+        narrow = Narrow(columns, streams, self.start, self._memory)
+        decision = narrow.decide(self.condition)
+        if decision is None:
+            asked = np.arange(len(columns)) if places is None else places
+            again = _maker(kind, chunk, batch_of, self.options) if is_row else None
+            rows = StoredRowsOfFilter(columns, self.start, narrow, again)
+            return asked[rows.that_fulfil_of(self.condition, asked)]
+        if decision is False:
+            return np.empty(0, np.int64)
+        if decision is True:
+            return np.arange(len(columns)) if places is None else places
+        return decision.nonzero()[0] if places is None else places[decision[places]]
 
 
-def _maker(
-    kind: int, numbers: Int64 | None, batch_of: MakeBatch, options: Options
-) -> Callable[[Int64], RowColumns[Any]]:
-    """Columns with all fields of some of a table, of which each is one of the rows `numbers` of the chunk; None: they
-    are all rows of it."""
+def _maker(kind: int, chunk: Chunk, batch_of: MakeBatch, options: Options) -> Callable[[Int64], RowColumns[Any]]:
+    """Columns with all fields of some of a table."""
 
     def again(some: Int64) -> RowColumns[Any]:
-        batch = batch_of(some if numbers is None else numbers[some])
+        batch = batch_of(some if chunk.kinds.more is None else chunk.rows_of(kind)[some])
         if kind == MESSAGE:
             return MessageColumns.of(batch, options)
         return FrameRowColumns.of(batch.frame_runs, batch.files)

@@ -22,7 +22,8 @@ from zmtpscope.export.details import OPENED
 from zmtpscope.export.text import Look, detail_lines
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
-from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand
+from zmtpscope.filter.checking import operand_of
+from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Operand
 from zmtpscope.filter.fields import FIELDS, FilterField
 from zmtpscope.filter.predicates import Comparison, OneOf, Within
 from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
@@ -32,7 +33,8 @@ from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
 from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
-from zmtpscope.store.selecting import rows_that_fulfil
+from zmtpscope.store.selecting import Selecting
+from zmtpscope.store.sorting import SortKeys, ordered
 from zmtpscope.store.spool import OctetsError, Spool
 from zmtpscope.store.trees import with_trees, without_secrets
 
@@ -304,10 +306,14 @@ class Store:
         return values_seen(field, self._chunks[0], self.files, self.options, self.spool.read)
 
     def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
-        found = [np.empty(0, np.int64)]
+        most = sum(map(len, self._chunks[0])) if rows is None else len(rows)
+        room: Int64 = np.empty(most, np.int64)  # memory that is not written to takes none
+        count = 0
         for _, part in self._selecting(condition, rows):
-            found.append(part)
-        return np.concatenate(found)
+            part = part[: most - count]  # another thread may have appended
+            room[count : count + len(part)] = part
+            count += len(part)
+        return room[:count].copy() if 2 * count < len(room) else room[:count]
 
     def selecting(self, filter: Filter, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
         """The same step by step, so that whoever waits can show them, or cancel: up to which record was looked at, and
@@ -315,19 +321,39 @@ class Store:
         return self._selecting(filter.condition, rows)
 
     def _selecting(self, condition: Condition, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
-        numbers = np.arange(self._count) if rows is None else rows
-        for chunk, begin, some in self._by_chunk(numbers):
-            chosen = rows_that_fulfil(
-                condition,
-                chunk,
-                some,
-                files=self.files,
-                options=self.options,
-                start=self.first_time,
-                read=self.spool.read,
-                batch_of=partial(chunk.batch, files=self.files, source=self._kept(chunk, begin)),
-            )
-            yield begin + int(some[-1]) + 1, chosen + begin
+        selecting = Selecting(
+            condition, files=self.files, options=self.options, start=self.first_time, read=self.spool.read
+        )
+        for chunk, begin, some in self._all_chunks() if rows is None else self._by_chunk(rows):
+            batch_of = partial(chunk.batch, files=self.files, source=self._kept(chunk, begin))
+            chosen = selecting.rows(chunk, some, batch_of)
+            chosen += begin
+            yield begin + (len(chunk) if some is None else int(some[-1]) + 1), chosen
+
+    def sorting(self, rows: Int64, operand: Operand, *, descending: bool = False) -> Iterator[Int64 | None]:
+        """Records, which ascend, in the order of a field, or of what is made of one: step by step, None as long as they
+        are not there. Those with the same value stay in order, those without one come last."""
+        keys = SortKeys(operand, len(rows), self.options, self.first_time)
+        at = 0
+        for chunk, begin, some in self._by_chunk(rows):
+            batch_of = partial(chunk.batch, files=self.files, source=self._kept(chunk, begin))
+            part = slice(at, at + len(some))
+            for _ in keys.fill(part, chunk, some, self.files, self.spool.read, batch_of):
+                yield None
+            at = part.stop
+            yield None
+        for order in ordered(keys, descending=descending):
+            yield None if order is None else rows[order]
+
+    def sorted(self, rows: Int64, name: str, *, descending: bool = False) -> Int64:
+        """The same at once, by the name of a field. Raises `FilterError`."""
+        *_, found = self.sorting(rows, operand_of(name), descending=descending)
+        assert found is not None
+        return found
+
+    def _all_chunks(self) -> Iterator[tuple[Chunk, int, None]]:
+        for chunk, begin in zip(*self._chunks, strict=True):
+            yield chunk, begin, None
 
     def _by_chunk(self, numbers: Int64) -> Iterator[tuple[Chunk, int, Int64]]:
         """Some records by chunk: (chunk, how many records are in front of it, which records of it)."""

@@ -1,0 +1,195 @@
+"""Records in the order of a field: keys out of packed columns, chunk by chunk, then one sort of all.
+
+Keys are numbers. Texts are numbered as they are met, and get their ranks when all of them are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from threading import Thread
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Words
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
+from zmtpscope.export.values import LARGEST_INT, record_values
+from zmtpscope.filter.conditions import FieldOperand, Operand
+from zmtpscope.filter.fields import CAPTURE_START, Type
+from zmtpscope.filter.rows import Rows
+from zmtpscope.store.chunk import FRAME, MESSAGE, Chunk
+from zmtpscope.store.columns import StoredRecords, StoredRows
+from zmtpscope.store.packed import Bool, Int64
+
+MOST_AT_ONCE = 1024
+"""Records whose octets are read at once."""
+
+WAIT = 0.005
+"""Seconds between two looks at whether all is sorted."""
+
+NUMERIC = (Type.NUMBER, Type.TIME, Type.DURATION, Type.TRUTH)
+
+MakeBatch = Callable[[Int64], Batch]
+"""Some records of a chunk, which ascend, with their octets."""
+
+
+class SortKeys:
+    """The keys of `count` records by `operand`: of several values of a record the first one counts."""
+
+    def __init__(self, operand: Operand, count: int, options: Options, start: int | None) -> None:
+        self.operand = operand
+        self.options = options
+        self.start = start
+        self.keys: Int64 = np.zeros(count, np.int64)
+        self.known: Bool = np.zeros(count, np.bool_)
+        self._numbers: dict[Any, int] = {}
+        """Texts that were met, by the numbers that they have until all are there."""
+
+    def fill(
+        self,
+        part: slice,
+        chunk: Chunk,
+        rows: Int64,
+        files: list[str | None],
+        read: Callable[[int, int], bytes],
+        batch_of: MakeBatch,
+    ) -> Iterator[None]:
+        """Find the keys `part`, which are those of some records of a chunk, which ascend: step by step where octets
+        have to be read."""
+        keys, known = np.zeros(len(chunk), np.int64), np.zeros(len(chunk), np.bool_)
+        for kind, places in chunk.places(rows):
+            numbers = places if chunk.kinds.more is None else chunk.rows_of(kind)[places]
+            columns: StoredRows | StoredRecords
+            is_row = kind in (MESSAGE, FRAME)
+            columns = StoredRows(chunk, kind, files) if is_row else StoredRecords(chunk, kind, self.options, read)
+            found = self._of_columns(columns, places)
+            if found is not None:
+                keys[numbers], known[numbers] = found
+                continue
+            for low in range(0, len(numbers), MOST_AT_ONCE):
+                some = numbers[low : low + MOST_AT_ONCE]
+                keys[some], known[some] = self._of_values(self._values(batch_of(some)))
+                yield
+        self.keys[part], self.known[part] = keys[rows], known[rows]
+
+    def order(self, *, descending: bool) -> Int64:
+        """In which order the records are; those without a value are last, and those with the same one stay as they
+        are."""
+        keys = self.keys
+        if self.operand.type not in NUMERIC:
+            keys = self._ranks()[keys]
+        if self.known.all():
+            return _order(keys, descending=descending)
+        known = self.known.nonzero()[0]
+        return np.concatenate((known[_order(keys[known], descending=descending)], (~self.known).nonzero()[0]))
+
+    # -- where keys come from ------------------------------------------------------------------------------------------
+
+    def _of_columns(self, columns: StoredRows | StoredRecords, places: Int64) -> tuple[Int64, Bool | bool] | None:
+        """Keys of packed columns, and which are known; None where they do not have the field."""
+        operand = self.operand
+        if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
+            return None
+        if columns.type not in operand.field.records:
+            return np.zeros(len(places), np.int64), False
+        name = next((name for name in operand.field.reads if name in columns.derive), None)
+        column = None if name is None else Rows(columns, self.start).column(operand.field, name)
+        return None if column is None else self._of_column(column, places)
+
+    def _of_column(self, column: Column, places: Int64) -> tuple[Int64, Bool | bool] | None:
+        if isinstance(column, Integers):
+            return column.values[places].astype(np.int64), True if column.known is None else column.known[places]
+        if isinstance(column, Booleans):
+            return column.values[places].astype(np.int64), True
+        if isinstance(column, Words):
+            words = list[Any](column.words)
+            keys, known = self._of_values(
+                [next(iter(word), None) if isinstance(word, list) else word for word in words]
+            )
+            codes = column.codes[places]
+            return keys[codes], known[codes]
+        if isinstance(column, Lists) and isinstance(column.items, Integers) and len(column.items.values):
+            begins, ends = column.edges[places], column.edges[places + 1]
+            first = column.items.values[np.minimum(begins, len(column.items.values) - 1)]
+            return first.astype(np.int64), column.known[places] & (begins < ends)
+        return None
+
+    def _values(self, batch: Batch) -> list[Any]:
+        """The first value of each record of a batch, all of which are of one type; None of one that has none."""
+        columns: RowColumns[Any]
+        if batch.runs:
+            columns = MessageColumns.of(batch, self.options)
+        elif batch.frame_runs:
+            columns = FrameRowColumns.of(batch.frame_runs, batch.files)
+        else:
+            return [self._value(record_values(record, self.options)) for record in batch.records]
+        names = ["record", *(name for name in self.operand.reads if name in columns.derive)]
+        lists = [columns[name].tolist() for name in names]
+        return [self._value(dict(zip(names, values, strict=True))) for values in zip(*lists, strict=True)]
+
+    def _value(self, record: dict[str, Any]) -> Any:
+        return next(iter(self.operand.values(record | {CAPTURE_START: self.start})), None)
+
+    def _of_values(self, values: list[Any]) -> tuple[Int64, Bool]:
+        known = np.array([value is not None for value in values], np.bool_)
+        if self.operand.type in NUMERIC:
+            return np.array([min(value or 0, LARGEST_INT) for value in values], np.int64), known
+        numbers = self._numbers
+        hashed = (str(value) if isinstance(value, list | dict) else value for value in values)
+        return np.array(
+            [0 if each is None else numbers.setdefault(each, len(numbers)) for each in hashed], np.int64
+        ), known
+
+    def _ranks(self) -> Int64:
+        """The rank of each text among all, by its number."""
+        is_address = self.operand.type is Type.ADDRESS
+        in_order = sorted(self._numbers, key=_address_key if is_address else _any_key)
+        ranks = np.zeros(max(1, len(in_order)), np.int64)
+        ranks[[self._numbers[each] for each in in_order]] = np.arange(len(in_order))
+        return ranks
+
+
+def _any_key(value: Any) -> tuple[str, Any]:
+    """Numbers among themselves, and texts: members of payloads may be anything."""
+    is_number = isinstance(value, int | float)
+    return ("", value) if is_number else (type(value).__name__, value)
+
+
+def _address_key(text: str) -> tuple[int, int]:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return 0, 0
+    return address.version, int(address)
+
+
+def _order(keys: Int64, *, descending: bool) -> Int64:
+    """How `argsort` orders keys, those that are equal as they stand: quicker where a key and its place fit into one
+    number."""
+    if not len(keys):
+        return np.empty(0, np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    bits = len(keys).bit_length()
+    if (high - low).bit_length() + bits > 64:
+        return (~keys if descending else keys).argsort(kind="stable")
+    joined: NDArray[np.uint64] = (high - keys if descending else keys - low).view(np.uint64)
+    joined <<= np.uint64(bits)
+    joined |= np.arange(len(keys), dtype=np.uint64)
+    joined.sort()
+    joined &= np.uint64((1 << bits) - 1)
+    return joined.view(np.int64)
+
+
+def ordered(keys: SortKeys, *, descending: bool) -> Iterator[Int64 | None]:
+    """The order of all records, made beside whoever waits: None as long as it is not there."""
+    found: list[Int64] = []
+    thread = Thread(target=lambda: found.append(keys.order(descending=descending)), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(WAIT)
+        yield None
+    yield found[0]
