@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,10 @@ from zmtpscope.filter.fields import FIELDS
 from zmtpscope.records import RECORDS
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import (
+    COPY_FORMS,
     CheckFilter,
     CompleteFilter,
+    CopyTextOf,
     DetailsOf,
     ListSpec,
     ListState,
@@ -102,6 +107,23 @@ def answers_about_records(asker: Asker) -> Iterator[Any]:
         yield answer(asker, Rows("messages", 0, state.found))
     for number in range(state.found):
         yield answer(asker, DetailsOf(number))
+        for form, _ in COPY_FORMS:
+            copied = answer(asker, CopyTextOf(number, form))
+            yield copied.split("\n")  # it may have lines
+            yield octets_of_copied(form, copied)
+
+
+def octets_of_copied(form: str, copied: str) -> bytes:
+    """What octets were copied, where it is octets."""
+    with suppress(ValueError):  # it is a sentence that says why it cannot be had
+        match form:
+            case "hex":
+                return bytes.fromhex(copied)
+            case "base64":
+                return b64decode(copied, validate=True)
+            case "c":
+                return bytes(int(octet, 16) for octet in re.findall("0x([0-9a-f]{2})", copied))
+    return b""
 
 
 def answers_about_filters(asker: Asker, word: str) -> Iterator[Any]:
