@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 import pytest
+from rich.console import Console, ConsoleDimensions
 
 from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
@@ -19,6 +20,9 @@ from tests.readings import CAPTURES
 from tests.waiting import PATIENCE
 from zmtpscope.cli.keyboard import keys_of
 from zmtpscope.cli.top import ON_THEIR_WAY, CaptureClock
+from zmtpscope.cli.top_screen import TopScreen
+from zmtpscope.export.top.rows import Row
+from zmtpscope.export.top.view import View
 from zmtpscope.records import SECOND
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
@@ -170,6 +174,23 @@ def test_in_a_terminal_keys_change_what_is_shown(tmp_path: pathlib.Path) -> None
         code, behind = terminal.end()
         assert code == 0
         assert behind.splitlines()[1].startswith('"a.topic"')
+
+
+def test_a_terminal_that_changes_its_size_while_it_is_drawn_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [ConsoleDimensions(80, 24)]
+    monkeypatch.setattr(Console, "size", property(lambda console: sizes[-1]))
+
+    def rows(kind: str) -> list[Row]:
+        drawn_at.append(sizes[-1])
+        sizes.append(ConsoleDimensions(120, 10))
+        return []
+
+    drawn_at: list[ConsoleDimensions] = []
+    screen = TopScreen(View(), rows, lambda: "title")
+    screen.draw()
+    for _ in range(3):
+        screen.wait(0)
+    assert drawn_at == [(80, 24), (120, 10)]
 
 
 def test_the_terminal_is_as_it_was_when_it_is_left() -> None:

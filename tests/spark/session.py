@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +27,10 @@ SETTINGS = {
 
 @contextmanager
 def session(folder: pathlib.Path) -> Iterator[SparkSession]:
-    """A Spark session whose files are in `folder`."""
+    """A Spark session whose files are in `folder`. Ctrl-C is left to those who asked for it before."""
+    interrupted = signal.getsignal(signal.SIGINT)
     spark = spark_session({**SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder)})
+    signal.signal(signal.SIGINT, interrupted)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

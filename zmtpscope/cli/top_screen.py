@@ -90,7 +90,8 @@ class TopScreen:
 
     def draw(self) -> None:
         """Draw everything anew, as large as the terminal is now."""
-        width, page, view = self._console.size.width, self._page, self.view
+        size = self._console.size  # as it is now: where it changes meanwhile, all is drawn again
+        width, page, view = size.width, self._page, self.view
         rows = self._rows(view.kind) if self._held is None else self._held[view.kind]
         self._shown = view.select(rows)
         view.follow(self._shown)
@@ -103,7 +104,7 @@ class TopScreen:
             lines = len(visible) + 1
         blank = [Text("")] * (page + 1 - lines)
         self._live.update(Group(self._title_line(), below, *blank, self._key_line()), refresh=True)
-        self._drawn, self._size, self._is_old = time.monotonic(), self._console.size, False
+        self._drawn, self._size, self._is_old = time.monotonic(), size, False
 
     def _title_line(self) -> Text:
         view = self.view
