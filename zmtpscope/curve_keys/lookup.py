@@ -84,6 +84,13 @@ class Keys:
         self.generation = 0
         """Goes up whenever `refresh` finds that the files say something else than before."""
 
+    def with_files(self, paths: Sequence[Path | None]) -> Keys:
+        """What these and further files say. Raises `KeyFileError`."""
+        made = Keys(paths)
+        made._files = [*self._files, *made._files]
+        made._server_keys = made._all_server_keys()
+        return made
+
     def refresh(self) -> bool:
         """Look whether files have changed, and read what is new; True if they say something else than before.
 

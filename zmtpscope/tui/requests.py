@@ -274,6 +274,21 @@ class CompleteFilter(Request[Completion], frozen=True):
     place: int
 
 
+# -- other settings ----------------------------------------------------------------------------------------------------
+
+
+class ReadAgain(Request[int], frozen=True):
+    """Read the capture once more, with rules of `-d` in front of those of the command line, with further key files, or
+    with records of frames; each of these requests says all there is beside the command line. The reply is the new
+    `Progress.epoch`. All numbers of records are new then, and lists begin again by themselves, with new generations;
+    those of marked records are empty. What is wrong comes back as a `Failure`, and everything stays as it is."""
+
+    reply: ClassVar[object] = int
+    decode_as: tuple[str, ...] = ()
+    key_files: tuple[str, ...] = ()
+    frames: bool = False
+
+
 # -- files and texts to take away --------------------------------------------------------------------------------------
 
 
@@ -378,6 +393,8 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     """Damage, files that are gone, no room for octets: sentences."""
     errors: int = 0
     warnings: int = 0
+    epoch: int = 0
+    """Goes up when the capture is read again: numbers of records are new then."""
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):

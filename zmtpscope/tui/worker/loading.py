@@ -95,10 +95,17 @@ class Loading:
             is_live=is_live,
             dropped=sum(statistics.dropped().values()) if followed is None else followed.dropped,
             lag=max(0.0, time.time() - self.analyser.latest / SECOND) if is_late else 0.0,
-            problems=tuple(map(safe_text, self.problems)),
+            problems=tuple(map(safe_text, [*self.problems, *self._useless])),
             errors=self.errors,
             warnings=self.warnings,
         )
+
+    @property
+    def _useless(self) -> list[str]:
+        """What cannot be used of key files and dissectors."""
+        options = self.store.options
+        keys = [] if options.keys is None else options.keys.problems
+        return [*keys, *(options.payloads.problems if options.payloads is not None else ())]
 
     def step(self) -> bool:
         """Read on for a moment; False when all is read."""

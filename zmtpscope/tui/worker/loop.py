@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from zmtpscope.dissect import Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.errors import FilterError
@@ -28,6 +30,7 @@ from zmtpscope.tui.requests import (
     PlaceFound,
     PlaceOf,
     Progress,
+    ReadAgain,
     Request,
     Rows,
     SaveRows,
@@ -41,6 +44,7 @@ from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.quick_filters import cell_filter, followed
+from zmtpscope.tui.worker.reading_again import loading_again
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.snippets import text_as
 from zmtpscope.tui.worker.taking_away import saving_of
@@ -58,7 +62,10 @@ class Worker:
     def __init__(self, channel: Channel, opened: Opened, options: Options) -> None:
         self._channel = channel
         self._opened = opened
+        self._options = options
+        """Those of the command line."""
         self._loading = Loading(opened, options)
+        self._epoch = 0
         self._lists: dict[str, RecordList] = {}
         self._views = CountedViews(self._loading.store)
         self._generation = 0
@@ -78,6 +85,7 @@ class Worker:
             Views: lambda request: view_titles(),
             TableOf: lambda request: self._views.table(request),
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
+            ReadAgain: self._read_again,
             SaveRows: self._save_rows,
             CancelSaving: self._cancel_saving,
             CopyTextOf: self._text_of,
@@ -129,7 +137,7 @@ class Worker:
         if self._saving is not None and self._saving.state != self._saving.said:
             self._saving.said = self._saving.state
             self._channel.notify(self._saving.state)
-        progress = self._loading.progress
+        progress = msgspec.structs.replace(self._loading.progress, epoch=self._epoch)
         if progress != self._said:
             self._said = progress
             self._channel.notify(progress)
@@ -144,6 +152,15 @@ class Worker:
         made.step()
         made.said = made.state
         return made.state
+
+    def _read_again(self, request: ReadAgain) -> int:
+        self._loading = loading_again(request, self._opened, self._options)
+        self._epoch += 1
+        for name, before in list(self._lists.items()):
+            marked = None if before.spec.only is None else ()
+            self._open_list(OpenList(name, msgspec.structs.replace(before.spec, only=marked)))
+            self._lists[name].said = None
+        return self._epoch
 
     def _close_list(self, request: CloseList) -> None:
         self._lists.pop(request.name, None)

@@ -1,0 +1,98 @@
+"""Rules, keys and records of frames that are asked for while a capture is open."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from typing import Any
+
+import pytest
+
+from tests.readings import CAPTURES
+from tests.tui.workers import Asker, worker_of
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Options
+from zmtpscope.tui.client import RequestFailed
+from zmtpscope.tui.requests import CopyTextOf, ListChanged, ListSpec, OpenList, Progress, ReadAgain, Rows
+from zmtpscope.tui.worker.channel import CannotAnswer
+from zmtpscope.tui.worker.loading import Opened
+from zmtpscope.tui.worker.reading_again import loading_again
+
+
+def read_again(worker: Asker, request: ReadAgain) -> None:
+    """Until all was read once more."""
+    epoch = worker.ask(request)
+    worker.wait_for(Progress, lambda progress: progress.epoch == epoch and progress.is_done)
+
+
+def first_message(worker: Asker, filter: str = "") -> dict[str, Any]:
+    """The fields of the first message that a filter holds of."""
+    worker.ask(OpenList("first", ListSpec(filter=filter)))
+    number = worker.ask(Rows("first", 0, 1)).rows[0].number
+    return dict(json.loads(worker.ask(CopyTextOf(number, "json"))))
+
+
+def test_a_rule_says_what_rides_inside_and_lists_begin_again_by_themselves() -> None:
+    with worker_of("patterns/pubsub.pcap") as worker:
+        before = worker.ask(OpenList("messages", ListSpec(filter="topic")))
+        marked = worker.ask(OpenList("marked", ListSpec(only=(3, 4, 5))))
+        assert first_message(worker, "kind == data")["payload"]["protocol"] == "text"
+        read_again(worker, ReadAgain(decode_as=("topic==a.topic,zmtp:messagepack",)))
+        said = [each.state for each in worker.notices if isinstance(each, ListChanged)]
+        after = next(each for each in reversed(said) if each.name == "messages")
+        assert after.generation > max(before.generation, marked.generation)
+        assert worker.ask(Rows("messages", 0, 1)).rows
+        assert not worker.ask(Rows("marked", 0, 1)).rows
+        assert first_message(worker, "kind == data")["payload"]["protocol"] == "messagepack"
+
+
+def test_key_files_open_what_was_encrypted() -> None:
+    with worker_of("security/curve-with-key-log.pcap") as worker:
+        assert first_message(worker)["kind"] == "encrypted"
+        read_again(worker, ReadAgain(key_files=(str(CAPTURES / "security" / "curve-with-key-log.keys"),)))
+        assert first_message(worker)["decrypted"]
+        read_again(worker, ReadAgain())
+        assert first_message(worker)["kind"] == "encrypted"
+
+
+def test_frames_are_records_when_somebody_asks_for_them() -> None:
+    with worker_of("patterns/multipart-20.pcap") as worker:
+        worker.ask(OpenList("frames", ListSpec(("frame",))))
+        assert not worker.ask(Rows("frames", 0, 1)).rows
+        read_again(worker, ReadAgain(frames=True))
+        assert worker.ask(Rows("frames", 0, 1)).rows
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (ReadAgain(decode_as=("tcp.port=5555,zmtp",)), "is not of the form tcp.port==5555,zmtp"),
+        (ReadAgain(decode_as=("conn==1,zmtp:nothing",)), "there is no payload dissector 'nothing'"),
+        (ReadAgain(key_files=("/no/such.keys",)), "/no/such.keys"),
+        (ReadAgain(key_files=("~nobody-of-that-name/x.keys",)), "home"),
+    ],
+)
+def test_what_is_wrong_is_said_and_everything_stays(request_: ReadAgain, sentence: str) -> None:
+    with worker_of("patterns/pubsub.pcap") as worker:
+        with pytest.raises(RequestFailed, match=re.escape(sentence)):
+            worker.ask(request_)
+        assert first_message(worker)["record"] == "message"
+        assert worker.ask(ReadAgain()) == 1
+
+
+def test_a_capture_that_is_gone_stays_as_it_was_read(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes((CAPTURES / "patterns" / "pubsub.pcap").read_bytes())
+    with worker_of(str(path)) as worker:
+        path.unlink()
+        with pytest.raises(RequestFailed, match=re.escape(str(path))):
+            worker.ask(ReadAgain(frames=True))
+        assert worker.ask(OpenList("messages", ListSpec())).found
+
+
+def test_what_comes_live_is_not_read_again() -> None:
+    followed: Any = object()
+    opened = Opened((), lambda: open_captures([]), followed)
+    with pytest.raises(CannotAnswer, match="what comes live cannot be read again"):
+        loading_again(ReadAgain(), opened, Options(index=True))

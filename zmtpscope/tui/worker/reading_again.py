@@ -1,0 +1,54 @@
+"""Other settings for a capture that is open: what people add from inside, checked, and the capture read once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from zmtpscope.capture import CaptureError
+from zmtpscope.curve_keys import KeyFileError, Keys
+from zmtpscope.dissect import DecodeAs, Options
+from zmtpscope.option_texts import parse_decode_as
+from zmtpscope.tui.requests import ReadAgain
+from zmtpscope.tui.worker.channel import CannotAnswer
+from zmtpscope.tui.worker.loading import Loading, Opened
+from zmtpscope.tui.worker.saved_packets import readable_again
+
+
+def loading_again(request: ReadAgain, opened: Opened, options: Options) -> Loading:
+    """A new reading of what is open, with what was asked for in addition to `options`. Raises `CannotAnswer`, and
+    nothing has changed then."""
+    if opened.followed is not None:
+        raise CannotAnswer(
+            "what comes live cannot be read again: give the same on the command line (-d, --keys, --frames) next time"
+        )
+    readable_again(opened.paths)
+    rules = tuple(map(_rule, request.decode_as))
+    options = replace(
+        options,
+        decode_as=(*rules, *options.decode_as),
+        keys=_keys(request.key_files, options.keys),
+        frames=request.frames or options.frames,
+    )
+    try:
+        return Loading(opened, options)
+    except CaptureError as error:
+        raise CannotAnswer(str(error)) from None
+
+
+def _rule(text: str) -> DecodeAs:
+    try:
+        return DecodeAs(*parse_decode_as(text.strip()))
+    except ValueError as error:
+        raise CannotAnswer(str(error)) from None
+
+
+def _keys(names: Sequence[str], keys: Keys | None) -> Keys | None:
+    if not names:
+        return keys
+    try:
+        paths = [Path(name.strip()).expanduser() for name in names]
+        return Keys(paths) if keys is None else keys.with_files(paths)
+    except (KeyFileError, RuntimeError, ValueError) as error:
+        raise CannotAnswer(str(error)) from None
