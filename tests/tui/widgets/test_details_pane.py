@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from tests.tui.widgets.screens import screen_text
+from tests.tui.widgets.trees import trees
 from zmtpscope.tui.requests import Details, Node, Source
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
 from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.nodes import innermost
 
 STREAM = Source("stream", 100, bytes(range(0x30, 0x60)) + bytes(16), stars=((110, 113),))
 OPENED = Source("opened", 0, b'{"price": 12}')
@@ -66,6 +71,32 @@ def test_a_selected_field_lights_its_octets() -> None:
         await pilot.press("j", "j", "j", "j")
         assert pane.selected_node == NODES[4]
         assert pane.panes.octets.lit == STREAM.octets[2:13]
+
+    with_pane(use)
+
+
+@settings(max_examples=25, deadline=None)
+@given(trees(), st.data())
+def test_fields_and_octets_lead_to_each_other(nodes: list[Node], data: st.DataObject) -> None:
+    sources = tuple(Source(f"source {number}", 0, bytes(range(42))) for number in range(5))
+    field = data.draw(st.integers(0, len(nodes) - 1))
+    octet = data.draw(st.integers(1, 41))
+
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.show(Details(1, "", tuple(nodes), sources))
+        pane.fields.select(field)
+        assert pane.selected_node is nodes[field]
+        pane.fields.post_message(FieldTree.Selected(field))
+        await pilot.pause()
+        source = nodes[field].source
+        assert pane.panes.octets.lit == sources[source].octets[nodes[field].start : nodes[field].stop]
+        pane.panes.octets.focus()
+        await pilot.press("g", *str(octet), "l")
+        reached = pane.panes.octets.offset_selected
+        expected = innermost(nodes, source, reached)
+        if expected is not None:
+            assert pane.selected_node is nodes[expected]
+            assert reached in range(nodes[expected].start, nodes[expected].stop)
 
     with_pane(use)
 
@@ -149,10 +180,7 @@ def test_octets_that_are_not_there_are_said_to_be_missing() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         pane.show(Details(12, "message 12", NODES, (), problem="the file [/b] has changed"))
         await pilot.pause()
-        shown = "\n".join(
-            "".join(segment.text for segment in strip) for strip in screen.screen._compositor.render_strips()
-        )
-        assert "the file [/b] has changed" in shown
+        assert "the file [/b] has changed" in screen_text(screen)
 
     with_pane(use)
 

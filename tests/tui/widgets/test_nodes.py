@@ -5,13 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tui.widgets.trees import node, trees
 from zmtpscope.tui.requests import Node
 from zmtpscope.tui.widgets.nodes import ancestors, ends, in_sight, innermost, paths
-
-
-def node(depth: int, name: str, start: int = 0, stop: int = 0, source: int = 0) -> Node:
-    return Node(depth, name, "", source, start, stop)
-
 
 MESSAGE = (
     node(0, "message", 10, 30),
@@ -23,26 +19,6 @@ MESSAGE = (
     node(2, "body", 20, 30),
     node(1, "json", 0, 5, source=1),
 )
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> list[Node]:
-    """Fields in fields, each inside the one around it, or in a source of its own."""
-    nodes: list[Node] = []
-
-    def grow(depth: int, source: int, start: int, stop: int) -> None:
-        nodes.append(node(depth, draw(st.sampled_from("abc")), start, stop, source))
-        if depth == 4:
-            return
-        edges = sorted(draw(st.lists(st.integers(start, stop), max_size=6)))
-        for low, high in zip(edges[::2], edges[1::2], strict=False):
-            if draw(st.booleans()):
-                grow(depth + 1, source, low, high)
-            else:
-                grow(depth + 1, source + 1, 0, high - low)
-
-    grow(0, 0, 0, draw(st.integers(0, 40)))
-    return nodes
 
 
 @given(trees())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 from rich.errors import StyleSyntaxError
@@ -54,26 +55,36 @@ LOOKS: Mapping[str, Look] = {
     "mark": Look("accent", attributes="bold", plain="bold"),
     "good": Look("text-success", plain="bold"),
 }
-GROUNDS: Mapping[str, tuple[str, float]] = {
-    "cursor": ("primary", 0.42),
-    "cell": ("primary", 0.62),
-    "elsewhere": ("primary", 0.18),
-    "octet": ("primary", 1.0),
-    "lit": ("accent", 0.22),
-    "headings": ("foreground", 0.07),
-}
-"""What texts stand on, as a variable of the theme, mixed with the background: the line with the cursor, the cell or the
-octet in it, the cursor where the keyboard is elsewhere, octets that a field has, headings."""
 
-BRIGHTER = {"cursor": 0.5, "cell": 0.8, "octet": 1.0, "lit": 0.35}
-"""How far texts on a ground are moved to the foreground, so that they can be read there."""
-PLAIN_GROUNDS: Mapping[str, Style] = {
-    "cursor": Style(reverse=True),
-    "cell": Style(reverse=True, bold=True, underline=True),
-    "elsewhere": Style(bold=True),
-    "octet": Style(reverse=True, bold=True),
-    "lit": Style(reverse=True),
+
+class Ground(NamedTuple):
+    """What a text can stand on: a variable of the theme, mixed with the background by `strength`."""
+
+    colour: str
+    strength: float
+    brighter: float
+    """How far texts are moved to the foreground, so that they can be read."""
+    plain: str
+    """Attributes where there is no colour."""
+
+
+GROUNDS: Mapping[str, Ground] = {
+    "cursor": Ground("primary", 0.42, 0.5, "reverse"),
+    "cell": Ground("primary", 0.62, 0.8, "reverse bold underline"),  # of the line with the cursor
+    "elsewhere": Ground("primary", 0.18, 0.0, "bold"),  # the line with the cursor, where the keyboard is not
+    "octet": Ground("primary", 1.0, 1.0, "reverse bold"),
+    "lit": Ground("accent", 0.22, 0.35, "reverse"),
+    "headings": Ground("foreground", 0.07, 0.0, ""),
 }
+NO_GROUND = Ground("background", 0.0, 0.0, "")
+
+
+class Colours(Enum):
+    """What a terminal has, or somebody wants to see."""
+
+    ALL = auto()
+    SIXTEEN = auto()
+    NONE = auto()
 
 
 class Palette:
@@ -81,11 +92,11 @@ class Palette:
     in colour rules; those that are none look like plain text."""
 
     def __init__(
-        self, base: Style, variables: Mapping[str, str], has_colour: bool, filters: Sequence[LineFilter] = ()
+        self, base: Style, variables: Mapping[str, str], colours: Colours, filters: Sequence[LineFilter] = ()
     ) -> None:
-        self._base = base if has_colour else base.without_color
+        self._base = base if colours is Colours.ALL else base.without_color
         self._variables = variables
-        self._has_colour = has_colour
+        self._colours = colours
         self._foreground = self._colour("foreground")
         self._background = Color.from_rich_color(base.bgcolor) if base.bgcolor else self._colour("background")
         self._filters = filters
@@ -97,8 +108,9 @@ class Palette:
         """The style of a text with this name, over one of `GROUNDS` or nothing."""
         made = self._made.get((name, over))
         if made is None:
-            made = self._filtered(self._base + self._ground(over) + self._text(name, over))
-            self._made[name, over] = made
+            ground = GROUNDS.get(over, NO_GROUND)
+            style = self._full(name, ground) if self._colours is Colours.ALL else self._plain(name, ground)
+            made = self._made[name, over] = self._filtered(self._base + style)
         return made
 
     def _filtered(self, style: Style) -> Style:
@@ -107,23 +119,25 @@ class Palette:
             style = line_filter.apply([Segment("", style)], self._background)[0].style or style
         return style
 
-    def _text(self, name: str, over: str) -> Style:
+    def _full(self, name: str, ground: Ground) -> Style:
+        below = self._background.blend(self._colour(ground.colour), ground.strength)
+        style = Style(bgcolor=below.rich_color) if ground.strength else Style()
         look = LOOKS.get(name)
         if look is None:
-            return _parsed(name) if self._has_colour else _parsed(name).without_color
-        if not self._has_colour:
-            return Style.parse(look.plain)
+            return style + _parsed(name)
         colour = self._background.blend(self._colour(look.colour), look.strength)
-        colour = colour.blend(self._foreground, BRIGHTER.get(over, 0))
-        return Style.parse(look.attributes) + Style(color=colour.rich_color)
+        brightest = below.get_contrast_text(1) if ground.strength == 1 else self._foreground
+        colour = colour.blend(brightest, ground.brighter)
+        return style + Style.parse(look.attributes) + Style(color=colour.rich_color)
 
-    def _ground(self, over: str) -> Style:
-        if not self._has_colour:
-            return PLAIN_GROUNDS.get(over, Style())
-        if over not in GROUNDS:
-            return Style()
-        colour, strength = GROUNDS[over]
-        return Style(bgcolor=self._background.blend(self._colour(colour), strength).rich_color)
+    def _plain(self, name: str, ground: Ground) -> Style:
+        look = LOOKS.get(name)
+        style = Style.parse(ground.plain) + (_parsed(name) if look is None else Style.parse(look.plain))
+        if self._colours is Colours.NONE:
+            return style.without_color
+        if look is None or look.colour == "foreground" or "reverse" in ground.plain:
+            return style
+        return style + Style(color=self._colour(look.colour).rich_color)
 
     def _colour(self, variable: str) -> Color:
         try:
@@ -135,8 +149,8 @@ class Palette:
 def palette_of(widget: Widget) -> Palette:
     """The styles of a widget under the theme of now."""
     app = widget.app
-    has_colour = not (app.no_color or app.native_ansi_color)
-    return Palette(widget.rich_style, app.theme_variables, has_colour, widget.get_line_filters())
+    colours = Colours.NONE if app.no_color else Colours.SIXTEEN if app.native_ansi_color else Colours.ALL
+    return Palette(widget.rich_style, app.theme_variables, colours, widget.get_line_filters())
 
 
 def _parsed(words: str) -> Style:
