@@ -16,7 +16,6 @@ from zmtpscope.tui.requests import Details, Node, Source
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
 from zmtpscope.tui.widgets.line_view import LineView
-from zmtpscope.tui.widgets.nodes import innermost
 
 STREAM = Source("stream", 100, bytes(range(0x30, 0x60)) + bytes(16), stars=((110, 113),))
 OPENED = Source("opened", 0, b'{"price": 12}')
@@ -93,10 +92,12 @@ def test_fields_and_octets_lead_to_each_other(nodes: list[Node], data: st.DataOb
         pane.panes.octets.focus()
         await pilot.press("g", *str(octet), "l")
         reached = pane.panes.octets.offset_selected
-        expected = innermost(nodes, source, reached)
-        if expected is not None:
-            assert pane.selected_node is nodes[expected]
-            assert reached in range(nodes[expected].start, nodes[expected].stop)
+        lengths = [n.stop - n.start for n in nodes if n.source == source and n.start <= reached < n.stop]
+        if lengths:
+            selected = pane.selected_node
+            assert selected is not None
+            assert (selected.source, selected.stop - selected.start) == (source, min(lengths))
+            assert reached in range(selected.start, selected.stop)
 
     with_pane(use)
 
