@@ -42,7 +42,7 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 KEYS = 200
 PAUSE, SETTLED = 0.05, 0.2
 """Seconds between keys: so that each is drawn by itself, and so that details follow each."""
-LIST = (3, 20)
+LIST = (4, 20)
 """Lines of the screen that are rows of the list."""
 RATE, LIVE_SECONDS = 100_000, 20
 """Messages a second that come, and for how long."""

@@ -123,7 +123,10 @@ class Terminal:
         """With what the command ended; None: it runs. What it wrote last stays on the screen."""
         if self._say("pane_dead") != "1":
             return None
-        return int(self._say("pane_dead_status") or -int(self._say("pane_dead_signal")))
+        status, number = self._say("pane_dead_status"), self._say("pane_dead_signal")
+        if not (status or number):  # tmux 3.3 may miss the end of a process, and looks again when another one ends
+            self._ask("run-shell -b true")
+        return int(status) if status else -int(number) if number else None
 
     def wait_for(self, *texts: str, seconds: float = PATIENCE) -> str:
         """The screen once all these texts stand on it. Raises `Waited`."""
@@ -144,6 +147,19 @@ class Terminal:
         code = self.exit_code
         assert code is not None
         return code
+
+    def hang_up(self) -> None:
+        """Close the terminal under the command, as where a connection by ssh breaks; nothing is to be seen after."""
+        self._ask("set -g remain-on-exit off")
+        self._to.write(b"kill-server\n")
+        self._to.flush()
+
+    def wait_for_processes(self, count: int, seconds: float = PATIENCE) -> bool:
+        """Whether so many run before the time is over."""
+        end = time.monotonic() + seconds
+        while len(self.processes()) != count and time.monotonic() < end:
+            time.sleep(0.05)
+        return len(self.processes()) == count
 
     def processes(self) -> list[int]:
         """Those that run of what was started here, without tmux: the command, its children, and what they left."""

@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Footer
+from textual.widgets import ContentSwitcher, Footer, Input
 
 from zmtpscope.tui import profiles
 from zmtpscope.tui.banner import Banner
@@ -47,8 +47,16 @@ KEYS_OF_WIDGETS: dict[str, type[Widget]] = {
 
 
 def _bindings() -> list[BindingType]:
+    """Instant commands come before what has the focus sees their keys: what is typed behind `/` may be there already,
+    over a slow line or pasted, and belongs into the filter."""
     return [
-        Binding(command.keys, f"command('{command.name}')", command.title, show=command.in_footer)
+        Binding(
+            command.keys,
+            f"command('{command.name}')",
+            command.title,
+            show=command.in_footer,
+            priority=command.is_instant,
+        )
         for command in COMMANDS
         if command.keys
     ]
@@ -98,6 +106,7 @@ class Inspector(App[None]):
         yield Footer()
 
     async def on_mount(self) -> None:
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell wrote over it
         if self.profile.theme in self.available_themes:
             self.theme = self.profile.theme
         self.records.rows.focus()
@@ -140,6 +149,10 @@ class Inspector(App[None]):
         self.exit(return_code=1, message=WORKER_GONE)
 
     # -- commands ------------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where somebody types, keys are text."""
+        return not (action == "command" and isinstance(self.focused, Input))
 
     async def action_command(self, name: str) -> None:
         """Do what a command of `commands.py` says; a key was pressed for it."""

@@ -124,7 +124,7 @@ class FilterBar(Vertical):
 
     def type_in(self) -> None:
         """Let somebody type."""
-        self._input.focus()
+        self.screen.set_focus(self._input)  # now: `focus` would come after keys that are waiting
 
     @property
     def text(self) -> str:

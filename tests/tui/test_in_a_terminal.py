@@ -1,0 +1,102 @@
+"""`zmtpscope tui` in a real terminal: keys go in, the screen comes out."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from tests.cli.running import COMMAND, ROOT
+from tests.readings import CAPTURES
+from tests.tui.terminal import Terminal
+from tests.waiting import PATIENCE
+
+PUBSUB = CAPTURES / "patterns/pubsub.pcap"
+LATE = CAPTURES / "patterns/late-subscription.pcap"
+
+
+def terminal(tmp_path: Path, *arguments: str | Path, columns: int = 140, lines: int = 40) -> Terminal:
+    """The command in a terminal, with nobody's settings."""
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    return Terminal([*COMMAND, "tui", *arguments], columns, lines, environment, tmp_path)
+
+
+def test_a_capture_is_looked_at(tmp_path: Path) -> None:
+    """Open, see rows, go down, see another record's details, filter, take the filter away, leave."""
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_for("19 messages", "payload 0", "zmtp.body              a.topic")
+        shown.press("j")
+        shown.wait_for("zmtp.body              b.topic")
+        shown.type("/size < 12\r")
+        shown.wait_until(lambda screen: "late" in screen and "payload 0" not in screen, "late ones only")
+        shown.press("Escape")
+        shown.wait_for("payload 0")
+        shown.press("q")
+        assert shown.wait_for_end() == 0
+        assert shown.processes() == []
+
+
+def test_what_is_wrong_with_a_filter_is_said_while_it_is_typed(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_for("19 messages")
+        shown.type("/sise > 1")
+        shown.wait_for("sise", "size")
+
+
+def test_views_are_on_number_keys(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_for("19 messages")
+        shown.press("4")
+        shown.wait_for("a.topic", "b.topic", "c.topic")
+        shown.press("1")
+        shown.wait_for("payload 0")
+
+
+def test_it_fits_a_small_terminal(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB, columns=80, lines=24) as shown:
+        shown.wait_for("19 messages", "a.topic")
+        shown.resize(200, 50)
+        shown.wait_until(lambda screen: max(map(len, screen.split("\n"))) > 80, "a wider screen")
+
+
+def test_it_stops_at_ctrl_z_and_goes_on(tmp_path: Path) -> None:
+    command = f"PS1='shell> '; {shlex.join(map(str, [*COMMAND, 'tui', PUBSUB]))}"
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    with Terminal(["bash", "--norc", "-i"], 120, 30, environment) as shown:
+        shown.type(command + "\r")
+        shown.wait_for("19 messages")
+        shown.press("C-z")
+        shown.wait_for("Stopped", "shell> ")
+        shown.type("fg\r")
+        shown.wait_for("19 messages", "a.topic")
+        shown.press("q")
+        shown.wait_until(lambda screen: "19 messages" not in screen, "the shell")
+
+
+def test_the_title_of_the_terminal_stays(tmp_path: Path) -> None:
+    """Nothing in a capture may change it."""
+    with terminal(tmp_path, PUBSUB) as shown:
+        before = shown.title
+        shown.wait_for("19 messages")
+        assert shown.title == before
+
+
+def test_everything_ends_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_for("19 messages")
+        assert len(shown.processes()) == 2
+        shown.hang_up()
+        assert shown.wait_for_processes(0)
+
+
+def test_without_a_terminal_it_says_what_to_use() -> None:
+    done = subprocess.run([*COMMAND, "tui", PUBSUB], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert done.returncode == 2
+    assert "zmtpscope read" in done.stderr
+
+
+def test_a_capture_that_cannot_be_read_is_said_before_the_screen_is_taken(tmp_path: Path) -> None:
+    with terminal(tmp_path, tmp_path / "missing.pcap") as shown:
+        shown.wait_for("missing.pcap")
+        assert shown.wait_for_end() == 2
+        assert shown.processes() == []
