@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zmtpscope.filter import Filter
@@ -44,6 +44,7 @@ def test_every_joins_what_is_there() -> None:
     assert every("a == 1 or b == 2", "", "c == 3") == "(a == 1 or b == 2) and c == 3"
 
 
+@example({2, 4}, 3)
 @given(st.sets(st.integers(0, 30), min_size=1), st.integers(0, 30))
 def test_one_of_holds_of_these_numbers_alone(numbers: set[int], other: int) -> None:
     assert Filter(one_of("conn", numbers)).holds({"record": "message", "conn": other}) == (other in numbers)

@@ -29,6 +29,12 @@ def test_messages_are_counted_as_their_records_say(path: Path) -> None:
         assert counted.special.tolist() == columns.special.tolist()
         assert counted.complete.tolist() == columns.complete.tolist()
         assert [texts[code] for code in topic_of] == columns.topic().octets.tolist()
+        protocols = [(columns.payload()[place] or {}).get("protocol") for place in range(len(columns))]
+        for protocol in {*protocols} - {None, "text"}:
+            having = [
+                number for number, each in zip(counted.numbers.tolist(), protocols, strict=True) if each == protocol
+            ]
+            assert counted.of_protocol(str(protocol)).tolist() == having
         for place in range(len(columns)):
             values, sender = columns.values(place), counted.senders[counted.sender_of[place]]
             said = {**sender.stream._asdict(), **sender._asdict()}

@@ -11,7 +11,7 @@ import numpy as np
 
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, MessageColumns
 from zmtpscope.store.chunk import MESSAGE, Chunk
 from zmtpscope.store.packed import Bool, Int64
 from zmtpscope.store.rows import PackedRows
@@ -105,6 +105,17 @@ class CountedMessages:
             there = self._table.runs["ends"].take(runs) - bodies - self._frame("headers", last)
             octets[cut] -= announced - np.minimum(announced, np.maximum(there, 0))
         return octets
+
+    def of_protocol(self, protocol: str) -> Int64:
+        """The numbers of the records of those in which a dissector found this."""
+        payloads = self._table.payloads
+        if payloads is None or protocol not in payloads.protocols.words:
+            return np.empty(0, np.int64)
+        having = np.flatnonzero(self._row("inside") == OTHER_INSIDE)
+        places = self._table.payload_places()[self._places[having]]
+        found = payloads.protocols.codes.take(places) == payloads.protocols.words.index(protocol)
+        numbers: Int64 = self.numbers[having[found]]
+        return numbers
 
     @cached_property
     def topics(self) -> tuple[list[bytes | None], Int64]:

@@ -65,14 +65,15 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))
-    rows = [_row(group, number, bars) for number in numbers]
+    rows = [row_of(group, number, bars) for number in numbers]
     names = with_senders([row.name for row in rows], [row.key for row in rows])
     rows = [row._replace(name=name) for row, name in zip(rows, names, strict=True)]
     rows.sort(key=lambda row: (row.key is None, -row.messages, -row.octets, row.name))
     return rows
 
 
-def _row(group: Group, number: int, bars: int) -> Row:
+def row_of(group: Group, number: int, bars: int) -> Row:
+    """One row of a group, with so many bars."""
     counters, sizes = group.counters, group.sizes[number] if number < len(group.sizes) else None
     key = counters.keys[number]
     first = int(counters.first[number])

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from zmtpscope.records import RECORDS
 from zmtpscope.tui.worker.views.connections import ConnectionsView
 from zmtpscope.tui.worker.views.findings import FindingsView
 from zmtpscope.tui.worker.views.map import MapView
+from zmtpscope.tui.worker.views.statistics import StatisticsView
 from zmtpscope.tui.worker.views.subscriptions import SubscriptionsView
 from zmtpscope.tui.worker.views.topics import TopicsView
 from zmtpscope.tui.worker.views.view import View
+from zmtpscope.tui.worker.views.zre import ZreView
+
+ALL = tuple(name for name in RECORDS if name != "frame")
 
 
 class ViewKind(NamedTuple):
@@ -34,6 +39,10 @@ VIEWS: dict[str, ViewKind] = {
             "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", SubscriptionsView
         ),
         ViewKind("findings", "6", "Findings", "what is wrong or worth knowing, and where", FindingsView, ("finding",)),
+        ViewKind("zre", "7", "ZRE", "nodes, groups, and how they found each other", ZreView, ("message", "datagram")),
+        ViewKind(
+            "statistics", "8", "Statistics", "how many messages when, how large, and which records", StatisticsView, ALL
+        ),
     )
 }
 """By name, in the order of their keys; on 1 are the messages."""

@@ -101,7 +101,7 @@ class ConnectionsView(View):
 
     def feed(self, step: Step) -> None:
         """Count the next records."""
-        for messages in step.messages():
+        for messages in step.messages:
             self._count(messages)
         for number, record in step.records("greeting", "command", "finding", "connection"):
             values = record.values

@@ -80,7 +80,7 @@ class MapView(View):
             topics = self._flow(change.connection).topics
             if change.is_new and change.topic not in topics and len(topics) < MOST_TOPICS:
                 topics.append(change.topic)
-        for messages in step.messages():
+        for messages in step.messages:
             for each in sums_of(messages):
                 self._add(each)
 

@@ -35,7 +35,7 @@ def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
         if connection is not None and is_change and values["topic"] is not None:
             topic, is_new = from_text(values["topic"])[:LONGEST_TOPIC], values["name"] == "SUBSCRIBE"
             yield Change(connection, values["side"], topic, is_new, number, values["ts_ns"])
-    for messages in step.messages():
+    for messages in step.messages:
         connections = [known.of_sender(sender) for sender in messages.senders]
         marked = np.flatnonzero(messages.special & MARKED).tolist()
         if not marked:

@@ -106,7 +106,7 @@ class SubscriptionsView(View):
         """Count the next records."""
         for change in changes_of(step, self._known):
             self._change(change)
-        for messages in step.messages():
+        for messages in step.messages:
             self._counts.count(messages, self.store.first_time)
 
     def _change(self, change: Change) -> None:

@@ -38,6 +38,8 @@ class Line:
     style: str = ""
     record: int | Callable[[], int | None] | None = None
     children: Callable[[], Sequence[Line]] | None = None
+    is_open: bool = False
+    """Whether these are shown in any case."""
     is_sorted: bool = False
 
 
@@ -71,7 +73,7 @@ def _opened(
     """Lines and, below those that are opened, what belongs to them; each with its depth."""
     for line in _sorted(columns, lines, sort):
         yield line, depth
-        if line.children is not None and line.key in opened:
+        if line.children is not None and (line.is_open or line.key in opened):
             yield from _opened(columns, line.children(), sort if line.is_sorted else None, opened, depth + 1)
 
 
@@ -87,7 +89,7 @@ def _sorted(columns: Sequence[Column], lines: Sequence[Line], sort: Sort | None)
 
 def _row(columns: Sequence[Column], line: Line, depth: int, opened: frozenset[str]) -> TableRow:
     cells = ["" if value is None else column.shown(value) for column, value in zip(columns, line.values, strict=True)]
-    has_more = line.children is not None and line.key not in opened
+    has_more = line.children is not None and not line.is_open and line.key not in opened
     record = line.record() if callable(line.record) else line.record
     return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record)
 

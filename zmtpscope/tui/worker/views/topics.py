@@ -100,7 +100,7 @@ class TopicsView(View):
             if not is_known and len(self._subscriptions) < MOST_SUBSCRIPTIONS:
                 self._subscriptions.add(subscription)
                 self._holders.add(change.topic, change.connection.ends)
-        for messages in step.messages():
+        for messages in step.messages:
             self._counts.count(messages, self.store.first_time)
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from zmtpscope.dissect import Record
@@ -21,9 +22,10 @@ class Step:
         self.store = store
         self.rows = rows
 
-    def messages(self) -> Iterator[CountedMessages]:
+    @cached_property
+    def messages(self) -> list[CountedMessages]:
         """The messages among them, as columns."""
-        return self.store.messages(self.rows)
+        return list(self.store.messages(self.rows))
 
     def records(self, *types: str) -> Iterator[tuple[int, Record]]:
         """The records of some other types among them, with their numbers."""

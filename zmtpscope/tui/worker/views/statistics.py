@@ -1,0 +1,231 @@
+"""The view of statistics: how many messages there were when, how large they were, and which records there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.export.statistics.group import Group
+from zmtpscope.export.statistics.report import Look, sparkline
+from zmtpscope.export.statistics.rows import Row, row_of
+from zmtpscope.export.statistics.statistics import ALL, MOST_COMMANDS, OTHER_COMMANDS
+from zmtpscope.export.statistics.tally import BARS, LEAST_BAR_NS, Scale, Tally
+from zmtpscope.export.top.counters import OTHERS
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.filter.quoting import equals, every
+from zmtpscope.records import RECORDS, SECOND
+from zmtpscope.store import Store
+from zmtpscope.store.counting import CountedMessages
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.known_connections import KnownConnections
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
+from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.zmtp.events import ENCRYPTED, MARKED
+
+MOST_CONNECTIONS = 4096
+"""Connections with a line of their own; the others have one together."""
+
+WIDTH = 32
+"""Characters of a plot."""
+
+OTHER_TYPES = tuple(name for name in RECORDS if name not in ("message", "frame"))
+
+COLUMNS = (
+    Column("what", "WHAT"),
+    Column("records", "RECORDS", scaled, is_number=True),
+    Column("messages", "MSGS", scaled, is_number=True),
+    Column("octets", "OCTETS", scaled, is_number=True),
+    Column("rate", "MSG/S", scaled, is_number=True),
+    Column("busiest", "BUSIEST/S", scaled, is_number=True),
+    Column("p50", "P50", scaled, is_number=True),
+    Column("p90", "P90", scaled, is_number=True),
+    Column("p99", "P99", scaled, is_number=True),
+    Column("max", "MAX", scaled, is_number=True),
+    Column("plot", "OVER TIME, OR HOW MANY", order=len),
+)
+NAMES = [column.name for column in COLUMNS]
+
+
+class StatisticsView(View):
+    """All messages, stretch of time by stretch; how many are of which size, on which connection; records by type."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._known = KnownConnections(MOST_CONNECTIONS)
+        self._all = Group("all", 1)
+        self._all.row(ALL)
+        self._connections = Group("connection", MOST_CONNECTIONS)
+        self._scale = Scale(SECOND, LEAST_BAR_NS)
+        self._sizes = Counter[int]()
+        """Messages of less than 2 to the power of so many octets, and no less than half of that."""
+        self._types = Counter[tuple[str, str | None]]()
+        """Records by type, commands by name as well."""
+        self._has_marked = False
+        self._messages = 0
+        self._last_ns = 0
+
+    # -- counting ----------------------------------------------------------------------------------------------------
+
+    def feed(self, step: Step) -> None:
+        """Count the next records."""
+        for _, record in step.records(*OTHER_TYPES):
+            values = record.values
+            if record.type in ("greeting", "command", "connection"):
+                self._known.of_record(values)
+            self._types[self._type_of(record)] += 1
+        for messages in step.messages:
+            self._types["message", None] += len(messages)
+            self._count(messages)
+
+    def _type_of(self, record: Record) -> tuple[str, str | None]:
+        """The type of a record, and of a command its name: of different ones as many as there is room for."""
+        key = record.type, record.values["name"] if record.type == "command" else None
+        return key if key in self._types or len(self._types) < MOST_COMMANDS else (OTHER_COMMANDS, None)
+
+    def _count(self, messages: CountedMessages) -> None:
+        for sender in messages.senders:
+            self._known.of_sender(sender)
+        which: Int64 = np.flatnonzero((messages.special & MARKED) == 0)
+        self._has_marked = self._has_marked or len(which) < len(messages)
+        if not len(which):
+            return
+        times, octets, complete = messages.times[which], messages.octets[which], messages.complete[which]
+        first = self.store.first_time
+        self._last_ns = max(self._last_ns, int(times.max()))
+        for _ in range(self._scale.halvings(int(times.min()) if first is None else first, int(times.max()))):
+            self._all.join_bars()
+            self._connections.join_bars()
+        is_open = complete & (messages.special[which] != ENCRYPTED)
+        powers = np.bincount(np.frexp(octets[is_open].astype(np.float64))[1], minlength=1)
+        self._sizes.update({power: count for power, count in enumerate(powers.tolist()) if count})
+        numbers, count = messages.sender_of[which], len(messages.senders)
+        orders = np.arange(self._messages, self._messages + len(which))
+        frames = messages.frames[which]
+        tally = Tally.of(
+            numbers, count, times, octets, frames, orders, self._scale, None if complete.all() else complete
+        )
+        self._messages += len(which)
+        back = np.array([sender.stream.side == 1 for sender in messages.senders])
+        rows = np.array([_row(self._connections, sender.stream.conn) for sender in messages.senders])
+        self._connections.add(tally, rows, back, np.zeros_like(back))
+        self._all.add(tally, np.ones_like(rows), np.zeros_like(back), np.zeros_like(back))
+
+    # -- showing -----------------------------------------------------------------------------------------------------
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """All messages, and below headings what they are divided into."""
+        every_message = self._row_of(self._all, 1)
+        lines = [
+            self._line("all", "all messages", every_message, "", self._stretches),
+            _heading("sizes", "messages by size", self._by_size, is_open=True),
+            _heading("connections", "messages by connection", self._by_connection),
+            _heading("types", "records by type", self._by_type, is_open=True),
+        ]
+        return table_of(COLUMNS, lines, sort, opened, most, list(self._text(every_message)))
+
+    def _text(self, row: Row) -> Iterator[str]:
+        if not row.messages:
+            yield "no messages"
+            return
+        length = self._last_ns - (self._scale.start_ns or 0)
+        rate = f", {scaled(row.messages / length * SECOND)} a second" if length else ""
+        yield f"{counted(row.messages, 'message')} in {seconds(length)}{rate}, at most {scaled(row.busiest)} in 1 s"
+        yield f"{sparkline(row.bars, BARS, Look(BARS, is_unicode=True))}  {seconds(self._scale.width_ns)} each"
+
+    def _row_of(self, group: Group, number: int) -> Row:
+        return row_of(group, number, int(self._scale.bars_until(self._last_ns)))
+
+    def _line(self, key: str, what: str, row: Row, filter: str, children: Any = None) -> Line:
+        length = self._last_ns - (self._scale.start_ns or 0)
+        values = _values(
+            what=what,
+            messages=row.messages,
+            octets=row.octets,
+            rate=row.messages / length * SECOND if length else None,
+            busiest=row.busiest,
+            plot=sparkline(row.bars, WIDTH, Look(WIDTH, is_unicode=True)),
+            **{name: row.sizes[name] for name in ("p50", "p90", "p99", "max")},
+        )
+        return Line(key, values, self._data(filter), children=children)
+
+    def _data(self, filter: str) -> str:
+        """The filter of messages that are no subscriptions."""
+        kinds = "kind in {data, encrypted}" if self._has_marked else "record == message"
+        return every(filter, kinds)
+
+    def _stretches(self) -> Sequence[Line]:
+        """A line for each bar that is not empty: the messages in so much time."""
+        start, width = self._scale.start_ns or 0, self._scale.width_ns
+        bars = self._row_of(self._all, 1).bars
+        lines = []
+        for place, count in enumerate(bars):
+            if not count:
+                continue
+            low = start + place * width
+            what = f"from {place * width / SECOND:.3f} s to {(place + 1) * width / SECOND:.3f} s"
+            filter = every(f"ts_end_ns >= {low}" if place else "", f"ts_end_ns < {low + width}")
+            values = _values(what=what, messages=count, rate=count / width * SECOND, plot=_bar(count, bars))
+            lines.append(Line(f"from {low}", values, self._data(filter)))
+        return lines
+
+    def _by_size(self) -> Sequence[Line]:
+        lines = []
+        for power, count in sorted(self._sizes.items()):
+            low, high = (1 << power) >> 1, 1 << power
+            what = "empty" if not power else counted(low, "octet") if high == low + 1 else f"{low} to {high - 1} octets"
+            filter = every(f"size >= {low}" if power else "", f"size < {high}", "complete")
+            values = _values(what=what, messages=count, plot=_bar(count, self._sizes.values()))
+            lines.append(Line(f"size {power}", values, self._data(filter)))
+        return lines
+
+    def _by_connection(self) -> Sequence[Line]:
+        lines = []
+        for number in range(len(self._connections.counters)):
+            row = self._row_of(self._connections, number)
+            if number == OTHERS and row.messages:
+                lines.append(replace(self._line("others", "others", row, ""), filter=""))
+            elif number != OTHERS:
+                known = self._known.get(row.key)
+                what = f"{row.key}" + ("" if known is None else f"  {known.name(0)} > {known.name(1)}")
+                lines.append(self._line(f"conn {row.key}", what, row, f"conn == {row.key}"))
+        return sorted(lines, key=lambda line: (-line.values[NAMES.index("messages")], line.key))
+
+    def _by_type(self) -> Sequence[Line]:
+        lines = []
+        for (type_, name), count in sorted(
+            self._types.items(), key=lambda each: (-each[1], each[0][0], each[0][1] or "")
+        ):
+            filter = "" if type_ == OTHER_COMMANDS else f"record == {type_}"
+            if type_ == "command":
+                filter = every(filter, "not name" if name is None else equals("name", name))
+            values = _values(
+                what=f"{type_} {name or ''}".strip(), records=count, plot=_bar(count, self._types.values())
+            )
+            lines.append(Line(f"type {type_} {name}", values, filter))
+        return lines
+
+
+def _row(group: Group, key: Hashable) -> int:
+    """The row of a key; that of the others where there is no room."""
+    is_known = key in group.counters.rows or len(group.counters) <= group.counters.most
+    return group.row(key) if is_known else OTHERS
+
+
+def _values(**values: Any) -> list[Any]:
+    return [values.get(name) for name in NAMES]
+
+
+def _heading(key: str, what: str, children: Any, *, is_open: bool = False) -> Line:
+    return Line(key, _values(what=what), children=children, is_open=is_open, is_sorted=True)
+
+
+def _bar(count: int, counts: Collection[int]) -> str:
+    """As long as it is a part of the largest."""
+    return "█" * round(WIDTH * count / max(1, *counts))
