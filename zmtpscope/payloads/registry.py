@@ -21,6 +21,10 @@ def _points() -> list[EntryPoint]:
     return entry_points(GROUP)
 
 
+class Interrupted(BaseException):
+    """Ends a dissector that comes to no end by itself; no `except Exception` of its own keeps it going."""
+
+
 class Registry:
     """`only` limits it to one dissector, None means all; `files` are those that the user gave for some, by name."""
 
@@ -29,6 +33,8 @@ class Registry:
         self.files = files or {}
         self.problems: list[str] = []
         """Dissectors that cannot be used, and why: a sentence each, with what to do about it."""
+        self.stopped: set[str] = set()
+        """Dissectors that came to no end: they are asked nothing any more."""
         self._loaded: dict[str, type[Payload]] | None = None
 
     @property
@@ -56,11 +62,21 @@ class Registry:
         """One for a side of a connection; None where its own code fails."""
         try:
             return kind(Settings(argument, self.files.get(kind.name, {})))
+        except Interrupted:
+            return None
         except (Exception, SystemExit) as error:  # whatever somebody else's code does
             if self._loaded is not None:
                 self._loaded.pop(kind.name, None)
             self._unusable(kind.name, error, "see what -d and --payload-file give it, else report it to its author")
             return None
+
+    def stop(self, name: str, why: str) -> Interrupted:
+        """Ask a dissector nothing any more, from now on and on all sides; what to raise in it."""
+        error = Interrupted(why)
+        self.stopped.add(name)
+        self.kinds.pop(name, None)
+        self._unusable(name, error, "report it to its author; messages that it would read stay unread")
+        return error
 
     def _unusable(self, name: str, error: BaseException, hint: str) -> None:
         problem = f"the payload dissector {name} cannot be used: {type(error).__name__}: {words_of(error)} -> {hint}"

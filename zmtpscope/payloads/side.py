@@ -10,7 +10,7 @@ from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.dissected import Dissected, Opened
 from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
 from zmtpscope.payloads.reader import Reader
-from zmtpscope.payloads.registry import TEXT, Registry, words_of
+from zmtpscope.payloads.registry import TEXT, Interrupted, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import plain, shortened
 
@@ -138,7 +138,7 @@ class SidePayloads:
             if not is_ours(only):
                 fields = checked(fields)
             made = Dissected(only.name, plain(shortened(summary)), None if fields == {} else fields)
-        except (Exception, SystemExit):  # whatever somebody else's code does
+        except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
             return None
         self.last, self.unclaimed = only, 0
         if only.judges or not self.judging:
@@ -147,7 +147,10 @@ class SidePayloads:
 
     def _named(self, message: Message) -> Payload | None:
         """Who reads it because the user said so."""
-        return (self.forced.get(message.topic) or self.forced.get(None)) if self.forced else None
+        if not self.forced:
+            return None
+        named = self.forced.get(message.topic) or self.forced.get(None)
+        return None if named is None or named.name in self.registry.stopped else named
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
         """Who claims it, but for the dissector of text: who is surest, else wants most frames, else claimed last."""
@@ -185,6 +188,8 @@ class SidePayloads:
                 self.unheard.append(made)
                 self.unread.append(made)
             self._renew_wants_all()
+        if self.registry.stopped and kind.name in self.registry.stopped:
+            return None
         return self.made[kind.name]
 
     def _inner(self, reader: Reader) -> Opened:
@@ -221,16 +226,16 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
     try:
         claim = payload.claim(message, about)
         return claim if type(claim) is Claim else Claim(claim)
-    except (Exception, SystemExit):  # whatever somebody else's code does
+    except (Exception, SystemExit, Interrupted):  # whatever somebody else's code does
         return Claim.NO
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
     """Let a dissector read a message, whatever it does."""
     try:
-        summary = _read(payload, message, reader)
+        summary = read_whole(payload, message, reader)
         fields = reader.fields if is_ours(payload) else checked(reader.fields)
-    except (Exception, SystemExit) as error:  # whatever somebody else's code does
+    except (Exception, SystemExit, Interrupted) as error:  # whatever somebody else's code does
         detail = f"{payload.name}: {type(error).__name__}: {words_of(error)}"
         reader.note("PAYLOAD-01", *reader.outer_span(), detail=f"{shortened(detail)}, frame {reader.frame}")
         return Dissected("", findings=reader.findings[-1:], secrets=reader.secrets)
@@ -245,7 +250,7 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
     )
 
 
-def _read(payload: Payload, message: Message, reader: Reader) -> str:
+def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
     """What a dissector says in one line, or why it came to no end."""
     try:
         summary = payload.dissect(message, reader)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -57,9 +58,16 @@ NOTICE_SECONDS = 0.1
 
 
 class Worker:
-    """Answers what is asked of `opened`, which is analysed with `options`."""
+    """Answers what is asked of `opened`, which is analysed with `options`. Each step is taken within `watching`."""
 
-    def __init__(self, channel: Channel, opened: Opened, options: Options) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        opened: Opened,
+        options: Options,
+        watching: AbstractContextManager[None],
+    ) -> None:
+        self._watching = watching
         self._channel = channel
         self._opened = opened
         self._options = options
@@ -96,8 +104,11 @@ class Worker:
         has_work = True
         while True:
             for number, request in self._channel.receive(0 if has_work else IDLE):
-                self._channel.reply(number, self._answer(request))
-            has_work = self._work()
+                with self._watching:
+                    reply = self._answer(request)
+                self._channel.reply(number, reply)
+            with self._watching:
+                has_work = self._work()
             self._notify(is_last=not has_work)
 
     def _work(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from zmtpscope.tui.requests import Started
@@ -24,13 +25,17 @@ def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], 
     except SystemExit as error:
         channel.notify(Started(int(str(error.code))))
         return
+    from zmtpscope.payloads.interrupting import Interrupting
     from zmtpscope.tui.worker.loop import Worker
 
     try:
         channel.notify(Started())
         if is_alone:
             leave_terminal()
-        Worker(channel, opened, options).run()
+        registry = options.payloads
+        # a timer needs the main thread
+        watching = Interrupting(registry) if is_alone and registry is not None else nullcontext()
+        Worker(channel, opened, options, watching).run()
     except ScreenGone:
         pass
     finally:

@@ -1,0 +1,60 @@
+"""Dissectors of others that come to no end: a timer looks which call of one is still the same, and ends that."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.payloads.side import SidePayloads, claim_of, read_whole
+
+SECONDS = 1.5
+"""From one look to the next: a call that two of them meet is ended, so after 1.5 to 3 s."""
+
+CALLS = {
+    claim_of.__code__: "payload",
+    read_whole.__code__: "payload",
+    SidePayloads.dissect_at_once.__code__: "only",
+    Registry.make.__code__: "kind",
+}
+"""The functions that call dissectors and take whatever these raise, and which of their variables is the dissector."""
+
+
+class Interrupting:
+    """Within a `with` block no call of a dissector of `registry` goes on for ever, unless in code that is not Python's.
+
+    Only in the main thread; nobody else may use SIGALRM. That costs nothing but the timer: nothing is done in a call.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._met: list[FrameType] = []
+        """The calls that the last look has met, the innermost first."""
+        signal.signal(signal.SIGALRM, self._look)
+
+    def __enter__(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._met = []
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        before, self._met = self._met, list(_calls(frame))
+        stuck = next((call for call in self._met if call in before), None)
+        if stuck is not None:
+            name = stuck.f_locals[CALLS[stuck.f_code]].name
+            self._met = []
+            raise self._registry.stop(name, f"one call took longer than {SECONDS:g} s")
+
+
+def _calls(frame: FrameType | None) -> Iterator[FrameType]:
+    """The calls of dissectors under way in which `frame` runs, the innermost first."""
+    inner = None
+    while frame is not None:
+        if inner is not None and getattr(frame.f_locals.get(CALLS.get(frame.f_code, "")), "name", None) is not None:
+            yield frame
+        inner, frame = frame, frame.f_back
