@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.capture.containers import Packet, pcap, pcapng, read, tcp_packet
 from zmtpscope.capture import CaptureError, FollowedFile, Polling, follow_captures, open_captures
 from zmtpscope.capture.following import IDLE_PAUSE, LONGEST_PAUSE, Pace
+from zmtpscope.capture.packets import NOWHERE
 
 PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size in range(60)]
 
@@ -98,6 +99,13 @@ def test_a_packet_comes_out_as_soon_as_its_last_octet_is_there(tmp_path: Path, o
             assert sum(len(each) for each in cut_short) == whole
             assert not cut_short.problems
     assert whole == 4
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_octets_of_files_without_a_name_cannot_be_read_again(tmp_path: Path, named: bool) -> None:
+    for block in follow_captures(Script(tmp_path, ["a", pcap(PACKETS)], named=named)):
+        if len(block):
+            assert (block.places.offsets == NOWHERE).all() != named
 
 
 def test_the_files_of_a_session_are_read_one_after_the_other(tmp_path: Path) -> None:

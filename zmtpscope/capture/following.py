@@ -17,8 +17,11 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zmtpscope.capture.files import CaptureFile
-from zmtpscope.capture.packets import PacketBlock, no_packets
+from zmtpscope.capture.packets import NOWHERE, PacketBlock, no_packets
 from zmtpscope.capture.source import Source, open_descriptor, ready
 from zmtpscope.capture.statistics import FileReports
 
@@ -119,7 +122,8 @@ class Pace:
 class FollowedSource(Source):
     """A source whose end may be the end for now: `read` gives no octets then, and `is_growing` is true.
 
-    `is_complete` says whether nothing more will be written to it, `consumed` gets how far it was read.
+    `is_named` says whether records name it, `is_complete` whether nothing more will be written to it, `consumed` gets how
+    far it was read.
     """
 
     def __init__(
@@ -129,11 +133,13 @@ class FollowedSource(Source):
         *,
         pipe: bool,
         pace: Pace,
+        is_named: bool,
         is_complete: Callable[[], bool],
         consumed: Callable[[int], None],
     ) -> None:
         super().__init__(path, descriptor, pipe=pipe)
         self._pace = pace
+        self._is_named = is_named
         self._is_complete = is_complete
         self._consumed = consumed
         self._taken = 0
@@ -142,6 +148,10 @@ class FollowedSource(Source):
         """How many of them the last look brought; None where there may be more."""
         self._end: int | None = None
         """Where reading ends, once nothing more will be written."""
+
+    def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
+        """Of a file without a name nothing can be read again: whoever writes it removes it."""
+        return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 
     @property
     def is_growing(self) -> bool:
@@ -251,6 +261,7 @@ class FollowedCapture(CaptureFile):
             descriptor,
             pipe=pipe,
             pace=self._pace,
+            is_named=self._follow.files[self._number].name is not None,
             is_complete=lambda: self.is_complete,
             consumed=partial(self._follow.consumed, self._number),
         )
