@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from textual import events
 from textual.pilot import Pilot
 
 from tests.tui.workers import worker_socket
@@ -178,15 +177,5 @@ def test_a_message_is_copied_as_the_command_that_sends_it() -> None:
         await until(pilot, lambda: "zmtpscope cat" in app.clipboard)
         await pilot.press("y", "enter")
         await until(pilot, lambda: app.clipboard == cells(app.records.rows, "time"))
-
-    used(use)
-
-
-def test_keys_behind_the_one_that_opens_the_filter_are_typed_into_it() -> None:
-    async def use(app: Inspector, pilot: Pilot[None]) -> None:
-        for key in ("slash", "s", "i"):  # as fast as a terminal hands on what was pasted
-            app.post_message(events.Key(key, "/" if key == "slash" else key))
-        await until(pilot, lambda: app.records.filter_bar.text == "si")
-        assert app.records.spec.sort is None
 
     used(use)

@@ -122,8 +122,8 @@ class Pace:
 class FollowedSource(Source):
     """A source whose end may be the end for now: `read` gives no octets then, and `is_growing` is true.
 
-    `is_named` says whether records name it, `is_complete` whether nothing more will be written to it, `consumed` gets how
-    far it was read.
+    `is_named` says whether records name it, `is_complete` whether nothing more will be written to it, `consumed` gets
+    how far it was read.
     """
 
     def __init__(
