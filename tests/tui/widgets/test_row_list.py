@@ -200,3 +200,17 @@ def test_the_text_of_the_last_column_moves_as_far_as_there_is_some() -> None:
         assert "payload of 0" in lines(shown)[1]
 
     with_list(use)
+
+
+def test_a_click_on_the_scrollbar_leads_to_its_place_in_the_list() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.mouse_down(RowList, offset=(79, 12))
+        await pilot.mouse_up(RowList, offset=(79, 12))
+        await pilot.pause()
+        assert 0.4 * MANY < int(lines(shown)[1].split()[0]) < 0.6 * MANY
+        await pilot.mouse_down(RowList, offset=(79, 23))
+        await pilot.mouse_up(RowList, offset=(79, 23))
+        await pilot.pause()
+        assert lines(shown)[-1].split()[0] == str(MANY - 1)
+
+    with_list(use)

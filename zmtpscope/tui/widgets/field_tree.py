@@ -19,8 +19,8 @@ LINK = " →"
 INDENT = 2
 STEP = 16
 """Characters by which a long value is moved."""
-OPEN_DEPTH = 2
-"""Nodes above this depth are open, unless somebody closed them."""
+OPEN_DEPTH = 3
+"""Nodes above this depth are open, unless somebody closed them, or their value says it all."""
 KEPT_PATHS = 1000
 NAMES_SHARE = 0.45
 """How much of the width names may take, so that values stand below each other."""
@@ -108,7 +108,10 @@ class FieldTree(LineView):
 
     def _is_open(self, index: int) -> bool:
         was_opened = self._was_opened.get(self._paths[index])
-        return self._fields[index].depth < OPEN_DEPTH if was_opened is None else was_opened
+        if was_opened is not None:
+            return was_opened
+        node = self._fields[index]
+        return node.depth == 0 or (node.depth < OPEN_DEPTH and not node.value)
 
     def _set_open(self, index: int, is_open: bool) -> None:
         self._keep_open(index, is_open)

@@ -12,7 +12,7 @@ from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollDown, ScrollUp
+from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -176,8 +176,12 @@ class LineView(ScrollView, can_focus=True):
         size = Size(0, count + self.heading_lines)
         if size == self.virtual_size:
             return
+        # not by its setter, which lays out the whole screen anew: nothing else moves, and lists grow all the time
+        self.set_reactive(LineView.virtual_size, size)
         self._cursor = max(0, min(self._cursor, count - 1))
-        self.virtual_size = size
+        if self.top > self.max_scroll_y:
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+        self._show_on_bar()
         if min(before, count) < self.top + self.page_height:
             self.refresh()
 
@@ -223,15 +227,22 @@ class LineView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self._lines.clear()
+        self._show_on_bar()
         self._scroll_to_show(self._cursor)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        # the scrollbar is drawn again where that can be seen, which it can not for each of many lines
-        bar = self.vertical_scrollbar
-        step = max(1, self._count // (BAR_STEPS * max(1, self.size.height)))
-        bar.position = int(new_value) // step * step
         if round(old_value) != round(new_value):
+            self._show_on_bar()
             self.refresh()
+
+    def _show_on_bar(self) -> None:
+        """Tell the scrollbar where we are, in units that can be seen: it is drawn again whenever they change."""
+        bar, height = self.vertical_scrollbar, self.size.height
+        steps = BAR_STEPS * height
+        count = max(1, self._count)
+        bar.window_virtual_size = steps
+        bar.window_size = min(steps, max(1, steps * self.page_height // count))
+        bar.position = round((steps - bar.window_size) * self.top / max(1, self.max_scroll_y))
 
     def on_focus(self) -> None:
         self.refresh_place(self._cursor)
@@ -283,6 +294,9 @@ class LineView(ScrollView, can_focus=True):
     def action_last(self) -> None:
         self.go_to((self.take_number() or self._count) - 1)
 
+    def on_scroll_to(self, event: ScrollTo) -> None:
+        self._jump(event)
+
     def on_scroll_up(self, event: ScrollUp) -> None:
         self._jump(event)
 
@@ -290,7 +304,7 @@ class LineView(ScrollView, can_focus=True):
         self._jump(event)
 
     def _jump(self, event: Message) -> None:
-        """A click on the scrollbar leads to that place, not to the next page."""
+        """The scrollbar was clicked or drawn: go to the place that the mouse is at."""
         event.prevent_default()
         event.stop()
         bar = self.vertical_scrollbar.region
