@@ -138,9 +138,18 @@ class RecordsPane(Vertical):
         """The worker has come further."""
         if self.state is not None and state.generation < self.state.generation:
             return
-        self.state = state
+        before, self.state = self.state, state
         self.rows.set_count(state.found)
         self.filter_bar.show_state(state)
+        if before is not None and (before.generation, before.order) < (state.generation, state.order):
+            self._show_other_order()
+
+    def _show_other_order(self) -> None:
+        """Rows stand in other places now; the selected record stays selected."""
+        row = self.rows.current_row()
+        self.rows.ask_again()
+        if row is not None:
+            self.run_worker(self._select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:
         """Select a record; where the list leaves it out, all records are shown."""

@@ -86,6 +86,8 @@ class ListState(Struct, frozen=True, array_like=True):
     looked_at: int
     total: int
     columns: tuple[TableColumn, ...] = ()
+    order: int = 0
+    """Counts up when rows that are there stand in another order."""
 
 
 class OpenList(Request[ListState], frozen=True):

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.readings import CAPTURES
+from tests.store.stores import options_for
 from tests.tui.workers import worker_of
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser
+from zmtpscope.records import RECORDS
+from zmtpscope.store import Store
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import ListSpec, OpenList, PlaceFound, PlaceOf, Rows
+from zmtpscope.tui.requests import ListChanged, ListSpec, OpenList, PlaceFound, PlaceOf, Rows, Sort
+from zmtpscope.tui.worker.lists import RecordList
+from zmtpscope.tui.worker.sides import Sides
 
 
 def test_a_list_has_the_messages_in_order_with_names_and_topics() -> None:
@@ -42,3 +50,33 @@ def test_datagrams_have_no_connection_and_are_shown() -> None:
         rows = worker.ask(Rows("datagrams", 0, 3)).rows
         assert all(":" in row.cells[2] for row in rows)
         assert len(rows) == 3
+
+
+def test_a_list_is_sorted_by_a_column_and_says_so_when_it_is() -> None:
+    with worker_of("implementations/jupyter.pcap") as worker:
+        worker.wait_until_loaded()
+        unsorted = worker.ask(OpenList("messages", ListSpec(columns=("size", "time"))))
+        sizes = [int(row.cells[0]) for row in worker.ask(Rows("messages", 0, unsorted.found)).rows]
+        for descending in (True, False):
+            worker.ask(OpenList("messages", ListSpec(sort=Sort("size", descending), columns=("size", "time"))))
+            changed = worker.wait_for(ListChanged, lambda notice: notice.state.order > 0)
+            assert changed.state.found == unsorted.found
+            rows = worker.ask(Rows("messages", 0, changed.state.found)).rows
+            assert [int(row.cells[0]) for row in rows] == sorted(sizes, reverse=descending)
+            assert worker.ask(PlaceOf("messages", rows[3].number)) == PlaceFound(3, True)
+
+
+def test_rows_that_come_after_sorting_stand_behind_and_are_sorted_with_the_next_ones() -> None:
+    path = CAPTURES / "patterns" / "pubsub.pcap"
+    options = options_for(path, frames=False)
+    store = Store(options)
+    shown = RecordList("all", 1, ListSpec(tuple(RECORDS), sort=Sort("ts_ns", True)), store, Sides())
+    for batch in Analyser(options).run(open_captures([str(path)], block_size=700)):
+        store.append(batch)
+        shown.step()
+        assert sorted(shown.all_numbers().tolist()) == list(range(shown.state.found))
+        while shown.is_behind:
+            shown.step()
+    times = [store.row(number)["ts_ns"] for number in shown.all_numbers().tolist()]
+    assert times == sorted(times, reverse=True)
+    assert len(times) == len(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from zmtpscope.export.clock import Clock
 from zmtpscope.filter import Filter
 from zmtpscope.filter.checking import operand_of
+from zmtpscope.filter.conditions import Operand
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import ListSpec, ListState, Page, PlaceFound, Row
@@ -18,6 +20,12 @@ from zmtpscope.tui.worker.sides import Sides
 
 STEP = 1 << 16
 """Records that are looked at in a step, about."""
+
+STEP_SECONDS = 0.012
+"""A step of sorting takes about so long."""
+
+MANY_MORE = 1.25
+"""While records come, all are sorted anew when there are so many times as many."""
 
 MOST_ROWS = 1000
 """Rows that are made at a time."""
@@ -58,27 +66,32 @@ class RecordList:
         self.columns = table_columns(columns)
         self._maker = RowMaker(columns, store.options, sides)
         self._store = store
-        if spec.sort is not None:
-            operand_of(sort_field(spec.sort.column))
+        self._operand = None if spec.sort is None else operand_of(sort_field(spec.sort.column))
         self._filter = Filter(_whole_filter(spec))
         self._only: Int64 | None = None if spec.only is None else np.unique(np.array(spec.only, np.int64))
         self._rules = [(Filter(filter), style) for filter, style in spec.rules]
         self._found = Numbers()
         self._looked_at = 0
         self._sorted: Int64 | None = None
-        """The rows in another order than that of time, as far as they were sorted."""
+        """The first of those that were found, in another order than that of time."""
+        self._sorting: Iterator[Int64 | None] | None = None
+        self._order = 0
+        self._total = 0
+        """How many records there were at the last step."""
         self.said: ListState | None = None
         """What was said of it last."""
 
     @property
     def state(self) -> ListState:
         """How far it has come."""
-        return ListState(self.name, self.generation, len(self._found), self._looked_at, len(self._store), self.columns)
+        found, total = len(self._found), len(self._store)
+        return ListState(self.name, self.generation, found, self._looked_at, total, self.columns, self._order)
 
     @property
     def is_behind(self) -> bool:
         """Whether there is something to do."""
-        return self._looked_at < len(self._store)
+        is_unsorted = self._operand is not None and self._sorted_count < len(self._found)
+        return self._looked_at < len(self._store) or self._sorting is not None or is_unsorted
 
     def step(self) -> None:
         """Go on for a moment."""
@@ -89,18 +102,40 @@ class RecordList:
             for _, found in self._store.selecting(self._filter, some):
                 self._found.append(found)
             self._looked_at = end if self._only is None else total
+        elif self._operand is not None:
+            self._sort_on(self._operand, has_settled=total == self._total)
+        self._total = total
+
+    def _sort_on(self, operand: Operand, *, has_settled: bool) -> None:
+        """Sort for a moment: anew when many have come, or no more come."""
+        count, descending = len(self._found), self.spec.sort is not None and self.spec.sort.descending
+        if self._sorting is None and (has_settled or count > MANY_MORE * self._sorted_count):
+            self._sorting = self._store.sorting(self._found.array, operand, descending=descending)
+        until = time.monotonic() + STEP_SECONDS
+        while self._sorting is not None and time.monotonic() < until:
+            found = next(self._sorting)
+            if found is not None:
+                self._sorted, self._sorting = found, None
+                self._order += 1
 
     @property
-    def _numbers(self) -> Int64:
-        """The numbers of the records, row by row."""
-        return self._found.array if self._sorted is None else self._sorted
+    def _sorted_count(self) -> int:
+        return 0 if self._sorted is None else len(self._sorted)
+
+    def _numbers(self, low: int = 0, high: int | None = None) -> Int64:
+        """The numbers of the records of some rows: what came after they were sorted stands behind the others."""
+        found = self._found.array
+        if self._sorted is None:
+            return found[low:high]
+        behind = found[max(low, len(self._sorted)) : high]
+        return np.concatenate((self._sorted[low:high], behind)) if len(behind) else self._sorted[low:high]
 
     def page(self, low: int, high: int) -> Page:
         """The rows `low..high` (high excluded), as far as there are any."""
-        numbers = self._numbers[max(0, low) : min(high, low + MOST_ROWS)]
+        numbers = self._numbers(max(0, low), min(high, low + MOST_ROWS))
         clock = Clock(self.spec.time, lambda: self._store.first_time)
-        if clock.moves and 0 < low <= len(self._numbers):
-            clock(self._store.row(int(self._numbers[low - 1]))["ts_ns"])
+        if clock.moves and 0 < low <= len(self._found):
+            clock(self._store.row(int(self._numbers(low - 1, low)[0]))["ts_ns"])
         if not len(numbers):
             return Page(low, ())
         return Page(low, tuple(self._rows(numbers, clock)))
@@ -116,7 +151,7 @@ class RecordList:
 
     def place_of(self, record: int) -> PlaceFound | None:
         """The row of a record, or the one nearest to it; None of an empty list."""
-        numbers = self._numbers
+        numbers = self._numbers()
         if not len(numbers):
             return None
         if self._sorted is not None:
@@ -126,9 +161,13 @@ class RecordList:
             place -= place > 0 and record - int(numbers[place - 1]) < abs(int(numbers[place]) - record)
         return PlaceFound(place, int(numbers[place]) == record)
 
+    def all_numbers(self) -> Int64:
+        """The numbers of the records of all rows, not to be written to."""
+        return self._numbers()
+
     def numbers(self) -> Iterator[Int64]:
         """All records, some at a time, in the order of the list."""
-        numbers = self._numbers
+        numbers = self._numbers()
         for begin in range(0, len(numbers), STEP):
             yield numbers[begin : begin + STEP]
 

@@ -47,6 +47,7 @@ from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.quick_filters import cell_filter, followed
 from zmtpscope.tui.worker.reading_again import loading_again
 from zmtpscope.tui.worker.saving import CannotSave, Saving
+from zmtpscope.tui.worker.search import Search
 from zmtpscope.tui.worker.snippets import text_as
 from zmtpscope.tui.worker.taking_away import saving_of
 
@@ -78,6 +79,8 @@ class Worker:
         self._views = CountedViews(self._loading.store)
         self._generation = 0
         self._saving: Saving | None = None
+        self._search: tuple[int, Search] | None = None
+        """Who asked for it, and what is looked for."""
         self._noticed = 0.0
         self._said: Progress | None = None
         self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
@@ -87,7 +90,6 @@ class Worker:
             PlaceOf: self._place_of,
             CheckFilter: lambda request: check(request.filter),
             CompleteFilter: lambda request: complete(request.filter, request.place, self._loading.store),
-            Find: self._find,
             CellFilter: self._cell_filter,
             FollowsOf: self._follows_of,
             Views: lambda request: view_titles(),
@@ -104,6 +106,9 @@ class Worker:
         has_work = True
         while True:
             for number, request in self._channel.receive(0 if has_work else IDLE):
+                if isinstance(request, Find):
+                    self._begin_search(number, request)
+                    continue
                 with self._watching:
                     reply = self._answer(request)
                 self._channel.reply(number, reply)
@@ -121,6 +126,9 @@ class Worker:
         if self._saving is not None and not self._saving.state.is_done:
             self._saving.step()
             has_more = True
+        if self._search is not None:
+            has_more = True
+            self._search_on(*self._search)
         if self._views.is_behind:
             self._views.step()
             has_more = has_more or self._views.is_behind
@@ -165,6 +173,7 @@ class Worker:
         return made.state
 
     def _read_again(self, request: ReadAgain) -> int:
+        self._give_up_search()
         self._loading = loading_again(request, self._opened, self._options)
         self._epoch += 1
         for name, before in list(self._lists.items()):
@@ -180,8 +189,32 @@ class Worker:
         shown = self._lists.get(request.list)
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
-    def _find(self, request: Find) -> int | None:
-        return None
+    def _begin_search(self, number: int, request: Find) -> None:
+        """Answer when something was found: whoever asks again meanwhile does not wait for that any more."""
+        self._give_up_search()
+        shown = self._lists.get(request.list)
+        if shown is None:
+            self._channel.reply(number, None)
+            return
+        try:
+            rows = shown.all_numbers()
+            search = Search(self._loading.store, rows, request.sought, request.place, forward=request.forward)
+        except FilterError as error:
+            self._channel.reply(number, Failure(safe_text(error.sentence)))
+            return
+        self._search = number, search
+
+    def _give_up_search(self) -> None:
+        if self._search is not None:
+            self._channel.reply(self._search[0], Failure("the search was given up for another one"))
+            self._search = None
+
+    def _search_on(self, number: int, search: Search) -> None:
+        if not search.is_done:
+            search.step()
+        if search.is_done:
+            self._search = None
+            self._channel.reply(number, search.found)
 
     def _cell_filter(self, request: CellFilter) -> str | Failure:
         values = self._loading.store.row(request.record)
