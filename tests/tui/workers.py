@@ -95,8 +95,14 @@ def worker_socket(*paths: str, **settings: Any) -> Iterator[socket.socket]:
     """Our end of the socket of a worker that reads captures (names below captures/, or whole paths)."""
     options = Options(index=True, **{"payloads": Registry(None, {}), **settings})
     names = [str(CAPTURES / path) for path in paths]
+    with socket_of(Opened(tuple(names), lambda: open_captures(names)), options) as ours:
+        yield ours
+
+
+@contextmanager
+def socket_of(opened: Opened, options: Options) -> Iterator[socket.socket]:
+    """Our end of the socket of a worker that reads what is open."""
     ours, theirs = socket.socketpair()
-    opened = Opened(tuple(names), lambda: open_captures(names))
     thread = threading.Thread(target=run, args=(theirs, lambda: (opened, options)), kwargs={"is_alone": False})
     thread.start()
     ours.settimeout(PATIENCE)
@@ -107,6 +113,13 @@ def worker_socket(*paths: str, **settings: Any) -> Iterator[socket.socket]:
         thread.join(PATIENCE)
         theirs.close()
         assert not thread.is_alive()
+
+
+@contextmanager
+def worker_with(opened: Opened, options: Options) -> Iterator[Asker]:
+    """A worker that begins to read what is open."""
+    with socket_of(opened, options) as ours:
+        yield Asker(ours)
 
 
 @contextmanager

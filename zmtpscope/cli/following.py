@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -24,6 +24,7 @@ from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
+    from zmtpscope.live.capture.session import CaptureFile
     from zmtpscope.live.capture.settings import CaptureSettings, Program
 
 USAGE = 2
@@ -148,6 +149,10 @@ class Followed(Protocol):
         """Octets that were written and not read yet."""
 
     @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """The files of a capture of our own."""
+
+    @property
     def dropped(self) -> int:
         """Packets that were lost so far, as far as that is known."""
 
@@ -182,6 +187,10 @@ class WrittenByOthers:
     @property
     def unread(self) -> int:
         return self._polling.unread
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        return ()
 
     @property
     def dropped(self) -> int:
@@ -228,6 +237,10 @@ class CapturedByUs:
     @property
     def unread(self) -> int:
         return self._capture.unread
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        return self._capture.written_files
 
     @property
     def dropped(self) -> int:

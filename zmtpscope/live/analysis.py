@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from zmtpscope.capture import Captures, SegmentBlock, follow_captures
 from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.live.capture.following import SessionFollow
-from zmtpscope.live.capture.session import CaptureSession
+from zmtpscope.live.capture.session import CaptureFile, CaptureSession
 from zmtpscope.live.capture.settings import CaptureSettings
 
 
@@ -42,6 +42,11 @@ class OwnCapture:
     def unread(self) -> int:
         """Octets that were written and not read yet."""
         return self._follow.unread
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """All that was written so far; of a private capture the oldest are not there any more."""
+        return tuple(self.status.files)
 
     @property
     def dropped(self) -> int:

@@ -306,6 +306,19 @@ class SaveRows(Request[bool], frozen=True):
     force: bool = False
 
 
+class StopCapture(Request[None], frozen=True):
+    """Take no more packets; what is there stays. Of a capture that does not grow there is nothing to stop."""
+
+
+class SaveCapture(Request[bool], frozen=True):
+    """Write all packets that were captured so far to a pcapng file, as `SaveRows` does rows. The text of the last
+    `SavingState` says so where the beginning of the capture is not there any more."""
+
+    reply: ClassVar[object] = bool
+    path: str
+    force: bool = False
+
+
 class CancelSaving(Request[None], frozen=True):
     """Stop writing, and leave nothing behind."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from zmtpscope.capture import CaptureError, Captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.analysis import Following, end, steps
+from zmtpscope.live.capture.session import CaptureFile
 from zmtpscope.records import SECOND
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
@@ -33,6 +34,10 @@ class FollowedCapture(Following, Protocol):
     @property
     def unread(self) -> int:
         """Octets that were written and not read yet."""
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """The files of a capture of our own; the oldest may not be there any more."""
 
     @property
     def dropped(self) -> int:

@@ -34,7 +34,9 @@ from zmtpscope.tui.requests import (
     ReadAgain,
     Request,
     Rows,
+    SaveCapture,
     SaveRows,
+    StopCapture,
     TableOf,
     Views,
 )
@@ -46,6 +48,7 @@ from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.quick_filters import cell_filter, followed
 from zmtpscope.tui.worker.reading_again import loading_again
+from zmtpscope.tui.worker.saved_capture import capture_saving_of
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.search import Search
 from zmtpscope.tui.worker.snippets import text_as
@@ -96,7 +99,11 @@ class Worker:
             TableOf: lambda request: self._views.table(request),
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
             ReadAgain: self._read_again,
-            SaveRows: self._save_rows,
+            SaveRows: lambda request: self._save(
+                lambda: saving_of(request, self._lists.get(request.list), self._loading)
+            ),
+            SaveCapture: lambda request: self._save(lambda: capture_saving_of(request, self._loading)),
+            StopCapture: lambda request: self._loading.stop(),
             CancelSaving: self._cancel_saving,
             CopyTextOf: self._text_of,
         }
@@ -228,10 +235,11 @@ class Worker:
         shown = self._lists.get(request.list)
         return None if shown is None else shown.place_of(request.record)
 
-    def _save_rows(self, request: SaveRows) -> bool:
+    def _save(self, begin: Callable[[], Saving | None]) -> bool:
+        """Begin to write a file, unless it is there already."""
         if self._saving is not None and not self._saving.state.is_done:
             raise CannotSave(f"{self._saving.state.path} is still being written; cancel that, or wait")
-        saving = saving_of(request, self._lists.get(request.list), self._loading)
+        saving = begin()
         if saving is not None:
             self._saving = saving
         return saving is not None

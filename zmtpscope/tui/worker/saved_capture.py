@@ -1,0 +1,76 @@
+"""All packets that were captured so far, as they are, as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from zmtpscope.export.files import OutputFile
+from zmtpscope.export.words import size
+from zmtpscope.live.capture.session import CaptureFile
+from zmtpscope.tui.requests import SaveCapture
+from zmtpscope.tui.worker.loading import Loading
+from zmtpscope.tui.worker.saved_packets import FORM
+from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
+
+AT_ONCE = 1 << 20
+
+
+class Held(NamedTuple):
+    """A file that stays readable while the capture goes on, and how many octets of it are whole blocks."""
+
+    file: BinaryIO
+    octets: int
+
+
+def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
+    """The file that somebody asks for; None: there is one already. Raises `CannotSave`."""
+    path = target_of(request.path)
+    followed = loading.opened.followed
+    files = [] if followed is None else followed.written_files
+    if not files:
+        where = ", ".join(loading.opened.paths)
+        raise CannotSave(
+            "standard input is not kept: save rows, or have it written by tee in front of zmtpscope"
+            if where == "-"
+            else f"the packets are in {where} already: save rows as {FORM}, or copy that"
+        )
+    if path.suffix.lower() != FORM:
+        raise CannotSave(f"{path}: packets are written as pcapng, so its name ends in {FORM}")
+    if not is_free(path, [each.path for each in files], force=request.force):
+        return None
+    return Saving(path, sum(each.octets for each in files), save_files(path, files))
+
+
+def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
+    """Write one file after the other to `path`: together they are a pcapng again. Says what is not there any more.
+    Raises `CannotSave` and `OSError`."""
+    output, done = OutputFile(path), 0
+    with ExitStack() as opened:
+        held = list(_held(files, opened))
+        if not sum(each.octets for each in held):
+            raise CannotSave(f"{path}: no packets are there to be saved")
+        opened.callback(output.discard)
+        output.open()
+        for each in held:
+            left = each.octets
+            while left and (octets := each.file.read(min(AT_ONCE, left))):
+                output.write(octets)
+                left -= len(octets)
+                done += len(octets)
+                yield done
+        output.finish()
+        output.commit()
+    gone = sum(each.octets for each in files) - done
+    begins = f"; it begins later than the capture, of which the first {size(gone)} were removed" if gone else ""
+    return f"{size(done)} of packets{begins}"
+
+
+def _held(files: Sequence[CaptureFile], opened: ExitStack) -> Iterator[Held]:
+    """Those that are still there: of a capture that nobody named a file for, the oldest go."""
+    for each in files:
+        with suppress(FileNotFoundError):
+            file = open(each.path, "rb")  # noqa: SIM115 (`opened` closes it)
+            yield Held(opened.enter_context(file), each.octets)
