@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.export.test_secrets_of_payloads import SENT, WORD, registry
 from tests.readings import CAPTURES
 from tests.store.stores import FILES
+from tests.traffic import Capture
 from tests.tui.worker.views.fed import cell, opened_whole, store_of, view_of
+from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
+from zmtpscope.store import Spool, Store
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 
@@ -74,6 +78,16 @@ def test_rows_can_be_sorted_by_every_column() -> None:
             for descending in (False, True):
                 rows = view.table(Sort(column.name, descending)).rows
                 assert sorted(row.key for row in rows) == sorted(row.key for row in table.rows)
+
+
+@pytest.mark.parametrize("what", SENT)
+def test_passwords_that_ride_inside_messages_stay_hidden(what: str) -> None:
+    options = Options(payloads=registry(), decode_as=(DecodeAs("udp.port", 5556),), index=True)
+    store = Store(options, spool=Spool(in_memory=True))
+    for batch in Analyser(options).run(Capture(SENT[what](), 1)):
+        store.append(batch)
+    for name in VIEWS:
+        assert WORD[:5] not in str(opened_whole(view_of(name, store))).encode()
 
 
 def test_at_most_so_many_rows_are_shown_and_that_there_are_more_is_said() -> None:

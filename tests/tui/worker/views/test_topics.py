@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of_capture
 from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.last_values import members_changed
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 
@@ -42,6 +44,22 @@ def test_topics_that_share_what_stands_in_front_of_a_separator_are_a_tree() -> N
 def test_numbers_differ_from_the_one_before_by_so_much() -> None:
     table = view_of_capture("topics", "patterns/xpub-xsub.pcap").table()
     assert ('"beta"', "4", "+2") in cells(table, "topic", "last", "change")
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "change"),
+    [
+        ({"price": 1.5, "state": "up"}, {"price": 1.25, "state": "up"}, "price -0.25"),
+        ({"price": 1, "state": "up"}, {"price": 2, "state": "down"}, "price +1, state"),
+        ({"price": 1}, {"price": 10**400}, "price"),
+        ({"price": 1}, {"price": float("nan")}, "price"),
+        ({"a\x1b": 1}, {"a\x1b": "b"}, "a\\x1b"),
+        (dict.fromkeys("abcde", 0), dict.fromkeys("abcde", 1), "a +1, b +1, c +1 …"),
+        ({}, {"price": 1}, ""),
+    ],
+)
+def test_of_named_members_those_that_differ_are_told(before: dict[str, Any], last: dict[str, Any], change: str) -> None:
+    assert members_changed(before, last) == change
 
 
 def test_the_topic_with_the_most_octets_comes_first_where_that_is_wanted() -> None:

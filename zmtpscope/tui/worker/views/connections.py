@@ -14,7 +14,7 @@ from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.values import record_values
 from zmtpscope.export.words import counted
-from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.requests import Sort
@@ -220,7 +220,8 @@ class ConnectionsView(View):
             yield _sentence(f"conn {conn} side {side}", f"{row.known.name(side)} sent {sent}", filter)
         for (severity, id_), count in sorted(findings.items(), key=lambda each: SEVERITIES.index(each[0][0])):
             filter = f"conn == {conn} and id == {id_}"
-            yield _sentence(f"conn {conn} {id_}", f"{severity} {id_}{_times(count)}", filter, style=severity)
+            sentence = f"{severity} {id_}{_times(count)}: {FINDINGS[id_].text}"
+            yield _sentence(f"conn {conn} {id_}", sentence, filter, style=severity)
         if row.record is not None:
             filter = f"conn == {conn} and record == connection"
             yield _sentence(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.records.message_columns import MessageColumns, content_frames
+from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.columns import UnreadMessage
 from zmtpscope.export.top.rows import value_text
 from zmtpscope.store import Store
@@ -18,12 +19,19 @@ LONGEST_VALUE = 120
 LONGEST_NUMBER = 32
 """Octets of a body that may be a number."""
 
+LARGEST = 2**53
+"""Numbers are told apart below this."""
+
+MOST_NAMES, LONGEST_NAME = 3, 20
+"""Members that are named, and characters of their names."""
+
 SAME, CHANGED = "same", "changed"
 
 
 class LastValue(NamedTuple):
-    """The content of a message, and how it differs from the message before: `+0.3` where both are numbers, else
-    `same` or `changed`; None where there is none before, or the octets are not there."""
+    """The content of a message, and how it differs from the message before: `+0.3` where both are numbers,
+    `price +0.3, state` where both have named members that differ, else `same` or `changed`; None where there is none
+    before, or the octets are not there. Safe to show."""
 
     text: str
     change: str | None
@@ -81,7 +89,24 @@ def _change(before: MessageRun, last: MessageRun) -> str | None:
     numbers = _number(old[-1] or b""), _number(new[-1] or b"")
     if old[:-1] == new[:-1] and numbers[0] is not None and numbers[1] is not None:
         return f"{numbers[1] - numbers[0]:+}"
-    return CHANGED
+    return members_changed(_members(before), _members(last)) or CHANGED
+
+
+def _members(run: MessageRun) -> dict[str, Any]:
+    """What a dissector found in a message, by name."""
+    made = run.payloads[0] if run.payloads else None
+    return made.fields if made is not None and isinstance(made.fields, dict) else {}
+
+
+def members_changed(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """Those that both have and that differ; of numbers by how much."""
+    words = []
+    for name, value in new.items():
+        if name in old and old[name] != value:
+            numbers = [each for each in (old[name], value) if isinstance(each, int | float) and abs(each) < LARGEST]
+            change = f" {numbers[1] - numbers[0]:+.6g}" if len(numbers) == 2 else ""
+            words.append(safe_text(str(name)[:LONGEST_NAME]) + change)
+    return ", ".join(words[:MOST_NAMES]) + (" …" if len(words) > MOST_NAMES else "")
 
 
 def _number(octets: bytes) -> Decimal | None:

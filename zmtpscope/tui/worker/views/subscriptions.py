@@ -82,14 +82,13 @@ class Matches:
         for sender, each in self._sums.items():
             self._sums[sender] = list(accumulate(each, initial=0))
 
-    def of(self, conn: int, side: int, prefix: bytes) -> int:
-        """Those that a side of a connection sent."""
-        topics = self._topics.get((conn, side))
-        if topics is None:
-            return 0
+    def of_subscription(self, subscription: Subscription) -> int:
+        """Those that the other side of its connection sent."""
+        sender = subscription.connection.number, 1 - subscription.side
+        topics, prefix = self._topics.get(sender, []), subscription.topic
         first = bisect_left(topics, prefix)
         behind = bisect_right(topics, prefix + b"\xff" * (LONGEST_TOPIC + 1))
-        return self._sums[conn, side][behind] - self._sums[conn, side][first]
+        return self._sums[sender][behind] - self._sums[sender][first] if topics else 0
 
 
 class SubscriptionsView(View):
@@ -132,25 +131,26 @@ class SubscriptionsView(View):
             Column("topic", "SUBSCRIBED TO"),
             Column("since", "SINCE", shown_time, is_number=True),
             Column("delay", "AFTER HANDSHAKE", seconds, is_number=True),
-            Column("messages", "MSGS", scaled, is_number=True),
+            Column("messages", "MATCHED", scaled, is_number=True),
             Column("state", "STATE"),
             Column("until", "UNTIL", shown_time, is_number=True),
         )
         subscriptions = sorted(self._subscriptions.values(), key=lambda each: (each.connection.number, each.number))
         lines = [self._line(each, matches) for each in subscriptions]
         lines += [self._silent(known, side) for known, side in self._without()]
-        return table_of(columns, lines, sort, opened, most, list(self._text(subscriptions)))
+        return table_of(columns, lines, sort, opened, most, list(self._text(subscriptions, matches)))
 
     def _line(self, subscription: Subscription, matches: Matches) -> Line:
         known, side, topic = subscription.connection, subscription.side, subscription.topic
         conn, text = known.number, to_text(topic)
+        matched = matches.of_subscription(subscription)
         values = (
             known.name(side),
             known.name(1 - side),
             quoted(text, LONGEST_NAME) if topic else EVERYTHING,
             subscription.since_ns,
             subscription.delay,
-            matches.of(conn, 1 - side, topic),
+            matched,
             subscription.state,
             subscription.until_ns,
         )
@@ -174,11 +174,14 @@ class SubscriptionsView(View):
         values = (known.name(side), known.name(1 - side), None, None, None, None, "has not subscribed", None)
         return Line(f"{conn} {side} without", values, f"conn == {conn} and side == {side}", "warn")
 
-    def _text(self, subscriptions: Collection[Subscription]) -> Iterator[str]:
+    def _text(self, subscriptions: Collection[Subscription], matches: Matches) -> Iterator[str]:
         words = [counted(len(subscriptions), "subscription")]
         without = sum(1 for _ in self._without())
         if without:
             words.append(f"{counted(without, 'subscriber')} without any")
+        unmatched = sum(not matches.of_subscription(each) for each in subscriptions)
+        if unmatched:
+            words.append(f"{unmatched} that no message matched")
         yield ", ".join(words)
         late = sum((each.delay or 0) >= LATE_NS for each in subscriptions)
         if late:

@@ -42,10 +42,15 @@ MOST_SUBSCRIPTIONS = 16_384
 """Different subscriptions of connections that are remembered."""
 
 
+Address = tuple[str | None, int | None]
+
+
 class Counted(NamedTuple):
     """What was counted of a topic, of several, or of one on one connection: `rows` of the counts; `pair` are the
     numbers of the last message and of the one before it, `time` is that of the last."""
 
+    topic: bytes | None
+    """None of several, and where there is none."""
     rows: Int64
     messages: int
     octets: int
@@ -73,6 +78,7 @@ class Sums:
         counts = self._counts
         last = int(rows[counts.last[rows].argmax()]) if len(rows) > 1 else int(rows[0])
         return Counted(
+            None,
             rows,
             int(counts.messages[rows].sum()),
             int(counts.octets[rows].sum()),
@@ -88,7 +94,8 @@ class TopicsView(View):
         super().__init__(store)
         self._known = KnownConnections()
         self._counts = TopicCounts()
-        self._holders = Holders()
+        self._holders: dict[Address, Holders] = {}
+        """Who has subscribed to what, by the address of the publisher."""
         self._subscriptions: set[tuple[int, bytes]] = set()
         self._values = LastValues(store)
 
@@ -99,7 +106,8 @@ class TopicsView(View):
             is_known = not change.is_new or subscription in self._subscriptions
             if not is_known and len(self._subscriptions) < MOST_SUBSCRIPTIONS:
                 self._subscriptions.add(subscription)
-                self._holders.add(change.topic, change.connection.ends)
+                publisher = change.connection.ends.addresses[1 - change.side]
+                self._holders.setdefault(publisher, Holders()).add(change.topic, change.connection.ends)
         for messages in step.messages:
             self._counts.count(messages, self.store.first_time)
 
@@ -115,14 +123,18 @@ class TopicsView(View):
     # -- columns -----------------------------------------------------------------------------------------------------
 
     def _columns(self) -> Sequence[Column]:
-        holders, duration = self._holders, self._duration
+        duration, subscribers = self._duration, self._subscribers
+
+        def rate(count: int) -> str:
+            return scaled(count / duration * SECOND) if duration > 0 else ""
+
         return (
             Column("topic", "TOPIC"),
             Column("from", "FROM", self._senders, order=self._senders),
             Column("messages", "MSGS", scaled, is_number=True),
-            Column("rate", "MSG/S", lambda count: scaled(count / duration * SECOND), is_number=True),
+            Column("rate", "MSG/S", rate, is_number=True),
             Column("octets", "OCTETS", scaled, is_number=True),
-            Column("subscribers", "SUBS", lambda topic: str(holders.count(topic)), is_number=True, order=holders.count),
+            Column("subscribers", "SUBS", lambda counted: str(subscribers(counted)), is_number=True, order=subscribers),
             Column("last", "LAST VALUE", lambda counted: self._values[counted.pair].text, order=_time),
             Column("change", "CHANGE", lambda counted: self._values[counted.pair].change or "", order=_time),
             Column("history", "HISTORY", self._history, order=_time),
@@ -139,6 +151,14 @@ class TopicsView(View):
         known = ((self._known.get(conn), side) for conn, side in sides)
         names = {connection.name(side) for connection, side in known if connection is not None}
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
+
+    def _subscribers(self, counted: Counted) -> int:
+        """How many connections have subscribed to a topic at those who send it, now or before."""
+        assert counted.topic is not None
+        sides = {self._counts.keys[row][1:] for row in counted.rows[:MOST_LOOKED_AT].tolist()}
+        known = ((self._known.get(conn), side) for conn, side in sides)
+        senders = {connection.ends.addresses[side] for connection, side in known if connection is not None}
+        return sum(self._holders[sender].count(counted.topic) for sender in senders if sender in self._holders)
 
     def _history(self, counted: Counted) -> str:
         return sparkline(self._counts.bars(counted.rows), HISTORY, Look(HISTORY, is_unicode=True))
@@ -167,7 +187,7 @@ class TopicsView(View):
         prefix = to_text(node.prefix)
         return Line(
             f"group {prefix}",
-            self._values_of(label, sums.of_topics(node.topics), None),
+            self._values_of(label, sums.of_topics(node.topics)),
             self._data(begins_with("topic", prefix)),
             children=lambda: [
                 self._node(each, separator, sums) for each in nodes_of(node.topics, separator, node.prefix)
@@ -176,12 +196,12 @@ class TopicsView(View):
         )
 
     def _topic(self, topic: bytes | None, label: str, sums: Sums) -> Line:
-        counted = sums.of_topics([topic])
+        counted = sums.of_topics([topic])._replace(topic=topic)
         key = "no topic" if topic is None else f"topic {to_text(topic)}"
         below = partial(self._by_connection, key, counted.rows, _filter_of(topic), sums)
         return Line(
             key,
-            self._values_of(label, counted, topic),
+            self._values_of(label, counted),
             self._data(_filter_of(topic)),
             children=below if len(counted.rows) > 1 else None,
             is_sorted=True,
@@ -193,15 +213,15 @@ class TopicsView(View):
         for (_, conn, side), row in sorted((self._counts.keys[row], row) for row in rows.tolist()):
             known = self._known.get(conn)
             label = f"on connection {conn}" if known is None else f"to {known.name(1 - side)}"
-            values = self._values_of(label, sums.of_rows(np.array([row])), None)
+            values = self._values_of(label, sums.of_rows(np.array([row])))
             on_it = every(filter, f"conn == {conn}", f"side == {side}")
             lines.append(Line(f"{key} on {conn} {side}", values, self._data(on_it)))
         return lines
 
     @staticmethod
-    def _values_of(label: str, counted: Counted, topic: bytes | None) -> list[Any]:
-        messages = counted.messages
-        return [label, counted, messages, messages, counted.octets, topic, counted, counted, counted]
+    def _values_of(label: str, counted: Counted) -> list[Any]:
+        messages, of_one = counted.messages, None if counted.topic is None else counted
+        return [label, counted, messages, messages, counted.octets, of_one, counted, counted, counted]
 
     def _data(self, filter: str) -> str:
         """The filter of messages that are no subscriptions: these have topics, too."""
