@@ -18,6 +18,8 @@ from tests.tui.terminal import Terminal, Waited
 COLUMNS, LINES = 200, 50
 PATIENCE = 60.0
 """Seconds that a program has for anything, on a machine on which others work."""
+STILL = 2.0
+"""Seconds after which a screen that has not changed does not change any more."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def open_and_filter(inspector: Inspector, path: Path) -> Opening:
         time.sleep(0.5)
         terminal.type(inspector.filter)
         wait(terminal, lambda screen: inspector.filter in screen, inspector.filter)
-        time.sleep(1.5)  # termshark thinks about completions
+        wait_until_still(terminal)  # termshark thinks about completions, and takes Enter for one of them meanwhile
         begin = time.monotonic()
         terminal.press("Enter")
         wait(terminal, lambda screen: bool(set(inspector.rows(screen)) - before), "rows of the filter")
@@ -112,6 +114,15 @@ def wait_until_loaded(inspector: Inspector, terminal: Terminal) -> str:
         return bool(inspector.rows(screen)) and inspector.reading not in screen
 
     return wait(terminal, holds, "all rows")
+
+
+def wait_until_still(terminal: Terminal) -> None:
+    """Until nothing has changed on the screen for some time."""
+    screen, since = terminal.text, time.monotonic()
+    while time.monotonic() - since < STILL:
+        time.sleep(0.1)
+        if (now := terminal.text) != screen:
+            screen, since = now, time.monotonic()
 
 
 def memory_of(terminal: Terminal) -> int:
