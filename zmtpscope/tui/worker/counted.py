@@ -28,7 +28,7 @@ class CountedView:
     def __init__(self, view: str, filter: str, store: Store) -> None:
         self._store = store
         self._filter = Filter(filter) if filter.strip() else None
-        self._view = VIEWS[view].view(store)
+        self._view = VIEWS[view].of(store)
         self._looked_at = 0
 
     @property

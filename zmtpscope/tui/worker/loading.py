@@ -17,7 +17,7 @@ from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.sides import Sides
 
-STEP_SECONDS = 0.02
+STEP_SECONDS = 0.03
 """CPU seconds that a step takes, about: somebody who presses a key waits for one at most. Much shorter ones load far
 more slowly: each step costs something for each side of each connection, some 10 ms for 20 of them."""
 

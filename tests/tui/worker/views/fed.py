@@ -22,7 +22,7 @@ def store_of(path: Path) -> Store:
 
 def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View:
     """A view that has seen all records of a store, or those that a filter holds of, so many at a time."""
-    view = VIEWS[name].view(store)
+    view = VIEWS[name].of(store)
     rows = store.select(Filter(filter)) if filter else range(len(store))
     for low in range(0, len(rows), step):
         view.feed(Step(store, rows[low : low + step]))

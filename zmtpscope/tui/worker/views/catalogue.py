@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from zmtpscope.records import RECORDS
-from zmtpscope.tui.worker.views.connections import ConnectionsView
-from zmtpscope.tui.worker.views.findings import FindingsView
-from zmtpscope.tui.worker.views.map import MapView
-from zmtpscope.tui.worker.views.statistics import StatisticsView
-from zmtpscope.tui.worker.views.subscriptions import SubscriptionsView
-from zmtpscope.tui.worker.views.topics import TopicsView
-from zmtpscope.tui.worker.views.view import View
-from zmtpscope.tui.worker.views.zre import ZreView
+
+if TYPE_CHECKING:
+    from zmtpscope.store import Store
+    from zmtpscope.tui.worker.views.view import View
 
 ALL = tuple(name for name in RECORDS if name != "frame")
 
@@ -24,24 +21,38 @@ class ViewKind(NamedTuple):
     key: str
     title: str
     meaning: str
-    view: type[View]
+    view: str
+    """Its class, in the module of its name. That is loaded when somebody looks: all of them would take a fifth of the
+    time until there are rows."""
     records: tuple[str, ...] = ("message",)
     """The types of records that the filters of its rows are about."""
+
+    def of(self, store: Store) -> View:
+        """This view of a store."""
+        view: View = getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(store)
+        return view
 
 
 VIEWS: dict[str, ViewKind] = {
     kind.name: kind
     for kind in (
-        ViewKind("connections", "2", "Connections", "who talks to whom, how much, and how it ended", ConnectionsView),
-        ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", MapView),
-        ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", TopicsView),
+        ViewKind("connections", "2", "Connections", "who talks to whom, how much, and how it ended", "ConnectionsView"),
+        ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", "MapView"),
+        ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", "TopicsView"),
         ViewKind(
-            "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", SubscriptionsView
+            "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", "SubscriptionsView"
         ),
-        ViewKind("findings", "6", "Findings", "what is wrong or worth knowing, and where", FindingsView, ("finding",)),
-        ViewKind("zre", "7", "ZRE", "nodes, groups, and how they found each other", ZreView, ("message", "datagram")),
         ViewKind(
-            "statistics", "8", "Statistics", "how many messages when, how large, and which records", StatisticsView, ALL
+            "findings", "6", "Findings", "what is wrong or worth knowing, and where", "FindingsView", ("finding",)
+        ),
+        ViewKind("zre", "7", "ZRE", "nodes, groups, and how they found each other", "ZreView", ("message", "datagram")),
+        ViewKind(
+            "statistics",
+            "8",
+            "Statistics",
+            "how many messages when, how large, and which records",
+            "StatisticsView",
+            ALL,
         ),
     )
 }
