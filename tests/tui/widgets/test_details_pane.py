@@ -135,6 +135,27 @@ def test_secret_octets_are_stars_and_nothing_else_is() -> None:
     with_pane(use)
 
 
+def test_an_octet_is_clicked_as_digits_or_as_a_character() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        await pilot.click(pane.panes.octets, offset=(10 + 3 * 4, 1))
+        assert pane.panes.octets.offset_selected == 100 + 16 + 4
+        await pilot.click(pane.panes.octets, offset=(10 + 3 * 16 + 1 + 7, 0))
+        assert pane.panes.octets.offset_selected == 107
+
+    with_pane(use)
+
+
+def test_other_octets_are_shown_by_their_tab() -> None:
+    async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
+        pane.panes.octets.focus()
+        await pilot.press("right_square_bracket")
+        assert lines(pane.panes.octets)[0].endswith('{"price": 12}')
+        await pilot.click(pane.panes, offset=(3, 0))
+        assert pane.panes.chosen == 0
+
+    with_pane(use)
+
+
 def test_narrow_octets_stand_eight_in_a_line() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         assert lines(pane.panes.octets)[0] == "00000064  30 31 32 33 34 35 36 37  01234567"

@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
+from zmtpscope.tui.widgets.line_view import COUNT_WAIT, LineView
 from zmtpscope.tui.widgets.row_list import RowList
 
 COLUMNS = (
@@ -59,6 +60,9 @@ class Screen(App[None]):
         shown.focus()
 
     def on_row_list_selected(self, message: RowList.Selected) -> None:
+        self.posted.append(message)
+
+    def on_line_view_digits(self, message: LineView.Digits) -> None:
         self.posted.append(message)
 
     def on_row_list_sort_asked(self, message: RowList.SortAsked) -> None:
@@ -212,5 +216,38 @@ def test_a_click_on_the_scrollbar_leads_to_its_place_in_the_list() -> None:
         await pilot.mouse_up(RowList, offset=(79, 23))
         await pilot.pause()
         assert lines(shown)[-1].split()[0] == str(MANY - 1)
+
+    with_list(use)
+
+
+def test_the_scrollbar_can_be_drawn_to_the_end() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.mouse_down(RowList, offset=(79, 0))
+        await pilot.hover(RowList, offset=(79, 23))
+        await pilot.mouse_up(RowList, offset=(79, 23))
+        await pilot.pause()
+        assert lines(shown)[-1].split()[0] == str(MANY - 1)
+        assert shown.cursor == 0
+
+    with_list(use)
+
+
+def test_marked_rows_are_marked() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        shown.set_marked({2})
+        assert [line.startswith("●") for line in lines(shown)[1:5]] == [False, False, True, False]
+
+    with_list(use)
+
+
+def test_digits_that_nothing_follows_are_posted() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await pilot.pause(2 * COUNT_WAIT)
+        digits = screen.posted[-1]
+        assert isinstance(digits, LineView.Digits)
+        assert digits.number == 4
+        await pilot.press("j")
+        assert shown.cursor == 1
 
     with_list(use)

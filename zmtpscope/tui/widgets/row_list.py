@@ -245,7 +245,7 @@ class RowList(LineView):
         """Whether the last column has more text than can be seen, in any row that can be."""
         slot = self._slots[-1]
         rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
-        return any(width_of(row.cells[slot.column]) - self._skip > slot.width for row in rows)
+        return any(width_of(_text(row, slot.column)) - self._skip > slot.width for row in rows)
 
     def action_sort(self) -> None:
         if self._columns:
@@ -293,9 +293,14 @@ class RowList(LineView):
         cells = [Cell(0, 1, MARK, style("mark", ground))] if row.number in self._marked else []
         for slot in self._slots:
             column = self._columns[slot.column]
-            text = row.cells[slot.column] if slot.column < len(row.cells) else ""
+            text = _text(row, slot.column)
             skip = self._skip if slot is self._slots[-1] else 0
             below = "cell" if ground == "cursor" and slot.column == self._column else ground
             look = style(column.style if column.style and has_own else row.style, below)
             cells.append(Cell(slot.start, slot.stop, fitted(text, slot.width, column.is_number, skip), look))
         return line_of(cells, style(row.style, ground), width)
+
+
+def _text(row: Row, column: int) -> str:
+    """A cell; rows may have come before the columns were others."""
+    return row.cells[column] if column < len(row.cells) else ""
