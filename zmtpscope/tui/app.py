@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Input
@@ -20,6 +21,7 @@ from zmtpscope.tui.banner import Banner
 from zmtpscope.tui.client import Client, Notice, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import BY_NAME, COMMANDS, Command, CommandError, parse
 from zmtpscope.tui.follow_screen import FollowScreen
+from zmtpscope.tui.harmless import HarmlessLines, fault
 from zmtpscope.tui.help_screen import HelpScreen
 from zmtpscope.tui.history import History, Place
 from zmtpscope.tui.profiles import Profile, ProfileError
@@ -85,6 +87,7 @@ class Inspector(App[None]):
         self._view_bar = ViewBar()
         self._filter = filter
         self._is_paused = False
+        self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
         """What was said of lists and not shown yet, by name."""
         self.records: RecordsPane
@@ -104,6 +107,14 @@ class Inspector(App[None]):
         with ContentSwitcher(initial=MESSAGES.name):
             yield self.records
         yield Footer()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What every line goes through that is drawn."""
+        return [*super().get_line_filters(), self._harmless]
+
+    def _fatal_error(self) -> None:
+        """Leave after an error that nobody expected; Textual's own method shows the values of variables."""
+        self.panic(fault())
 
     async def on_mount(self) -> None:
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell wrote over it

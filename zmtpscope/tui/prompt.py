@@ -22,7 +22,7 @@ class Prompt(ModalScreen[str]):
     Prompt { align: left bottom; background: $background 0%; }
     Prompt Horizontal { height: 1; background: $panel; }
     Prompt Static { width: auto; padding: 0 1; color: $text-primary; }
-    Prompt Input { width: 1fr; border: none; padding: 0; height: 1; background: $panel; }
+    Prompt Input { width: 1fr; background: $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Leave", show=False)]
 
@@ -36,7 +36,7 @@ class Prompt(ModalScreen[str]):
         with Horizontal():
             yield Static(Text(self._question), markup=False)
             suggester = SuggestFromList(self._suggestions, case_sensitive=False) if self._suggestions else None
-            yield Input(self._value, suggester=suggester, select_on_focus=False)
+            yield Input(self._value, suggester=suggester, select_on_focus=False, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)
