@@ -179,3 +179,25 @@ def test_a_message_is_copied_as_the_command_that_sends_it() -> None:
         await until(pilot, lambda: app.clipboard == cells(app.records.rows, "time"))
 
     used(use)
+
+
+def test_a_capture_is_read_again_with_frames() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        messages = app.records.rows.count
+        await pilot.press("m", "colon", *"frames", "enter")
+        await until(pilot, lambda: app.records.rows.count > messages)
+        assert not app.records.marks
+        await pilot.press("colon", *"frames", "enter")
+        await until(pilot, lambda: app.records.rows.count == messages)
+
+    used(use)
+
+
+def test_a_rule_that_is_none_changes_nothing() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        messages = app.records.rows.count
+        await pilot.press("d", *"nonsense", "enter")
+        await until(pilot, lambda: len(app._notifications) > 0)
+        assert app.records.rows.count == messages
+
+    used(use)

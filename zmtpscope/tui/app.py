@@ -27,7 +27,7 @@ from zmtpscope.tui.history import History, Place
 from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
-from zmtpscope.tui.requests import ListChanged, ListSpec, ListState, Progress, SavingState, Views, ViewTitle
+from zmtpscope.tui.requests import ListChanged, ListSpec, ListState, Progress, ReadAgain, SavingState, Views, ViewTitle
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, ViewBar
 from zmtpscope.tui.view_pane import ViewPane
@@ -86,6 +86,8 @@ class Inspector(App[None]):
         self._banner = Banner()
         self._view_bar = ViewBar()
         self._filter = filter
+        self._reading = ReadAgain()
+        """What was asked for beside the command line."""
         self._is_paused = False
         self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
@@ -155,6 +157,30 @@ class Inspector(App[None]):
         self._title_bar.show_paused(self._is_paused)
         if not self._is_paused:
             self._show_states()
+
+    # -- the capture once more -----------------------------------------------------------------------------------------
+
+    async def do_decode(self, argument: str) -> None:
+        """Read the capture again with one more rule; `none` takes all rules away."""
+        rules = () if argument == "none" else (*self._reading.decode_as, argument)
+        await self._read_again(replace(self._reading, decode_as=rules))
+
+    async def do_keys(self, argument: str) -> None:
+        """Read the capture again with the keys of one more file."""
+        await self._read_again(replace(self._reading, key_files=(*self._reading.key_files, argument)))
+
+    async def do_frames(self, argument: str) -> None:
+        """Read the capture again with records of frames, or without."""
+        frames = not self._reading.frames
+        await self._read_again(replace(self._reading, frames=frames))
+        records = ("message", "frame") if frames else ("message",)
+        await self.records.open(replace(self.records.spec, records=records))
+
+    async def _read_again(self, reading: ReadAgain) -> None:
+        await self.client.ask(reading)
+        self._reading = reading
+        self._history = History()
+        self.records.forget_numbers()
 
     def _on_worker_gone(self) -> None:
         self.exit(return_code=1, message=WORKER_GONE)

@@ -123,8 +123,6 @@ class RecordsPane(Vertical):
         state = await self._client.ask(OpenList(self.list_name, self._scoped(spec)))
         self.spec = spec
         self.filter_bar.set_text(spec.filter)
-        self.rows.reset()
-        self.rows.set_columns(state.columns, spec.sort)
         self.show_state(state)
         if row is not None:
             await self._select_nearest(row.number)
@@ -139,9 +137,13 @@ class RecordsPane(Vertical):
         if self.state is not None and state.generation < self.state.generation:
             return
         before, self.state = self.state, state
+        is_new = before is None or state.generation > before.generation
+        if is_new:
+            self.rows.reset()
+            self.rows.set_columns(state.columns, self.spec.sort)
         self.rows.set_count(state.found)
         self.filter_bar.show_state(state)
-        if before is not None and (before.generation, before.order) < (state.generation, state.order):
+        if not is_new and before is not None and before.order < state.order:
             self._show_other_order()
 
     def _show_other_order(self) -> None:
@@ -163,6 +165,12 @@ class RecordsPane(Vertical):
         if found is not None:
             self.rows.go_to(found.place)
         return found is not None and found.is_exact
+
+    def forget_numbers(self) -> None:
+        """The capture is read once more: records have other numbers, and nothing that was marked is known any more."""
+        self.marks.clear()
+        self.rows.set_marked(frozenset())
+        self.shown = None
 
     async def take_look(self, profile: Profile) -> None:
         """Columns, times and colours of a profile."""
