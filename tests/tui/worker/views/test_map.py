@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.tui.worker.views.fed import cells, opened_whole, view_of_capture
+from zmtpscope.tui.worker.views.map import percent
 
 
 def test_who_connected_stands_below_the_endpoint_and_single_connections_below_that() -> None:
@@ -27,6 +28,10 @@ def test_the_endpoint_with_the_most_octets_comes_first_and_who_sends_the_most_is
     table = view_of_capture("map", "implementations/jupyter.pcap").table()
     assert cells(table, "who", "share")[0] == ("XPUB 127.0.0.1:45571", "█████████   88%")
     assert table.text == ("5 endpoints, 7 connections", "XPUB 127.0.0.1:45571 sends the most: 88% of 98.4 kB")
+
+
+def test_next_to_nothing_and_almost_all_are_told_from_nothing_and_all() -> None:
+    assert [percent(part) for part in (0, 0.001, 0.01, 0.61, 0.999, 1)] == ["0%", "<1%", "1%", "61%", ">99%", "100%"]
 
 
 def test_both_ways_are_told_apart() -> None:

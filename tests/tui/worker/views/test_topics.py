@@ -11,6 +11,7 @@ import pytest
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of_capture
 from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views import topics
 from zmtpscope.tui.worker.views.last_values import members_changed
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
@@ -106,3 +107,13 @@ def test_where_there_are_too_many_topics_messages_of_the_others_are_counted_stil
         counts.count(messages, None)
     assert len(counts.keys) == 10
     assert int(counts.messages.sum()) + counts.left_out == sum(map(len, store.messages(range(len(store)))))
+
+
+def test_of_very_many_topics_those_with_the_most_messages_have_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "MOST_LINES", 2)
+    table = view_of_capture("topics", "patterns/pubsub.pcap").table()
+    assert cells(table, "topic", "messages") == [
+        ('"a.topic"', "7"),
+        ('"b.topic"', "8"),
+        ("and 1 more with fewer messages", ""),
+    ]

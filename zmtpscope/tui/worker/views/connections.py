@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, starmap
 from typing import Any
 
 from zmtpscope.export.describe import DESCRIBE, endpoint
@@ -165,7 +166,7 @@ class ConnectionsView(View):
         """A line a connection."""
         rows = sorted(self._counted.values(), key=lambda row: row.known.number)
         text = [", ".join(self._summary(rows))] if rows else ["no connections that speak ZMTP"]
-        lines = [*map(self._line, rows), *(_attempts(*each) for each in self._attempts.items())]
+        lines = chain(map(self._line, rows), starmap(_attempts, self._attempts.items()))
         return table_of(COLUMNS, lines, sort, opened, most, text + self._known.left_out())
 
     def _summary(self, rows: Collection[Counted]) -> Iterator[str]:

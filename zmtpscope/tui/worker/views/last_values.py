@@ -13,7 +13,7 @@ from zmtpscope.export.top.columns import UnreadMessage
 from zmtpscope.export.top.rows import value_text
 from zmtpscope.store import Store
 
-LONGEST_VALUE = 120
+LONGEST_VALUE = 60
 """Characters of a value that are shown."""
 
 LONGEST_NUMBER = 32

@@ -116,10 +116,10 @@ class MapView(View):
 
         def share(octets: int) -> str:
             part = octets / total if total else 0
-            return f"{'█' * round(part * BAR):<{BAR}} {part:4.0%}"
+            return f"{'█' * round(part * BAR):<{BAR}} {percent(part):>4}"
 
         return (
-            Column("who", "BOUND, AND WHO CONNECTED"),
+            Column("who", "WHO"),
             Column("flow", "FLOW"),
             Column("connections", "CONNS", str, is_number=True),
             Column("messages_1", "MSGS →", scaled, is_number=True),
@@ -141,7 +141,7 @@ class MapView(View):
                 sent[known.name(side)] += self._flows[known.number].octets[side] if known.number in self._flows else 0
         (name, octets), (_, next_most), *_ = [*sent.most_common(2), ("", 0)]
         if octets > next_most > 0:
-            yield f"{name} sends the most: {octets / total:.0%} of {size(total)}"
+            yield f"{name} sends the most: {percent(octets / total)} of {size(total)}"
         yield from self._known.left_out()
 
     # -- lines -------------------------------------------------------------------------------------------------------
@@ -194,6 +194,14 @@ def _values(name: str, flow: str, between: Between) -> list[object]:
     messages = between.messages
     topics = _topics(between.topics)
     return [name, flow, len(between.connections), *messages, sum(messages), octets, octets, topics]
+
+
+def percent(part: float) -> str:
+    """`61%`; 0% and 100% are nothing and all."""
+    shown = f"{part:.0%}"
+    if shown == "100%" and part < 1:
+        return ">99%"
+    return "<1%" if shown == "0%" and part else shown
 
 
 def _arrow(between: Between) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, starmap
 
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
@@ -136,8 +136,7 @@ class SubscriptionsView(View):
             Column("until", "UNTIL", shown_time, is_number=True),
         )
         subscriptions = sorted(self._subscriptions.values(), key=lambda each: (each.connection.number, each.number))
-        lines = [self._line(each, matches) for each in subscriptions]
-        lines += [self._silent(known, side) for known, side in self._without()]
+        lines = chain((self._line(each, matches) for each in subscriptions), starmap(self._silent, self._without()))
         return table_of(columns, lines, sort, opened, most, list(self._text(subscriptions, matches)))
 
     def _line(self, subscription: Subscription, matches: Matches) -> Line:

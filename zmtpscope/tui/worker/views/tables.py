@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,14 +45,15 @@ class Line:
 
 def table_of(
     columns: Sequence[Column],
-    lines: Sequence[Line],
+    lines: Iterable[Line],
     sort: Sort | None,
     opened: Collection[str],
     most: int,
     text: Sequence[str] = (),
     prepare: Callable[[Sequence[Line]], object] = len,
 ) -> ViewTable:
-    """The table of lines, at most so many rows of it; `lines` come in the order of the view. `prepare` is called with
+    """The table of lines, at most so many rows of it; `lines` come in the order of the view, and where that is wanted
+    no more of them are made than are shown. `prepare` is called with
     those that are shown, before the text of their cells is made."""
     are_open = frozenset(opened)
     shown: list[tuple[Line, int]] = []
@@ -68,7 +69,7 @@ def table_of(
 
 
 def _opened(
-    columns: Sequence[Column], lines: Sequence[Line], sort: Sort | None, opened: frozenset[str], depth: int
+    columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None, opened: frozenset[str], depth: int
 ) -> Iterator[tuple[Line, int]]:
     """Lines and, below those that are opened, what belongs to them; each with its depth."""
     for line in _sorted(columns, lines, sort):
@@ -77,10 +78,11 @@ def _opened(
             yield from _opened(columns, line.children(), sort if line.is_sorted else None, opened, depth + 1)
 
 
-def _sorted(columns: Sequence[Column], lines: Sequence[Line], sort: Sort | None) -> Sequence[Line]:
+def _sorted(columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None) -> Iterable[Line]:
     place = next((place for place, column in enumerate(columns) if sort and column.name == sort.column), None)
     if sort is None or place is None:
         return lines
+    lines = list(lines)
     there = [line for line in lines if line.values[place] is not None]
     order = columns[place].order
     there.sort(key=lambda line: order(line.values[place]), reverse=sort.descending)

@@ -82,6 +82,10 @@ class TopicCounts:
         """Which of `topics` each row is of."""
         return self._columns[5, : len(self.keys)]
 
+    def number(self, topic: bytes | None) -> int:
+        """The place of a topic among `topics`."""
+        return self._numbers[topic]
+
     def bars(self, rows: Int64) -> list[int]:
         """Messages of some rows in each stretch of time."""
         bars: list[int] = self._bars[rows].sum(axis=0)[: self.scale.bars_until(self.last_ns)].tolist()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,9 @@ MOST_SUBSCRIPTIONS = 16_384
 """Different subscriptions of connections that are remembered."""
 
 
+MOST_LINES = 2000
+"""Topics and groups of one level that have a line."""
+
 Address = tuple[str | None, int | None]
 
 
@@ -58,32 +62,56 @@ class Counted(NamedTuple):
     time: int
 
 
+class Tree(NamedTuple):
+    """The first level of the tree of topics, and what separates levels."""
+
+    topics_then: int
+    """How many topics there were when it was made."""
+    separator: bytes | None
+    nodes: Sequence[Node]
+
+    @classmethod
+    def of(cls, topics: Sequence[bytes | None]) -> Tree:
+        """That of some topics."""
+        ordered = sorted(topic for topic in topics if topic is not None)
+        separator = separator_of(ordered)
+        return cls(len(topics), separator, nodes_of(ordered, separator))
+
+
 class Sums:
-    """The rows of counts added up by topic."""
+    """The rows of counts added up by topic; `by_topic` are the messages of each."""
 
     def __init__(self, counts: TopicCounts) -> None:
         self._counts = counts
-        self._by_topic = np.argsort(counts.topic_of, kind="stable")
-        self._edges = np.searchsorted(counts.topic_of[self._by_topic], np.arange(len(counts.topics) + 1))
-        self._numbers = {topic: number for number, topic in enumerate(counts.topics)}
+        self.by_topic: list[int] = np.bincount(counts.topic_of, counts.messages).astype(np.int64).tolist()
+        self._rows = np.argsort(counts.topic_of, kind="stable")
+        self._edges = np.append(0, np.cumsum(np.bincount(counts.topic_of))).tolist()
+        columns = counts.messages, counts.octets, counts.last, counts.before, counts.times
+        self._columns: list[list[int]] = [column.tolist() for column in columns]
 
-    def of_topics(self, topics: Iterable[bytes | None]) -> Counted:
+    def messages(self, topics: Sequence[bytes]) -> int:
         """All messages of some topics."""
-        numbers = (self._numbers[topic] for topic in topics)
-        rows = [self._by_topic[self._edges[number] : self._edges[number + 1]] for number in numbers]
+        return sum(self.by_topic[self._counts.number(topic)] for topic in topics)
+
+    def of_topics(self, topics: Sequence[bytes | None]) -> Counted:
+        """What was counted of some topics."""
+        edges = self._edges
+        numbers = [self._counts.number(topic) for topic in topics]
+        rows = [self._rows[edges[number] : edges[number + 1]] for number in numbers]
         return self.of_rows(rows[0] if len(rows) == 1 else np.concatenate(rows))
 
     def of_rows(self, rows: Int64) -> Counted:
-        """Those of some rows."""
-        counts = self._counts
-        last = int(rows[counts.last[rows].argmax()]) if len(rows) > 1 else int(rows[0])
+        """What was counted in some rows."""
+        messages, octets, last, before, times = self._columns
+        numbers = rows.tolist()
+        newest = max(numbers, key=last.__getitem__)
         return Counted(
             None,
             rows,
-            int(counts.messages[rows].sum()),
-            int(counts.octets[rows].sum()),
-            (int(counts.last[last]), int(counts.before[last])),
-            int(counts.times[last]),
+            sum(messages[row] for row in numbers),
+            sum(octets[row] for row in numbers),
+            (last[newest], before[newest]),
+            times[newest],
         )
 
 
@@ -98,6 +126,7 @@ class TopicsView(View):
         """Who has subscribed to what, by the address of the publisher."""
         self._subscriptions: set[tuple[int, bytes]] = set()
         self._values = LastValues(store)
+        self._tree = Tree.of([])
 
     def feed(self, step: Step) -> None:
         """Count the next records."""
@@ -113,12 +142,13 @@ class TopicsView(View):
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
         """The topics by name; behind them the messages without one."""
-        topics = sorted(topic for topic in self._counts.topics if topic is not None)
-        separator, sums = separator_of(topics), Sums(self._counts)
-        lines = [self._node(node, separator, sums) for node in nodes_of(topics, separator)]
+        if len(self._counts.topics) != self._tree.topics_then:
+            self._tree = Tree.of(self._counts.topics)
+        sums = Sums(self._counts)
+        lines: Iterable[Line] = self._lines(self._tree.nodes, sums)
         if None in self._counts.topics:
-            lines.append(self._topic(None, "(no topic)", sums))
-        return table_of(self._columns(), lines, sort, opened, most, self._text(topics, separator), self._read)
+            lines = chain(lines, [self._topic(None, "(no topic)", sums)])
+        return table_of(self._columns(), lines, sort, opened, most, self._text(), self._read)
 
     # -- columns -----------------------------------------------------------------------------------------------------
 
@@ -164,11 +194,14 @@ class TopicsView(View):
         return sparkline(self._counts.bars(counted.rows), HISTORY, Look(HISTORY, is_unicode=True))
 
     def _read(self, lines: Sequence[Line]) -> None:
-        self._values.read(line.values[LAST].pair for line in lines)
+        self._values.read(line.values[LAST].pair for line in lines if line.values[LAST] is not None)
 
-    def _text(self, topics: Sequence[bytes], separator: bytes | None) -> list[str]:
-        counts = self._counts
-        words = [counted(len(topics), "topic"), counted(int(counts.messages.sum()), "message")]
+    def _text(self) -> list[str]:
+        counts, separator = self._counts, self._tree.separator
+        words = [
+            counted(len(counts.topics) - (None in counts.topics), "topic"),
+            counted(int(counts.messages.sum()), "message"),
+        ]
         if counts.keys:
             words.append(f"over {seconds(self._duration)}")
         if separator is not None:
@@ -180,7 +213,19 @@ class TopicsView(View):
 
     # -- lines -------------------------------------------------------------------------------------------------------
 
-    def _node(self, node: Node, separator: bytes | None, sums: Sums) -> Line:
+    def _lines(self, nodes: Sequence[Node], sums: Sums) -> Iterator[Line]:
+        """Those of one level: of very many the ones with the most messages."""
+        shown = nodes
+        if len(nodes) > MOST_LINES:
+            messages = np.array([sums.messages(node.topics) for node in nodes])
+            shown = [nodes[place] for place in np.sort(np.argsort(-messages, kind="stable")[:MOST_LINES]).tolist()]
+        for node in shown:
+            yield self._node(node, sums)
+        if len(shown) < len(nodes):
+            label = f"and {len(nodes) - len(shown)} more with fewer messages"
+            yield Line(f"others behind {to_text(nodes[0].prefix)}", [label, *[None] * LAST, None, None])
+
+    def _node(self, node: Node, sums: Sums) -> Line:
         label = quoted(to_text(node.label), LONGEST_NAME)
         if not node.is_group:
             return self._topic(node.topics[0], label, sums)
@@ -189,9 +234,7 @@ class TopicsView(View):
             f"group {prefix}",
             self._values_of(label, sums.of_topics(node.topics)),
             self._data(begins_with("topic", prefix)),
-            children=lambda: [
-                self._node(each, separator, sums) for each in nodes_of(node.topics, separator, node.prefix)
-            ],
+            children=lambda: list(self._lines(nodes_of(node.topics, self._tree.separator, node.prefix), sums)),
             is_sorted=True,
         )
 
