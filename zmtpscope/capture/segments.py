@@ -195,15 +195,21 @@ class SegmentBlock:
     def payload_offsets(self) -> Column:
         """Where in its file the payload of each segment begins; `NOWHERE` where it cannot be read there again, as of
         what was put together of IP fragments."""
+        return self.payload_places()[0]
+
+    def payload_places(self) -> tuple[Column, Column, Column]:
+        """The same, and how many octets of its packet stand in front of it and behind it (0 of what stands nowhere)."""
         places = self.places
         if not len(places.starts) or not len(self):
-            return np.full(len(self), NOWHERE)
+            return np.full(len(self), NOWHERE), np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
         order = places.starts.argsort(kind="stable")
         before = places.starts[order].searchsorted(self.starts, "right") - 1
         packets = order[np.maximum(before, 0)]
         starts, offsets = places.starts[packets], places.offsets[packets]
         stands_there = (before >= 0) & (self.stops <= starts + places.lengths[packets]) & (offsets != NOWHERE)
-        return np.where(stands_there, offsets + self.starts - starts, NOWHERE)
+        heads = np.where(stands_there, self.starts - starts, 0)
+        tails = np.where(stands_there, starts + places.lengths[packets] - self.stops, 0)
+        return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
         """Its segments and datagrams as one table, which `from_columns` makes the same block of again."""

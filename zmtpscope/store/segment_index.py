@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,11 +26,27 @@ IN_SPOOL = -2
 """From this place on downwards octets stand in the spool: the first at place 0."""
 
 
+OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
+"""Columns of segments."""
+
+
+class WholePacket(NamedTuple):
+    """A packet that carried octets of a stream: its reference, its octets, and which of these (`start..stop`) are the
+    octets of the stream from `begin` on."""
+
+    reference: int
+    octets: bytes
+    start: int
+    stop: int
+    begin: int
+
+
 @dataclass(slots=True)
 class Table:
     """The segments of some batches. `sides` ascend (see `side_of`); side i has the segments `edges[i] : edges[i + 1]`,
     and the first of them begins at stream offset `begins[i]`. A place is an offset in the file of the packet,
-    `NOWHERE` of a hole, or `IN_SPOOL` minus a place in the spool."""
+    `NOWHERE` of a hole, or `IN_SPOOL` minus a place in the spool. `heads` and `tails` are octets of the packet in front
+    of and behind the segment there."""
 
     sides: Packed
     edges: Packed
@@ -37,11 +54,13 @@ class Table:
     lengths: Packed
     packets: Packed
     places: Packed
+    heads: Packed
+    tails: Packed
 
     @property
     def nbytes(self) -> int:
         """Octets of the columns."""
-        columns = (self.sides, self.edges, self.begins, self.lengths, self.packets, self.places)
+        columns = (self.sides, self.edges, self.begins, *(getattr(self, name) for name in OF_SEGMENTS))
         return sum(column.nbytes for column in columns)
 
 
@@ -85,6 +104,7 @@ class SegmentIndex:
             np.concatenate([segments[at].lengths for at in order]),
             packets,
             np.concatenate([parts[at] for at in order]),
+            *(np.concatenate([getattr(segments[at], name) for at in order]) for name in ("heads", "tails")),
         )
         self.files.note(files, np.unique(packets[packets > 0] >> FILE_SHIFT).tolist())
         tables, counts = list(self._tables[0]), list(self._tables[1])
@@ -117,6 +137,18 @@ class SegmentIndex:
             raise OctetsError(f"octets {at} to {stop} of a stream were not captured -> nothing can be done about it")
         return b"".join(parts)
 
+    def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:
+        """The first packets that carried octets `start..stop` of a stream, at most so many; none of those that stand in
+        no file as they are. Raises `OctetsError`."""
+        found: list[WholePacket] = []
+        for table, rows, begins in self._rows(stream, start, stop, count):
+            columns = [getattr(table, name).take(rows).tolist() for name in OF_SEGMENTS]
+            for begin, length, packet, place, head, tail in zip(begins, *columns, strict=False):
+                if place >= 0 and len(found) < most:
+                    octets = self.files.read(packet >> FILE_SHIFT, place - head, head + length + tail)
+                    found.append(WholePacket(packet, octets, head, head + length, begin))
+        return found
+
     def pieces(self, stream: Stream, start: int, stop: int, count: int) -> Pieces:
         """How the octets `start..stop` of a stream came."""
         found = list(self._segments(stream, start, stop, count))
@@ -125,6 +157,14 @@ class SegmentIndex:
 
     def _segments(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[int, int, int, int]]:
         """(begin, end, packet, place) of every piece that holds octets of `start..stop`, in order."""
+        for table, rows, begins in self._rows(stream, start, stop, count):
+            lengths = table.lengths.take(rows).tolist()
+            packets, places = table.packets.take(rows).tolist(), table.places.take(rows).tolist()
+            for begin, length, packet, place in zip(begins, lengths, packets, places, strict=False):
+                yield begin, begin + length, packet, place
+
+    def _rows(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[Table, slice, list[int]]]:
+        """The same as rows of tables, and where each begins in the stream."""
         tables, counts = self._tables
         last = bisect_right(counts, count)
         side = side_of(stream)
@@ -144,13 +184,7 @@ class SegmentIndex:
             low, high = int(ends.searchsorted(start, "right")), int(ends.searchsorted(stop, "left")) + 1
             begins = np.append(table.begins[at], ends)[low:high]
             rows = slice(some.start + low, min(some.start + high, some.stop))
-            yield from zip(
-                begins.tolist(),
-                ends[low:high].tolist(),
-                table.packets.take(rows).tolist(),
-                table.places.take(rows).tolist(),
-                strict=False,
-            )
+            yield table, rows, begins.tolist()
 
 
 def side_of(stream: Stream) -> int:
@@ -158,7 +192,7 @@ def side_of(stream: Stream) -> int:
     return (stream.conn or 0) << 1 | (stream.side or 0)
 
 
-def _table(sides: Int64, begins: Int64, counts: Int64, lengths: Int64, packets: Int64, places: Int64) -> Table:
+def _table(sides: Int64, begins: Int64, counts: Int64, *of_segments: Int64) -> Table:
     """The table of pieces of sides, which are sorted by side and stream offset; those of one side follow each other."""
     is_first = np.append(True, sides[1:] != sides[:-1])
     edges = np.append(0, np.cumsum(counts))
@@ -166,9 +200,7 @@ def _table(sides: Int64, begins: Int64, counts: Int64, lengths: Int64, packets: 
         Packed.of(sides[is_first]),
         Packed.of(np.append(edges[:-1][is_first], edges[-1])),
         Packed.of(begins[is_first]),
-        Packed.of(lengths),
-        Packed.of(packets),
-        Packed.of(places),
+        *map(Packed.of, of_segments),
     )
 
 
@@ -179,7 +211,5 @@ def _joined(tables: Sequence[Table]) -> Table:
     order = np.lexsort((begins, sides))
     first = np.cumsum(counts) - counts
     rows = numbers(first[order], counts[order])
-    columns = (
-        joined([getattr(table, name) for table in tables]).take(rows) for name in ("lengths", "packets", "places")
-    )
+    columns = (joined([getattr(table, name) for table in tables]).take(rows) for name in OF_SEGMENTS)
     return _table(sides[order], begins[order], counts[order], *columns)

@@ -49,9 +49,10 @@ class SegmentLog:
         nowhere = rows[places[2] == NOWHERE].tolist()
         if side.holes:
             octets = [hole.octets for hole in side.holes]
-            columns = octets, [0] * len(octets), [NOWHERE] * len(octets)
+            nothing = [0] * len(octets)
+            columns = octets, nothing, [NOWHERE] * len(octets), nothing, nothing
             places = np.insert(places, [hole.at for hole in side.holes], columns, 1)
-        lengths, packets, offsets = places
+        lengths, packets, offsets, heads, tails = places
         self.ends[number] = begin + int(lengths.sum())
         octets_nowhere = block.octets(nowhere) if nowhere else b""
-        return Segments(self.streams[number], begin, lengths, packets, offsets, octets_nowhere)
+        return Segments(self.streams[number], begin, lengths, packets, offsets, heads, tails, octets_nowhere)

@@ -28,13 +28,13 @@ class BlockView:
 
     @cached_property
     def places(self) -> Int64:
-        """Lengths, packets and offsets in their files (three rows) of all rows; `NOWHERE` of those that do not stand
-        there as they are."""
-        places = np.array((self.stops, self.packets, self.stops))
+        """Lengths, packets, offsets in their files, and octets of the packets in front and behind (five rows) of all
+        rows; `NOWHERE` of those that do not stand there as they are."""
+        places = np.zeros((5, len(self.stops)), np.int64)
+        places[0], places[1], places[2] = self.stops, self.packets, NOWHERE
         places[0] -= self.starts
-        places[2] = NOWHERE
         if self.captured is not None:
-            places[2, : len(self.captured)] = self.captured.payload_offsets()
+            places[2:, : len(self.captured)] = self.captured.payload_places()
         return places
 
     def octets(self, rows: list[int]) -> bytes:
