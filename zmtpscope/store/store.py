@@ -31,6 +31,7 @@ from zmtpscope.store.counting import CountedMessages, messages_of
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
+from zmtpscope.store.packets import ShownPacket, with_secrets
 from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import Selecting
@@ -44,6 +45,15 @@ SMALL = 8192
 
 AROUND = 1000
 """Records next to one, on either side, in which findings about it are looked for."""
+
+REACH, MOST_UNITS = 8192, 4096
+"""Records next to one, on either side, that are asked whether they are in its packets; and how many of these may be."""
+
+IN_STREAM = ("greeting", "command", "message", "leftover")
+"""Types of records that octets of a stream are in."""
+
+OTHER_MECHANISMS, WITHOUT_MECHANISMS = ("NULL", "CURVE", "GSSAPI"), ("1.0", "2.0")
+"""Mechanisms in which no password is sent, and versions that have none."""
 
 UNITS = ("greeting", "command", "message")
 """Types of records that stand for octets somebody has read."""
@@ -255,8 +265,7 @@ class Store:
     def findings_about(self, values: Mapping[str, Any], number: int) -> Int64:
         """The numbers of findings about octets of a record, of those that are among the `AROUND` records next to it;
         `values` are its fields."""
-        inside = Within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
-        about = Compared(FieldOperand(FIELDS["offset"]), inside, is_all=False)
+        about = offset_within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
     def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
@@ -272,8 +281,36 @@ class Store:
         unit = self.row(found[-1])
         return found[-1] if values["offset"] < unit["offset"] + unit["length"] else None
 
-    def _around(self, number: int, *conditions: Condition) -> Int64:
-        return self._selected(Every(conditions), np.arange(max(0, number - AROUND), min(self._count, number + AROUND)))
+    def packets(self, values: Mapping[str, Any], number: int, most: int) -> list[ShownPacket]:
+        """The first packets that brought the octets of a record, at most so many; `values` are its fields. None of what
+        stands in no file as it is. Raises `OctetsError`."""
+        if values.get("offset") is None or values["conn"] is None:
+            return []
+        stream = Stream(*[values[name] for name in Stream._fields])
+        chunks, begins = self._chunks
+        place = bisect_right(begins, number) - 1
+        start, stop = values["offset"], values["offset"] + values["length"]
+        found = self.index.whole_packets(stream, start, stop, begins[place] + len(chunks[place]) - 1, most)
+        if self.options.show_secrets or not found:
+            return [ShownPacket(packet, []) for packet in found]
+        low, high = found[0].begin, found[-1].begin + found[-1].stop - found[-1].start
+        are_units = Compared(FieldOperand(FIELDS["record"]), OneOf(tuple(map(equal_to, IN_STREAM))), is_all=False)
+        inside, before = (
+            self._around(number, are_units, *of_side(values), offset_within(*bounds), reach=REACH)
+            for bounds in ((low, high - 1), (0, low - 1))
+        )
+        batch = self.batch(np.concatenate((before[-1:], inside[:MOST_UNITS])))
+        shows_leftovers = self._has_no_passwords(values["conn"], number)
+        return [with_secrets(packet, batch, shows_leftovers=shows_leftovers) for packet in found]
+
+    def _has_no_passwords(self, conn: int, near: int) -> bool:
+        """Whether it is known that a connection spoke no PLAIN."""
+        connection = self.connection(conn, near)
+        values = {} if connection is None else self.row(connection)
+        return values.get("mechanism") in OTHER_MECHANISMS or values.get("version") in WITHOUT_MECHANISMS
+
+    def _around(self, number: int, *conditions: Condition, reach: int = AROUND) -> Int64:
+        return self._selected(Every(conditions), np.arange(max(0, number - reach), min(self._count, number + reach)))
 
     def _nearest(self, condition: Condition, near: int) -> int | None:
         """The first record of which a condition holds in the chunk nearest to a record that has one; None: nowhere."""
@@ -374,6 +411,11 @@ class Store:
 def of_side(values: Mapping[str, Any]) -> list[Condition]:
     """That a record is of the same side of the same connection."""
     return [equals(name, values[name]) for name in ("conn_id", "side")]
+
+
+def offset_within(low: int, high: int) -> Condition:
+    """That a record begins at such an offset, both included."""
+    return Compared(FieldOperand(FIELDS["offset"]), Within(low, high), is_all=False)
 
 
 def equal_to(value: Any) -> Comparison:

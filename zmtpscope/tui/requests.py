@@ -144,6 +144,8 @@ class Source(Struct, frozen=True, array_like=True):
     """Secret ones are 0 here, and in `stars`."""
     stars: tuple[tuple[int, int], ...] = ()
     """(start, stop) of secret octets, as the stream counts, which are shown as stars; apart from each other."""
+    parts: tuple[tuple[int, int, int, int], ...] = ()
+    """(start, stop, source, place): these octets are those of another source from `place` on, as that counts."""
 
 
 class Node(Struct, frozen=True, array_like=True):

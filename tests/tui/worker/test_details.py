@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.readings import CAPTURES
-from tests.store.stores import FILES, opened, options_for
-from zmtpscope.dissect import Options
+from tests.store.stores import FILES, SMALLEST_BLOCK, opened, options_for
+from zmtpscope.capture import open_captures
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect import Analyser, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
@@ -129,12 +131,64 @@ def assert_hidden(details: Details) -> None:
             assert not any(octets_of(details, number, start, stop))
 
 
+@pytest.mark.parametrize("path", WITH_PASSWORDS, ids=name)
+def test_no_password_is_shown_of_which_only_a_part_has_come(path: Path) -> None:
+    options = options_for(path, frames=False)
+    store = Store(options)
+    for batch in Analyser(options).run(open_captures([str(path)], block_size=SMALLEST_BLOCK)):
+        store.append(batch)
+        for number in range(len(store)):
+            for source in details_of(store, number).sources:
+                assert not any(password[:4] in source.octets for password in PASSWORDS)
+
+
+@pytest.mark.parametrize("path", FILES[::2], ids=name)
+def test_packets_are_those_of_the_file(path: Path) -> None:
+    places: dict[int, tuple[int, int]] = {}
+    for block in open_captures([str(path)]):
+        columns = (block.places.references & PACKET_MASK, block.places.offsets, block.places.lengths)
+        for packet, *place in zip(*(column.tolist() for column in columns), strict=True):
+            places[packet] = (place[0], place[1])
+    octets = path.read_bytes()
+    for _, details in some_details(path):
+        for source in details.sources:
+            if not source.title.startswith("packet "):
+                continue
+            offset, length = places[int(source.title.removeprefix("packet "))]
+            expected = bytearray(octets[offset : offset + length])
+            for start, stop in source.stars:
+                expected[start:stop] = bytes(stop - start)
+            assert source.octets == bytes(expected)
+            for start, stop, other, place in source.parts:
+                there = details.sources[other]
+                same = there.octets[place - there.first : place - there.first + stop - start]
+                if there.title == "stream":
+                    assert bytes(same) == source.octets[start:stop]
+
+
+def test_a_record_that_came_in_several_packets_has_each_of_them() -> None:
+    store, _ = opened(CAPTURES / "patterns" / "frame-sizes.pcap")
+    found = 0
+    for number in store.select(Filter("record == message and packet_end > packet")).tolist():
+        details = details_of(store, number)
+        values = store.row(number)
+        titles = [source.title for source in details.sources]
+        assert f"packet {values['packet']}" in titles
+        roots = [node for node in details.nodes if node.depth == 0 and node.name.startswith("packet ")]
+        assert [node.name for node in roots] == [title for title in titles if title.startswith("packet ")]
+        assert roots[0].value.endswith("Z")
+        fields = {node.name: node.value for node in details.nodes}
+        assert (fields["ip.src"], fields["tcp.dstport"]) == (values["src_ip"], str(values["dst_port"]))
+        found += len(roots) > 1
+    assert found
+
+
 def test_passwords_are_there_for_who_asks_for_them() -> None:
     path = CAPTURES / "security" / "plain-accepted.pcap"
     store, _ = opened(path, Options(index=True, show_secrets=True))
     (hello,) = store.select(Filter("name == HELLO")).tolist()
     details = details_of(store, hello)
-    assert PASSWORDS[0] in details.sources[0].octets
+    assert [PASSWORDS[0] in source.octets for source in details.sources] == [True, True]
     assert [source.stars for source in details.sources] == [()] * len(details.sources)
     assert PASSWORDS[0].decode() in [node.value.strip('"') for node in details.nodes]
 

@@ -18,8 +18,9 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.writing import comparison
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Details, Node
+from zmtpscope.tui.worker.packets import nodes_of_packet
 from zmtpscope.tui.worker.record_fields import nodes_of_findings, nodes_of_record
-from zmtpscope.tui.worker.sources import Sources
+from zmtpscope.tui.worker.sources import MOST_PACKETS, Sources
 from zmtpscope.zmtp.reader import FieldNode
 
 RECORD_FIELDS = {
@@ -51,6 +52,8 @@ def details_of(store: Store, number: int) -> Details:
             if len(nodes) >= MOST_FIELDS:
                 nodes.append(Node(0, MORE_FIELDS, "", -1))
                 break
+        for shown in store.packets(values, number, MOST_PACKETS):
+            nodes += nodes_of_packet(shown.packet, sources.add_packet(shown), values)
     except OctetsError as error:
         problem = safe_text(str(error))
     nodes += nodes_of_findings(store, number, values)

@@ -2,63 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.records.details import Detail
 from zmtpscope.export.details import OPENED
+from zmtpscope.store.packets import ShownPacket
 from zmtpscope.tui.requests import Source
 
 MOST_OCTETS = 1 << 20
 """Octets of a source that are shown."""
 
+MOST_PACKETS = 8
+"""Packets of a record that have a tab."""
+
 TITLES = {0: "stream", OPENED: "opened"}
 UNPACKED = "unpacked"
+PACKET = -1
+"""In place of the number of a source."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A source that grows. `kind` is its number in records."""
+
+    kind: int
+    title: str
+    first: int
+    octets: bytearray = field(default_factory=bytearray)
+    stars: list[tuple[int, int]] = field(default_factory=list)
+    parts: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last octet."""
+        return self.first + len(self.octets)
+
+    def add(self, octets: bytes, secrets: Iterable[range]) -> None:
+        """Take in what follows, with 0 in place of secrets, which are offsets."""
+        begin, clean = self.end, bytearray(octets)
+        for secret in secrets:
+            start, stop = (min(max(0, at - begin), len(clean)) for at in (secret.start, secret.stop))
+            clean[start:stop] = bytes(stop - start)
+            if stop > start:
+                self.stars.append((begin + start, begin + stop))
+        self.octets += clean
 
 
 class Sources:
     """Octets of one record, put together from its units in order. Units that lie side by side are one source."""
 
     def __init__(self) -> None:
-        self._kinds: list[int] = []
-        self._titles: list[str] = []
-        self._firsts: list[int] = []
-        self._octets: list[bytearray] = []
-        self._stars: list[list[tuple[int, int]]] = []
+        self._parts: list[_Part] = []
 
     def add(self, detail: Detail) -> int:
         """Take in the octets of a unit: the index of their source."""
-        index = self._of(detail)
-        octets, secrets = bytearray(detail.octets), []
-        for secret in detail.secrets:
-            start, stop = (min(max(0, at - detail.offset), len(octets)) for at in (secret.start, secret.stop))
-            octets[start:stop] = bytes(stop - start)
-            secrets.append((detail.offset + start, detail.offset + stop))
-        self._octets[index] += octets
-        self._stars[index] += secrets
-        return index
+        last = self._parts[-1] if self._parts else None
+        goes_on = last is not None and detail.source <= OPENED and last.kind == detail.source
+        if last is None or not goes_on or last.end != detail.offset:
+            last = _Part(detail.source, TITLES.get(detail.source, UNPACKED), detail.offset)
+            self._parts.append(last)
+        last.add(detail.octets, detail.secrets)
+        return self._parts.index(last)
 
-    def _of(self, detail: Detail) -> int:
-        last = len(self._kinds) - 1
-        goes_on = last >= 0 and detail.source <= OPENED and self._kinds[last] == detail.source
-        if goes_on and self._firsts[last] + len(self._octets[last]) == detail.offset:
-            return last
-        self._kinds.append(detail.source)
-        self._titles.append(TITLES.get(detail.source, UNPACKED))
-        self._firsts.append(detail.offset)
-        self._octets.append(bytearray())
-        self._stars.append([])
-        return last + 1
+    def add_packet(self, shown: ShownPacket) -> int:
+        """Take in a packet that brought some of it: the index of its source."""
+        packet, secrets = shown
+        made = _Part(PACKET, f"packet {packet.reference & PACKET_MASK}", 0)
+        made.add(packet.octets, secrets)
+        for index, each in enumerate(self._parts):
+            low, high = max(each.first, packet.begin), min(each.end, packet.begin + packet.stop - packet.start)
+            if 0 <= each.kind <= OPENED and low < high:
+                shift = packet.start - packet.begin
+                made.parts.append((low + shift, high + shift, index, low))
+        self._parts.append(made)
+        return len(self._parts) - 1
 
     def all(self) -> tuple[Source, ...]:
         """All sources, each cut to what is shown."""
-        columns = zip(self._titles, self._firsts, self._octets, self._stars, strict=True)
         return tuple(
-            Source(title, first, bytes(octets[:MOST_OCTETS]), tuple(sorted(stars)))
-            for title, first, octets, stars in columns
+            Source(each.title, each.first, bytes(each.octets[:MOST_OCTETS]), apart(each.stars), tuple(each.parts))
+            for each in self._parts
         )
 
     @property
     def problem(self) -> str | None:
         """What was left out, in a sentence."""
-        longest = max(map(len, self._octets), default=0)
+        longest = max((len(each.octets) for each in self._parts), default=0)
         if longest <= MOST_OCTETS:
             return None
         return f"the first {MOST_OCTETS:,} of {longest:,} octets are shown: read --json has all of them"
+
+
+def apart(stars: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The same octets, in order, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(stars):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], stop)
+        else:
+            found.append((start, stop))
+    return tuple(found)

@@ -1,0 +1,77 @@
+"""Whole packets again, as they stand in their files, and which of their octets nobody shall see.
+
+What was read of a stream is known to hold a password or not. Octets of a packet that are in no record near the one that
+somebody looks at are taken for secrets: a HELLO may be there of which only a part has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.dissect import Batch
+from zmtpscope.dissect.records.details import details
+from zmtpscope.dissect.records.secrets import places_of_secrets
+from zmtpscope.export.secrets import secret_spans
+from zmtpscope.store.segment_index import WholePacket
+
+
+class ShownPacket(NamedTuple):
+    """A packet, and the places of octets in it that are secret."""
+
+    packet: WholePacket
+    secrets: list[range]
+
+
+def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) -> ShownPacket:
+    """A packet, by the records that its octets are in; a stream offset is a place in the packet, moved."""
+    shift = packet.start - packet.begin
+    inside = range(packet.start, packet.stop)
+    read, secret = [], []
+    for span, secrets in _units(units, shows_leftovers=shows_leftovers):
+        read.append(_moved(span, shift, inside))
+        secret += [_moved(each, shift, inside) for each in secrets]
+    secret += _outside(inside, read)
+    return ShownPacket(packet, _apart(secret))
+
+
+def _units(units: Batch, *, shows_leftovers: bool) -> Iterator[tuple[range, list[range]]]:
+    """What was read of a stream, and where secrets are in it."""
+    for run in units.runs:
+        begins, stops = run.offsets[run.first].tolist(), (run.bodies[run.last] + run.sizes[run.last]).tolist()
+        for row, (begin, stop) in enumerate(zip(begins, stops, strict=True)):
+            made = None if run.payloads is None else run.payloads[row]
+            yield range(begin, stop), [] if made is None else places_of_secrets(run, row, made)
+    for record in units.records:
+        values = record.values
+        span = range(values["offset"], values["offset"] + values["length"])
+        if record.type == "leftover" and not shows_leftovers:
+            continue
+        yield span, [secret for unit in details(record, -1) for secret in secret_spans(unit.tree)]
+
+
+def _moved(span: range, shift: int, inside: range) -> range:
+    start, stop = (min(max(at + shift, inside.start), inside.stop) for at in (span.start, span.stop))
+    return range(start, stop)
+
+
+def _outside(whole: range, parts: list[range]) -> Iterator[range]:
+    """What of `whole` is in none of its parts."""
+    at = whole.start
+    for part in sorted(parts, key=lambda part: part.start):
+        if part.start > at:
+            yield range(at, part.start)
+        at = max(at, part.stop)
+    if at < whole.stop:
+        yield range(at, whole.stop)
+
+
+def _apart(spans: list[range]) -> list[range]:
+    """The same octets, in order, those that touch as one."""
+    found: list[range] = []
+    for span in sorted(filter(len, spans), key=lambda span: span.start):
+        if found and span.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, span.stop))
+        else:
+            found.append(span)
+    return found
