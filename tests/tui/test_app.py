@@ -17,6 +17,7 @@ from zmtpscope.tui.records_pane import EVERYTHING
 from zmtpscope.tui.requests import Started
 from zmtpscope.tui.screen import first_word
 from zmtpscope.tui.widgets.row_list import RowList
+from zmtpscope.tui.widgets.table_view import TableView
 
 PATIENCE = 20.0
 PUBSUB = "patterns/pubsub.pcap"
@@ -104,6 +105,23 @@ def test_a_number_of_a_view_leads_to_its_rows() -> None:
         assert app.records.spec.filter == "conn == 1"
         await until(pilot, lambda: app.records.rows.current_row() is not None)
         assert cells(app.records.rows, "conn") == "1"
+
+    used(use)
+
+
+def test_a_view_of_only_what_is_pinned() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("4")
+        await until(pilot, lambda: bool(app.query("#topics TableView")))
+        table = app.query_one("#topics TableView", TableView)
+        await until(pilot, lambda: table.has_focus and table.count == 3)
+        await pilot.press("p")
+        await until(pilot, lambda: table.count == 1)
+        row = table.current_row()
+        assert row is not None
+        assert row.cells[0] == '"a.topic"'
+        await pilot.press("p")
+        await until(pilot, lambda: table.count == 3)
 
     used(use)
 

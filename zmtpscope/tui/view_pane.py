@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
@@ -37,6 +38,8 @@ class ViewPane(Vertical):
         self._view = view
         self._sort: Sort | None = None
         self._opened: tuple[str, ...] = ()
+        self._pinned: TableRow | None = None
+        """Only what was counted here is shown."""
         self._timer: Timer | None = None
         self._table = TableView()
 
@@ -63,14 +66,18 @@ class ViewPane(Vertical):
         self._timer = self.set_timer(seconds, self._look)
 
     async def _look(self) -> None:
+        filter = self._pinned.filter if self._pinned is not None else ""
         try:
-            table = await self._client.ask(TableOf(self._view, sort=self._sort, opened=self._opened))
+            table = await self._client.ask(TableOf(self._view, filter, self._sort, self._opened))
         except (RequestFailed, WorkerGone):
             return
         self._show(table)
         self._wait(FIRST_LOOK_SECONDS if table.looked_at < table.total else LOOK_SECONDS)
 
     def _show(self, table: Table) -> None:
+        if self._pinned is not None:
+            pinned = f"only {self._pinned.cells[0]}; p shows everything again"
+            table = replace(table, text=(pinned, *table.text))
         self._table.show(table, self._sort)
 
     async def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
@@ -81,6 +88,11 @@ class ViewPane(Vertical):
     async def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
         """Other rows are open now."""
         self._opened = event.opened
+        await self._look()
+
+    async def on_table_view_pinned(self, event: TableView.Pinned) -> None:
+        """Only what was counted in a row, or everything again."""
+        self._pinned = event.row if self._pinned is None and event.row.filter else None
         await self._look()
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:

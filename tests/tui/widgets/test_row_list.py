@@ -68,9 +68,6 @@ class Screen(App[None]):
     def on_row_list_sort_asked(self, message: RowList.SortAsked) -> None:
         self.posted.append(message)
 
-    def on_row_list_following_stopped(self, message: RowList.FollowingStopped) -> None:
-        self.posted.append(message)
-
 
 def with_list(use: Callable[[Screen, RowList, Pilot[None]], Awaitable[None]], count: int = MANY) -> None:
     async def run() -> None:
@@ -176,7 +173,6 @@ def test_whoever_follows_stays_at_the_end_until_they_move_away() -> None:
         await pilot.pause()
         assert shown.cursor == 298
         assert not shown.following
-        assert [type(message) for message in screen.posted].count(RowList.FollowingStopped) == 1
 
     with_list(use, 100)
 
@@ -249,5 +245,20 @@ def test_digits_that_nothing_follows_are_posted() -> None:
         assert digits.number == 4
         await pilot.press("j")
         assert shown.cursor == 1
+
+    with_list(use)
+
+
+def test_rows_that_are_asked_for_again_stay_until_the_others_come() -> None:
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        before = lines(shown)
+        screen.rows.open.clear()
+        screen.rows.word = "new"
+        shown.ask_again()
+        await pilot.pause()
+        assert lines(shown) == before
+        screen.rows.open.set()
+        await pilot.pause()
+        assert {line.split()[2] for line in lines(shown)[1:]} == {"new"}
 
     with_list(use)

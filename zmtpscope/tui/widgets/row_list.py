@@ -85,9 +85,6 @@ class RowList(LineView):
             super().__init__()
             self.sort = sort
 
-    class FollowingStopped(Message):
-        """Somebody moved away from the end."""
-
     def __init__(
         self, fetch: Fetch, *, name: str | None = None, id: str | None = None, classes: str | None = None
     ) -> None:
@@ -136,6 +133,7 @@ class RowList(LineView):
         """The same rows with other cells: show those that are here until the others come."""
         self._generation += 1
         self._pages.ask_again()
+        self._lines.clear()
         self._look.set()
 
     def set_marked(self, numbers: AbstractSet[int]) -> None:
@@ -145,7 +143,7 @@ class RowList(LineView):
 
     @property
     def following(self) -> bool:
-        """Whether the cursor stays at the end as rows come."""
+        """Whether the cursor stays at the end as rows come, until somebody moves it away."""
         return self._following
 
     def follow(self, following: bool) -> None:
@@ -179,8 +177,9 @@ class RowList(LineView):
                 generation, count = self._generation, self._count
                 page = await self._fetch(*missing)
                 if generation == self._generation:
-                    self._pages.put(page, count)
-                    self._drop_lines(*missing)
+                    if self._pages.put(page, count):
+                        self._lines.clear()
+                    self._refresh_rows(*missing)
                     self._post_selected()
 
     def _missing(self) -> tuple[int, int] | None:
@@ -194,8 +193,7 @@ class RowList(LineView):
             or self._pages.missing(top - around, top, self._count)
         )
 
-    def _drop_lines(self, low: int, high: int) -> None:
-        self._lines.clear()
+    def _refresh_rows(self, low: int, high: int) -> None:
         if low < self.top + self.page_height and high > self.top:
             self.refresh()
 
@@ -211,7 +209,6 @@ class RowList(LineView):
     def go_to(self, place: int) -> None:
         if self._following and place < self._count - 1:
             self._following = False
-            self.post_message(self.FollowingStopped())
         super().go_to(place)
 
     def cursor_moved(self) -> None:

@@ -11,6 +11,8 @@ PAGE = 64
 MOST_PAGES = 64
 AT_ONCE = 4
 """Pages that are asked for at once, at most."""
+OUTDATED = -1
+"""In place of the count when a page was asked for: whatever it has, it is asked for again."""
 
 
 class RowPages:
@@ -26,14 +28,20 @@ class RowPages:
         rows, _ = self._pages.get(number, ((), 0))
         return rows[offset] if offset < len(rows) else None
 
-    def put(self, page: Page, count: int) -> None:
-        """Keep rows that start with a page; the list had `count` rows when they were asked for."""
+    def put(self, page: Page, count: int) -> bool:
+        """Keep rows that start with a page; the list had `count` rows when they were asked for. Returns whether others
+        stood in their places."""
+        is_other = False
         for start in range(0, max(1, len(page.rows)), PAGE):
             number = (page.low + start) // PAGE
-            self._pages[number] = (page.rows[start : start + PAGE], count)
+            rows = page.rows[start : start + PAGE]
+            before, _ = self._pages.get(number, ((), 0))
+            is_other |= rows[: len(before)] != before
+            self._pages[number] = (rows, count)
             self._pages.move_to_end(number)
         while len(self._pages) > MOST_PAGES:
             self._pages.popitem(last=False)
+        return is_other
 
     def missing(self, low: int, high: int, count: int) -> tuple[int, int] | None:
         """The first rows of `low..high` that should be asked for, as whole pages; None: all are at hand."""
@@ -54,11 +62,11 @@ class RowPages:
         if number not in self._pages:
             return False
         rows, known = self._pages[number]
-        return known == count or len(rows) >= min(PAGE, known - number * PAGE) == min(PAGE, count - number * PAGE)
+        return known == count or (known != OUTDATED and len(rows) >= min(PAGE, count - number * PAGE))
 
     def ask_again(self) -> None:
         """The rows are the same, their cells are not: show what there is until others come."""
-        self._pages = OrderedDict((number, (rows, -1)) for number, (rows, _) in self._pages.items())
+        self._pages = OrderedDict((number, (rows, OUTDATED)) for number, (rows, _) in self._pages.items())
 
     def clear(self) -> None:
         self._pages.clear()

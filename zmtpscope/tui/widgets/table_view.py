@@ -45,7 +45,7 @@ class TableView(LineView):
         Binding("greater_than_sign", "sort_by(1)", "Sort by the next column", show=False),
         Binding("less_than_sign", "sort_by(-1)", "Sort by the column before", show=False),
         Binding("r", "reverse", "Sort the other way round", show=False),
-        Binding("p", "pin", "Pin, or let go", show=False),
+        Binding("p", "pin", "Only what is here, or everything again", show=False),
     ]
 
     class _OfRow(Message):
@@ -53,14 +53,11 @@ class TableView(LineView):
             super().__init__()
             self.row = row
 
-    class Selected(_OfRow):
-        """The cursor is on another row."""
-
     class Chosen(_OfRow):
         """Show what was counted in this row, please."""
 
     class Pinned(_OfRow):
-        """Show only what is below this row, or everything again."""
+        """Show only what was counted in this row, or everything again."""
 
     class OpenedChanged(Message):
         """Rows with these keys are open now: a table with what is below them, please."""
@@ -139,10 +136,6 @@ class TableView(LineView):
             return ""
         marker = OPENED if row.key in self._opened else CLOSED if row.has_more else LEAF
         return " " * (INDENT * row.depth) + marker
-
-    def cursor_moved(self) -> None:
-        if (row := self.current_row()) is not None:
-            self.post_message(self.Selected(row))
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
