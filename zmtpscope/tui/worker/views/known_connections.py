@@ -32,6 +32,8 @@ class KnownConnection:
         """When it was closed, or ended otherwise; None: it is open as far as is known."""
         self._types_of_messages: list[str | None] = [None, None]
         """Where no greeting and no command has told."""
+        self._names: list[str | None] = [None, None]
+        """As they were made last; None where something was learnt since."""
 
     @property
     def number(self) -> int:
@@ -41,6 +43,7 @@ class KnownConnection:
 
     def learn_of_record(self, values: Mapping[str, Any]) -> None:
         """Learn what a greeting, a command or the record of the connection says."""
+        self._names = [None, None]
         if values["record"] == "connection":
             for side in (0, 1):
                 self.ends.learn(side, values[f"socket_type_{side}"], values[f"identity_{side}"])
@@ -58,7 +61,8 @@ class KnownConnection:
         """Learn what is known of who sends and who receives."""
         side = sender.stream.side or 0
         for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
-            self._types_of_messages[each] = self._types_of_messages[each] or socket_type
+            if socket_type is not None and self._types_of_messages[each] is None:
+                self._types_of_messages[each], self._names[each] = socket_type, None
 
     def socket_type(self, side: int) -> str | None:
         """That of a side, if it is known."""
@@ -71,6 +75,12 @@ class KnownConnection:
 
     def name(self, side: int) -> str:
         """`"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`: safe to show."""
+        name = self._names[side]
+        if name is None:
+            name = self._names[side] = self._name(side)
+        return name
+
+    def _name(self, side: int) -> str:
         identity, socket_type = self.ends.identities[side], self.socket_type(side)
         words = [named(identity)] if identity else []
         words += [safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else []
