@@ -24,8 +24,8 @@ from zmtpscope.tui.worker.saving import CannotSave, Steps
 FORMS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 """Forms of rows, by the endings of files."""
 
-FIRST_ROWS, MOST_ROWS = 64, 4096
-"""Rows of the first step, and of any."""
+LEAST_ROWS, MOST_ROWS = 512, 4096
+"""Rows of the first step, and of any: fewer cost about as much."""
 
 MOST_OCTETS = 4 << 20
 """Octets of messages of a step, unless one alone has more."""
@@ -35,7 +35,7 @@ STEP_SECONDS = 0.012
 
 def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
     """Records of a store, which ascend, as many at a time as are worth a step for whoever asks for the next ones."""
-    rows = FIRST_ROWS
+    rows = LEAST_ROWS
     for some in numbers:
         at = 0
         while at < len(some):
@@ -46,7 +46,7 @@ def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
             begun = time.monotonic()
             yield portion
             factor = STEP_SECONDS / max(time.monotonic() - begun, 1e-6)
-            rows = max(16, min(MOST_ROWS, int(rows * min(2.0, max(0.5, factor)))))
+            rows = max(LEAST_ROWS, min(MOST_ROWS, int(rows * min(2.0, max(0.5, factor)))))
 
 
 def _octets(batch: Batch) -> int:
