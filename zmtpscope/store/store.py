@@ -26,6 +26,7 @@ from zmtpscope.filter.checking import operand_of
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Operand
 from zmtpscope.filter.fields import FIELDS, FilterField
 from zmtpscope.filter.predicates import Comparison, OneOf, Within
+from zmtpscope.filter.record_types import types_of
 from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
 from zmtpscope.store.counting import CountedMessages, messages_of
 from zmtpscope.store.keeping import Keeping, Kept
@@ -316,7 +317,9 @@ class Store:
         """The first record of which a condition holds in the chunk nearest to a record that has one; None: nowhere."""
         chunks, begins = self._chunks
         middle = bisect_right(begins, near) - 1
-        for place in sorted(range(len(chunks)), key=lambda place: abs(place - middle)):
+        kinds = {NUMBER_OF[name] for name in types_of(condition)}
+        having = [place for place, chunk in enumerate(chunks) if not kinds.isdisjoint(chunk.tables)]
+        for place in sorted(having, key=lambda place: abs(place - middle)):
             begin = begins[place]
             for _, found in self._selecting(condition, np.arange(begin, begin + len(chunks[place]))):
                 if len(found):
