@@ -16,7 +16,7 @@ from benchmarks.tools import PORT, ZMTPSCOPE
 from tests.tui.terminal import Terminal, Waited
 
 COLUMNS, LINES = 200, 50
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds that a program has for anything, on a machine on which others work."""
 STILL = 2.0
 """Seconds after which a screen that has not changed does not change any more."""
@@ -38,8 +38,8 @@ class Inspector:
     environment: dict[str, str] = field(default_factory=dict)
 
     def rows(self, screen: str) -> list[str]:
-        """The rows of its list that stand on the screen."""
-        return list(filter(self.row.match, screen.splitlines()))
+        """The first cells of the rows of its list that stand on the screen: other ones are other rows."""
+        return [line.split()[0] for line in screen.splitlines() if self.row.match(line)]
 
 
 def ours() -> Inspector:
@@ -62,7 +62,7 @@ def termshark(tshark: str) -> Inspector | None:
         options = ["disable-shark-fin = true", "disable-term-helper = true"]
         options += [f"tshark = {tshark!r}", f"tshark-args = {arguments}"]
         settings.write_text("\n".join(["[main]", *options]) + "\n")
-    row = re.compile(r"\s*\d+\s+\d+\.\d{6}\s")
+    row = re.compile(r"\s*\d+\s+\d+\.\d{4,6}\s")
     found = {"XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
     return Inspector("termshark", (program, "-r"), row, "<Stop>", "tcp.stream==2", found)
 

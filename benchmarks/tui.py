@@ -68,6 +68,7 @@ def beside(setting: Setting) -> str:
             if other is not None:
                 theirs.append(open_and_filter(other, made.path))
             taken.append(open_and_filter(ours(), made.path))
+            note(f"  {theirs[-1:]} {taken[-1]}")
         rows += [[title, *cells] for cells in _compared(theirs, taken)]
     headings = ["capture", "", "termshark", "`tui`", "ratio", "target"]
     return f"## Beside termshark\n\n{table(headings, rows)}"

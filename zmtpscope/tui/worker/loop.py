@@ -47,7 +47,6 @@ from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.quick_filters import cell_filter, followed
-from zmtpscope.tui.worker.reading_again import loading_again
 from zmtpscope.tui.worker.saved_capture import capture_saving_of
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.search import Search
@@ -180,6 +179,8 @@ class Worker:
         return made.state
 
     def _read_again(self, request: ReadAgain) -> int:
+        from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE take a while, before any rows
+
         self._give_up_search()
         self._loading = loading_again(request, self._opened, self._options)
         self._epoch += 1
