@@ -62,7 +62,7 @@ def termshark(tshark: str) -> Inspector | None:
         options = ["disable-shark-fin = true", "disable-term-helper = true"]
         options += [f"tshark = {tshark!r}", f"tshark-args = {arguments}"]
         settings.write_text("\n".join(["[main]", *options]) + "\n")
-    row = re.compile(r"\s*\d+\s+\d+\.\d{4,6}\s")
+    row = re.compile(r"\s*\d+\s+\d+\.\d+\s")
     found = {"XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
     return Inspector("termshark", (program, "-r"), row, "<Stop>", "tcp.stream==2", found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -21,12 +22,18 @@ def terminal(tmp_path: Path, *arguments: str | Path, columns: int = 140, lines: 
     return Terminal([*COMMAND, "tui", *arguments], columns, lines, environment, tmp_path)
 
 
+def is_field(screen: str, name: str, value: str) -> bool:
+    """Whether a field stands in the tree with this value."""
+    return re.search(rf"{re.escape(name)} +{re.escape(value)}", screen) is not None
+
+
 def test_a_capture_is_looked_at(tmp_path: Path) -> None:
     """Open, see rows, go down, see another record's details, filter, take the filter away, leave."""
     with terminal(tmp_path, PUBSUB) as shown:
-        shown.wait_for("19 messages", "payload 0", "zmtp.body              a.topic")
+        shown.wait_for("19 messages", "payload 0")
+        shown.wait_until(lambda screen: is_field(screen, "zmtp.body", "a.topic"), "the fields of the first message")
         shown.press("j")
-        shown.wait_for("zmtp.body              b.topic")
+        shown.wait_until(lambda screen: is_field(screen, "zmtp.body", "b.topic"), "the fields of the second one")
         shown.type("/size < 12\r")
         shown.wait_until(lambda screen: "late" in screen and "payload 0" not in screen, "late ones only")
         shown.press("Escape")

@@ -47,7 +47,6 @@ from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.quick_filters import cell_filter, followed
-from zmtpscope.tui.worker.saved_capture import capture_saving_of
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.search import Search
 from zmtpscope.tui.worker.snippets import text_as
@@ -101,7 +100,7 @@ class Worker:
             SaveRows: lambda request: self._save(
                 lambda: saving_of(request, self._lists.get(request.list), self._loading)
             ),
-            SaveCapture: lambda request: self._save(lambda: capture_saving_of(request, self._loading)),
+            SaveCapture: self._save_capture,
             StopCapture: lambda request: self._loading.stop(),
             CancelSaving: self._cancel_saving,
             CopyTextOf: self._text_of,
@@ -177,6 +176,11 @@ class Worker:
         made.step()
         made.said = made.state
         return made.state
+
+    def _save_capture(self, request: SaveCapture) -> bool:
+        from zmtpscope.tui.worker.saved_capture import capture_saving_of  # an excerpt takes a while, before any rows
+
+        return self._save(lambda: capture_saving_of(request, self._loading))
 
     def _read_again(self, request: ReadAgain) -> int:
         from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE take a while, before any rows
