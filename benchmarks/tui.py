@@ -42,8 +42,10 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 KEYS = 200
 PAUSE, SETTLED = 0.05, 0.2
 """Seconds between keys: so that each is drawn by itself, and so that details follow each."""
-LIST = (4, 20)
-"""Lines of the screen that are rows of the list."""
+FIRST_LINE = 4
+"""Where on the screen the first row of the list is."""
+DIVIDER = "─" * 20
+"""What stands between the list and the details."""
 RATE, LIVE_SECONDS = 100_000, 20
 """Messages a second that come, and for how long."""
 
@@ -165,11 +167,12 @@ def _waited(path: Path, options: tuple[str, ...], pressed: tuple[str, ...]) -> l
     """Seconds from each key to the screen, until all is read or as many keys as of others were pressed."""
     inspector, waited = ours(), []
     with show(inspector, path, *options) as terminal:
-        wait(terminal, lambda screen: len(inspector.rows(screen)) > 1, "two rows")
+        wait(terminal, lambda screen: len(inspector.rows(screen)) > 1 and DIVIDER in screen, "two rows, and details")
+        last = next(place for place, line in enumerate(terminal.screen()) if DIVIDER in line) - 1
         for key in itertools.islice(itertools.cycle(pressed), KEYS):
             if inspector.reading not in terminal.screen(0, 0)[0]:
                 break
-            waited.append(key_to_screen(terminal, key, LIST))
+            waited.append(key_to_screen(terminal, key, (FIRST_LINE, last)))
             time.sleep(PAUSE)
     return waited
 
@@ -232,11 +235,12 @@ def main() -> None:
     tshark = find_tshark()
     setting = Setting(given.quick, given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS), tshark, None)
     results = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "quick": given.quick, "machine": machine(tshark)}
-    parts = [head(results), *(PARTS[name](setting) for name in given.parts or PARTS)]
-    text = "\n\n".join(parts) + "\n"
+    parts = [head(results)]
+    for name in given.parts or PARTS:
+        parts.append(PARTS[name](setting))
+        print(parts[-1], end="\n\n", flush=True)
     if not given.parts and not given.quick:
-        (HERE / "results" / f"{results['date']}-tui.md").write_text(text)
-    print(text)
+        (HERE / "results" / f"{results['date']}-tui.md").write_text("\n\n".join(parts) + "\n")
 
 
 if __name__ == "__main__":
