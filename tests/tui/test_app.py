@@ -219,3 +219,16 @@ def test_a_rule_that_is_none_changes_nothing() -> None:
         assert app.records.rows.count == messages
 
     used(use)
+
+
+def test_a_list_without_messages_says_how_to_see_the_other_records() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        rows = app.records.rows
+        await pilot.press("slash", *"size == 123456", "enter")
+        await until(pilot, lambda: bool(rows.empty_text))
+        assert "x looks through all" in rows.empty_text
+        await pilot.press("escape")
+        await until(pilot, lambda: rows.count > 0)
+        assert rows.empty_text == ""
+
+    used(use)

@@ -141,6 +141,7 @@ class RecordsPane(Vertical):
         if is_new:
             self.rows.reset()
             self.rows.set_columns(state.columns, self.spec.sort)
+        self.rows.empty_text = _why_empty(self.spec, state)
         self.rows.set_count(state.found)
         self.filter_bar.show_state(state)
         if not is_new and before is not None and before.order < state.order:
@@ -315,7 +316,7 @@ class RecordsPane(Vertical):
             raise CommandError("nothing was sought yet: F finds")
         place = await self._client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
         if place is None:
-            raise CommandError(f"no {'other ' if forward else 'earlier '}row has {self._sought}")
+            raise CommandError(f'no {"other " if forward else "earlier "}row has "{self._sought}"')
         self.leave()
         self.rows.go_to(place)
 
@@ -410,6 +411,17 @@ class RecordsPane(Vertical):
         style, _, filter = argument.partition(" ")
         rules = () if style == "none" and not filter else (*self.spec.rules, (filter, style))
         await self.open(replace(self.spec, rules=rules))
+
+
+def _why_empty(spec: ListSpec, state: ListState) -> str:
+    """What to say where no rows are: which records are left out, and the keys that bring them back."""
+    if state.found or not state.total or state.looked_at < state.total:
+        return ""
+    if spec.records == MESSAGES and not spec.filter:
+        return f"no messages, but {state.total:,} other records: x shows them"
+    more = f"x looks through all {state.total:,} records, " if spec.records == MESSAGES else ""
+    named = "message" if spec.records == MESSAGES else "record"
+    return f"no {named} passes the filter: {more}esc takes it away" if spec.filter else ""
 
 
 def _joined(filter: str, more: str) -> str:

@@ -16,6 +16,7 @@ from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
+from zmtpscope.tui.widgets.columns import Cell, fitted, line_of
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 KEPT_LINES = 1024
@@ -36,6 +37,8 @@ class LineView(ScrollView, can_focus=True):
     ALLOW_SELECT = False
     heading_lines = 0
     """Lines above that stay where they are."""
+    empty_text = ""
+    """What stands there where there are no lines."""
     DEFAULT_CSS = """
     LineView {
         overflow-x: hidden;
@@ -207,7 +210,7 @@ class LineView(ScrollView, can_focus=True):
             if y < first:
                 line = self.draw_heading(y, width)
             elif place >= self._count:
-                line = Strip.blank(width, self.base)
+                line = self._draw_empty(width) if self.empty_text and not place else Strip.blank(width, self.base)
             elif not self.is_there(place):
                 line = self.draw_missing(width)
             else:
@@ -219,6 +222,10 @@ class LineView(ScrollView, can_focus=True):
                 line = kept
             lines.append(line.crop(*crop.column_span))
         return lines
+
+    def _draw_empty(self, width: int) -> Strip:
+        text = fitted(f"  {self.empty_text}", width)
+        return line_of([Cell(0, width, text, self.palette.style("muted"))], self.base, width)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
