@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from tests.tui.workers import worker_socket
 from zmtpscope.tui.app import Inspector
 from zmtpscope.tui.follow_screen import FollowScreen
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.records_pane import EVERYTHING
-from zmtpscope.tui.requests import Started
+from zmtpscope.tui.requests import Started, Table
 from zmtpscope.tui.screen import first_word
+from zmtpscope.tui.view_pane import without_hasty_words
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
@@ -232,3 +235,19 @@ def test_a_list_without_messages_says_how_to_see_the_other_records() -> None:
         assert rows.empty_text == ""
 
     used(use)
+
+
+def test_what_has_no_room_in_a_view_stands_below_it_in_full() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("6")
+        await until(pilot, lambda: bool(app.query("#findings CutCells")))
+        below = app.query_one("#findings CutCells", Static)
+        await until(pilot, lambda: "nobody listens there: start that side" in str(below.content))
+
+    used(use, size=(80, 24))
+
+
+def test_a_view_that_is_still_counting_does_not_say_that_there_is_nothing() -> None:
+    begun = Table((), (), 0, 8, ("nothing was found",))
+    assert without_hasty_words(begun).text == ("counting, 0 %",)
+    assert without_hasty_words(replace(begun, looked_at=8)).text == ("nothing was found",)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 from textual.timer import Timer
+from textual.widgets import Static
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
 from zmtpscope.tui.requests import Sort, Table, TableOf, TableRow
@@ -15,6 +19,24 @@ from zmtpscope.tui.widgets.table_view import TableView
 LOOK_SECONDS = 0.5
 """From one look at what was counted to the next."""
 FIRST_LOOK_SECONDS = 0.05
+
+
+class CutCells(Static):
+    """Below a table, in full: texts of the selected row that have no room in it."""
+
+    DEFAULT_CSS = """
+    CutCells { height: auto; max-height: 8; padding: 0 1; border-top: solid $foreground 20%; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self.display = False
+
+    def show(self, cells: Sequence[tuple[str, str]]) -> None:
+        """Headings and texts, safe to show."""
+        lines = (Text.assemble((heading.lower(), "bold"), "  ", text) for heading, text in cells)
+        self.update(Text("\n").join(lines))
+        self.display = bool(cells)
 
 
 class ViewPane(Vertical):
@@ -42,9 +64,11 @@ class ViewPane(Vertical):
         """Only what was counted here is shown."""
         self._timer: Timer | None = None
         self._table = TableView()
+        self._cut = CutCells()
 
     def compose(self) -> ComposeResult:
         yield self._table
+        yield self._cut
 
     async def on_mount(self) -> None:
         await self._look()
@@ -75,10 +99,20 @@ class ViewPane(Vertical):
         self._wait(FIRST_LOOK_SECONDS if table.looked_at < table.total else LOOK_SECONDS)
 
     def _show(self, table: Table) -> None:
+        table = without_hasty_words(table)
         if self._pinned is not None:
             pinned = f"only {self._pinned.cells[0]}; p shows everything again"
             table = replace(table, text=(pinned, *table.text))
         self._table.show(table, self._sort)
+        self._cut.show(self._table.cut_cells())
+
+    def on_table_view_selected(self) -> None:
+        """Another row: what of it has no room in the table."""
+        self._cut.show(self._table.cut_cells())
+
+    def on_resize(self) -> None:
+        """There is other room."""
+        self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
     async def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
         """Sort by another column, or the other way round."""
@@ -97,3 +131,11 @@ class ViewPane(Vertical):
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:
         self.post_message(self.Chosen(self._view, event.row))
+
+
+def without_hasty_words(table: Table) -> Table:
+    """While records are still being counted, how far that is: "none" would not be true yet."""
+    if table.looked_at >= table.total:
+        return table
+    said = f"counting, {100 * table.looked_at // table.total} %"
+    return replace(table, text=(said, *(table.text if table.rows else ())))

@@ -112,6 +112,18 @@ class TableView(LineView):
         """The row under the cursor; None where there are none."""
         return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
 
+    def cut_cells(self) -> list[tuple[str, str]]:
+        """Heading and text of each cell of the selected row that is cut, or whose column is left out."""
+        row = self.current_row()
+        if row is None:
+            return []
+        room = {slot.column: self._room(row, number) for number, slot in enumerate(self._slots)}
+        return [
+            (column.heading, text)
+            for index, column in enumerate(self._table.columns)
+            if (text := _cell(row, index)) and width_of(self._front(row, index) + text) > room.get(index, 0)
+        ]
+
     # -- rows and their places -----------------------------------------------------------------------------------------
 
     def _keep_on_screen(self, place: int) -> None:
