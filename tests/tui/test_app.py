@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from tests.tui.workers import worker_socket
 from zmtpscope.tui.app import Inspector
@@ -251,3 +251,15 @@ def test_a_view_that_is_still_counting_does_not_say_that_there_is_nothing() -> N
     begun = Table((), (), 0, 8, ("nothing was found",))
     assert without_hasty_words(begun).text == ("counting, 0 %",)
     assert without_hasty_words(replace(begun, looked_at=8)).text == ("nothing was found",)
+
+
+def test_what_is_typed_at_the_bottom_can_be_seen_and_completed() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("colon", *"scr")
+        typed = app.screen.query_one(Input)
+        assert typed.content_size.height == typed.outer_size.height == 1
+        await until(pilot, lambda: typed._suggestion == "screenshot")
+        await pilot.press("tab")
+        assert typed.value == "screenshot"
+
+    used(use)

@@ -24,7 +24,10 @@ class Prompt(ModalScreen[str]):
     Prompt Static { width: auto; padding: 0 1; color: $text-primary; }
     Prompt Input { width: 1fr; background: $panel; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Leave", show=False),
+        Binding("tab", "complete", "Take what is suggested", show=False),
+    ]
 
     def __init__(self, question: str, *, value: str = "", suggestions: Sequence[str] = ()) -> None:
         super().__init__()
@@ -43,3 +46,7 @@ class Prompt(ModalScreen[str]):
 
     def action_cancel(self) -> None:
         self.dismiss("")
+
+    def action_complete(self) -> None:
+        self.query_one(Input).action_end()
+        self.query_one(Input).action_cursor_right()
