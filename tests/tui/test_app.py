@@ -129,7 +129,8 @@ def test_a_view_of_only_what_is_pinned() -> None:
     used(use)
 
 
-def test_what_was_said_on_a_connection_has_a_screen_of_its_own() -> None:
+@pytest.mark.parametrize("key", ["escape", "b"])
+def test_what_was_said_on_a_connection_has_a_screen_of_its_own(key: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("colon", *"follow conn", "enter")
         await until(pilot, lambda: isinstance(app.screen, FollowScreen))
@@ -137,7 +138,7 @@ def test_what_was_said_on_a_connection_has_a_screen_of_its_own() -> None:
         await until(pilot, lambda: pane.rows.current_row() is not None)
         assert pane is not app.records
         assert pane.rows.count < app.records.rows.count
-        await pilot.press("escape")
+        await pilot.press(key)
         await until(pilot, lambda: not isinstance(app.screen, FollowScreen))
 
     used(use)

@@ -24,7 +24,7 @@ class FollowScreen(Screen[None]):
     DEFAULT_CSS = """
     FollowScreen #title { height: 1; background: $panel; padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "leave", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,b,backspace,alt+left", "leave", "Back")]
 
     def __init__(self, client: Client, title: str, filter: str, spec: ListSpec) -> None:
         super().__init__()
