@@ -316,7 +316,8 @@ class RecordsPane(Vertical):
             raise CommandError("nothing was sought yet: F finds")
         place = await self._client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
         if place is None:
-            raise CommandError(f'no {"other " if forward else "earlier "}row has "{self._sought}"')
+            nearer, other = ("later", "N looks back") if forward else ("earlier", "n looks on")
+            raise CommandError(f'no {nearer} row has "{self._sought}": {other}')
         self.leave()
         self.rows.go_to(place)
 
