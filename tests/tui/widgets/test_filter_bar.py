@@ -145,7 +145,7 @@ def test_escape_puts_the_filter_back_that_rows_are_shown_by() -> None:
     [
         (0, 3800, "x", "searching, 38 %, 0 so far"),
         (0, 10_000, "x", "none"),
-        (1234, 10_000, "x", "1,234 of 10,000"),
+        (1234, 10_000, "x", "1,234 of 10,000 records"),
         (4000, 10_000, "", "4,000"),
     ],
 )

@@ -33,7 +33,7 @@ def state_text(state: ListState | None, filter: str) -> str:
         return f"searching, {100 * state.looked_at // state.total} %, {state.found:,} so far"
     if not filter:
         return f"{state.found:,}"
-    return f"{state.found:,} of {state.total:,}" if state.found else "none"
+    return f"{state.found:,} of {state.total:,} records" if state.found else "none"
 
 
 class FilterInput(Input):
