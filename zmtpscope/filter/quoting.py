@@ -4,36 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zmtpscope.export.safe_text import safe_text
-from zmtpscope.records import from_text, to_text
+from zmtpscope.filter.writing import quoted
+from zmtpscope.records import from_text
 
 LONGEST = 1024
 """Octets of a value that are written out: filters have an end, and of longer ones the beginning is asked for."""
 
 
-def quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
     """A value of the type `text`, as records have it, in the quotes of a filter: what cannot be shown is escaped."""
-    return f'"{"".join(map(_written, from_text(text).decode("utf-8", "surrogateescape")))}"'
-
-
-def _written(character: str) -> str:
-    if character in ('"', "\\"):
-        return f"\\{character}"
-    if "\ud800" <= character <= "\udfff" or safe_text(character) != character:
-        return "".join(f"\\x{octet:02x}" for octet in character.encode("utf-8", "surrogateescape"))
-    return character
+    return quoted(from_text(text))
 
 
 def equals(field: str, text: str) -> str:
     """The filter that a field is this text."""
     octets = len(from_text(text))
-    return f"{field} == {quoted(text)}" if octets <= LONGEST else begins_with(field, text)
+    return f"{field} == {quoted_text(text)}" if octets <= LONGEST else begins_with(field, text)
 
 
 def begins_with(field: str, text: str) -> str:
     """The filter that a field begins with this text; of a long one with its first octets."""
     octets = from_text(text)[:LONGEST]
-    return f"{field}[0:{len(octets)}] == {quoted(to_text(octets))}" if octets else field
+    return f"{field}[0:{len(octets)}] == {quoted(octets)}" if octets else field
 
 
 def every(*filters: str) -> str:

@@ -12,7 +12,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.filter.quoting import quoted
+from zmtpscope.filter.quoting import quoted_text
 from zmtpscope.records import to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort
@@ -229,4 +229,4 @@ def _some(names: Sequence[str]) -> str:
 
 def _text(value: str) -> str:
     """A part of a payload in the quotes of a filter."""
-    return quoted(to_text(value.encode("utf-8", "surrogatepass")))
+    return quoted_text(to_text(value.encode("utf-8", "surrogatepass")))
