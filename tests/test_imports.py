@@ -73,6 +73,14 @@ def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
     assert loaded_by(f"import {module}") & HEAVY == set()
 
 
+def test_the_screen_of_tui_loads_nothing_of_captures_and_its_worker_no_screen() -> None:
+    """What a key costs, and how soon rows are there, hangs on it (docs/decisions/tui.md)."""
+    below = ("zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.export", "zmtpscope.filter", "zmtpscope.store")
+    code = f"import zmtpscope.tui.screen\nassert not [name for name in sys.modules if name.startswith({below})]"
+    assert {"numpy", *HEAVY - {"textual"}} & loaded_by(code) == set()
+    assert {"rich", *HEAVY} & loaded_by("import zmtpscope.tui.worker.loop") == set()
+
+
 def test_the_command_line_starts_without_what_single_commands_need() -> None:
     """Help, usage errors and completion wait for nothing but click."""
     code = "import zmtpscope.cli\nassert not {'asyncio', 'zmtpscope.dissect', 'zmtpscope.zmtp.peer'} & set(sys.modules)"

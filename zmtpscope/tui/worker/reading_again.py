@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zmtpscope.capture import CaptureError
-from zmtpscope.curve_keys import KeyFileError, Keys
 from zmtpscope.dissect import DecodeAs, Options
 from zmtpscope.option_texts import parse_decode_as
 from zmtpscope.tui.requests import ReadAgain
 from zmtpscope.tui.worker.channel import CannotAnswer
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.saved_packets import readable_again
+
+if TYPE_CHECKING:
+    from zmtpscope.curve_keys import Keys
 
 
 def loading_again(request: ReadAgain, opened: Opened, options: Options) -> Loading:
@@ -47,6 +50,8 @@ def _rule(text: str) -> DecodeAs:
 def _keys(names: Sequence[str], keys: Keys | None) -> Keys | None:
     if not names:
         return keys
+    from zmtpscope.curve_keys import KeyFileError, Keys  # loads libsodium
+
     try:
         paths = [Path(name.strip()).expanduser() for name in names]
         return Keys(paths) if keys is None else keys.with_files(paths)
