@@ -24,10 +24,22 @@ from zmtpscope.tui.follow_screen import FollowScreen
 from zmtpscope.tui.harmless import HarmlessLines, fault
 from zmtpscope.tui.help_screen import HelpScreen
 from zmtpscope.tui.history import History, Place
+from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
-from zmtpscope.tui.requests import ListChanged, ListSpec, ListState, Progress, ReadAgain, SavingState, Views, ViewTitle
+from zmtpscope.tui.requests import (
+    ListChanged,
+    ListSpec,
+    ListState,
+    Progress,
+    ReadAgain,
+    SaveCapture,
+    SavingState,
+    StopCapture,
+    Views,
+    ViewTitle,
+)
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, ViewBar
 from zmtpscope.tui.view_pane import ViewPane
@@ -157,6 +169,17 @@ class Inspector(App[None]):
         self._title_bar.show_paused(self._is_paused)
         if not self._is_paused:
             self._show_states()
+
+    async def do_stop(self, argument: str) -> None:
+        """Take no more packets; what is there stays."""
+        await self.client.ask(StopCapture())
+
+    async def do_save(self, argument: str) -> None:
+        """Write the packets captured so far."""
+        if not await self.client.ask(SaveCapture(argument)):
+            choices = [("no", "No"), ("yes", "Overwrite it")]
+            if await self.push_screen_wait(Menu(f"{argument} is there already", choices)) == "yes":
+                await self.client.ask(SaveCapture(argument, force=True))
 
     # -- the capture once more -----------------------------------------------------------------------------------------
 
