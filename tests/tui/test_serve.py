@@ -27,6 +27,8 @@ from zmtpscope.cli.serving import split
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 TOPIC = b"a.topic"
+STILL = 2.0
+"""Seconds after which nothing more is drawn."""
 
 
 class Answer(NamedTuple):
@@ -138,6 +140,13 @@ async def _shown(page: ClientWebSocketResponse) -> None:
             drawn += await page.receive_bytes()
 
 
+async def _idle(page: ClientWebSocketResponse) -> None:
+    """Until nothing is drawn any more: a page that draws would notice by itself that nobody listens."""
+    with suppress(TimeoutError):
+        while True:
+            await page.receive(STILL)
+
+
 def test_a_page_shows_the_capture_and_its_processes_end_with_it(served: Served) -> None:
     async def look() -> None:
         async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:
@@ -154,6 +163,7 @@ def test_pages_end_with_the_server(served: Served, number: signal.Signals) -> No
     async def look() -> None:
         async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:
             await _shown(page)
+            await _idle(page)
             served.process.send_signal(number)
             async for _ in page:
                 pass
