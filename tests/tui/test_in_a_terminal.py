@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.cli.running import COMMAND, ROOT
 from tests.readings import CAPTURES
+from tests.tui.hostile import WORDS, hostile_capture, hostile_name
 from tests.tui.terminal import Terminal
 from tests.waiting import PATIENCE
 
@@ -107,3 +108,26 @@ def test_a_capture_that_cannot_be_read_is_said_before_the_screen_is_taken(tmp_pa
         shown.wait_for("missing.pcap")
         assert shown.wait_for_end() == 2
         assert shown.processes() == []
+
+
+def test_the_title_of_the_terminal_stays_as_it_was_whatever_peers_files_and_pasted_text_ask_for(tmp_path: Path) -> None:
+    path = tmp_path / hostile_name(WORDS[0])
+    path.write_bytes(hostile_capture(*WORDS))
+    titled = r"""printf '\033]2;as it was\007'; exec "$@" """
+    command = ["sh", "-c", titled, "sh", *COMMAND, "tui", path]
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    with Terminal(command, 140, 40, environment) as shown:
+        shown.wait_for("owned", "2 Connections")
+        shown.press("x", *"j" * 30)
+        for key in "2345678":
+            shown.press(key, "j", "Space", "j")
+        shown.type("1")
+        shown.wait_for("zmtp.")
+        shown.type("/\x1b[200~\x1b]2;owned\x07 pasted\x1b[201~")
+        shown.wait_for("pasted")
+        assert shown.title == "as it was"
+        shown.press("Escape")
+        shown.wait_until(lambda screen: "pasted" not in screen, "the filter of before")
+        shown.press("q")
+        assert shown.wait_for_end() == 0
+        assert shown.title == "as it was"
