@@ -264,3 +264,14 @@ def test_what_is_typed_at_the_bottom_can_be_seen_and_completed() -> None:
         assert typed.value == "screenshot"
 
     used(use)
+
+
+def test_whoever_sorts_sees_what_comes_first_then() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        rows = app.records.rows
+        await pilot.press("G", "colon", *"sort -size", "enter")
+        await until(pilot, lambda: app.records.spec.sort is not None)
+        await until(pilot, lambda: rows.cursor == 0 and rows.current_row() is not None)
+        assert cells(rows, "size") == "16"
+
+    used(use)

@@ -57,7 +57,7 @@ COMMANDS = (
     Command("maximise", "backslash", "One pane only, or all", is_instant=True),
     Command("time", "t", "Another form of time", "r, a or d", is_optional=True, group="List"),
     Command("sort", "", "Sort", "COLUMN, with - in front for the largest first", group="List"),
-    Command("unsort", "z", "In order of time again", group="List"),
+    Command("unsort", "z", "In the order of the capture again", group="List"),
     Command("columns", "C", "Which columns", "NAMES, separated by commas", group="List"),
     Command("mark", "m", "Mark, or no longer", group="List"),
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),

@@ -148,10 +148,10 @@ class RecordsPane(Vertical):
             self._show_other_order()
 
     def _show_other_order(self) -> None:
-        """Rows stand in other places now; the selected record stays selected."""
+        """Rows stand in other places now; the selected record stays selected, the first row the first."""
         row = self.rows.current_row()
         self.rows.ask_again()
-        if row is not None:
+        if row is not None and self.rows.cursor:
             self.run_worker(self._select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:
@@ -350,11 +350,16 @@ class RecordsPane(Vertical):
 
     async def do_sort(self, argument: str) -> None:
         """Sort by a column; `-size` has the largest first."""
-        await self.open(replace(self.spec, sort=Sort(argument.lstrip("-"), argument.startswith("-"))))
+        await self._sort(Sort(argument.lstrip("-"), argument.startswith("-")))
 
     async def on_row_list_sort_asked(self, event: RowList.SortAsked) -> None:
         """A column was chosen."""
-        await self.open(replace(self.spec, sort=event.sort))
+        await self._sort(event.sort)
+
+    async def _sort(self, sort: Sort) -> None:
+        """Whoever sorts wants to see what comes first then."""
+        await self.open(replace(self.spec, sort=sort))
+        self.rows.go_to(0)
 
     async def do_unsort(self, argument: str) -> None:
         """In the order of time again."""

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
-from zmtpscope.tui.widgets.line_view import COUNT_WAIT, LineView
+from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_list import RowList
 
 COLUMNS = (
@@ -239,7 +239,7 @@ def test_marked_rows_are_marked() -> None:
 def test_digits_that_nothing_follows_are_posted() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         await pilot.press("4")
-        await pilot.pause(2 * COUNT_WAIT)
+        await pilot.pause(2 * LineView.count_wait)
         digits = screen.posted[-1]
         assert isinstance(digits, LineView.Digits)
         assert digits.number == 4

@@ -21,8 +21,6 @@ from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 KEPT_LINES = 1024
 """Drawn lines that are kept."""
-COUNT_WAIT = 0.5
-"""Seconds after a digit in which a key may follow that it is the count of."""
 MOST_DIGITS = 9
 BAR_STEPS = 8
 """Heights of a scrollbar's ends in one cell."""
@@ -36,6 +34,8 @@ class LineView(ScrollView, can_focus=True):
 
     ALLOW_SELECT = False
     heading_lines = 0
+    count_wait: ClassVar[float] = 0.35
+    """Seconds after a digit in which a key may follow that it is the count of."""
     """Lines above that stay where they are."""
     empty_text = ""
     """What stands there where there are no lines."""
@@ -278,7 +278,7 @@ class LineView(ScrollView, can_focus=True):
         self._digits = (self._digits + event.character)[:MOST_DIGITS]
         if self._digits_timer is not None:
             self._digits_timer.stop()
-        self._digits_timer = self.set_timer(COUNT_WAIT, self._post_digits)
+        self._digits_timer = self.set_timer(self.count_wait, self._post_digits)
 
     def _post_digits(self) -> None:
         if number := self.take_number():

@@ -37,6 +37,7 @@ class TableView(LineView):
     """Rows of a `Table`. Nothing here is counted or sorted: what somebody wants is posted, and another table comes."""
 
     heading_lines = 1
+    count_wait = 0.02  # a table has few rows, and a digit nearly always means another view
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Show what was counted here", show=False),
         Binding("right,l", "open", "Open", show=False),

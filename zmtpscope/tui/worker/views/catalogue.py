@@ -36,7 +36,9 @@ class ViewKind(NamedTuple):
 VIEWS: dict[str, ViewKind] = {
     kind.name: kind
     for kind in (
-        ViewKind("connections", "2", "Connections", "who talks to whom, how much, and how it ended", "ConnectionsView"),
+        ViewKind(
+            "connections", "2", "Connections", "who talks to whom, how much, and how it ended", "ConnectionsView", ALL
+        ),
         ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", "MapView"),
         ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", "TopicsView"),
         ViewKind(
