@@ -24,6 +24,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("help", "question_mark,f1", "Keys", in_footer=True, is_instant=True),
+    Command("quit", "q", "Quit", in_footer=True),
     Command(
         "filter",
         "slash",
@@ -53,7 +54,7 @@ COMMANDS = (
     Command("back", "b,backspace,alt+left", "Back", in_footer=True),
     Command("forward", "B,alt+right", "Forward"),
     Command("view", "", "Another view", "NAME of the view"),
-    Command("follow", "o", "What was said here", "conn, peer or topic", is_optional=True, in_footer=True),
+    Command("follow", "o", "Follow", "conn, peer or topic", is_optional=True, in_footer=True),
     Command("maximise", "backslash", "One pane only, or all", is_instant=True),
     Command("time", "t", "Another form of time", "r, a or d", is_optional=True, group="List"),
     Command("sort", "", "Sort", "COLUMN, with - in front for the largest first", group="List"),
@@ -62,7 +63,7 @@ COMMANDS = (
     Command("mark", "m", "Mark, or no longer", group="List"),
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
     Command("copy", "y", "Copy", "FORM", is_optional=True, in_footer=True, group="Take away"),
-    Command("export", "e", "Export rows", "FILE.jsonl, .csv, .parquet or .pcapng", in_footer=True, group="Take away"),
+    Command("export", "e", "Export", "FILE.jsonl, .csv, .parquet or .pcapng", in_footer=True, group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("decode", "d", "Read again with a rule", "RULE, as of -d, or none", group="Capture"),
     Command("keys", "K", "Read again with keys", "FILE of CURVE keys", group="Capture"),
@@ -75,7 +76,6 @@ COMMANDS = (
     Command("profile", "", "Save this look as a profile, or take one", "NAME", group="Look"),
     Command("command", "colon", "Type a command", is_instant=True),
     Command("suspend", "ctrl+z", "Back to the shell; fg returns"),
-    Command("quit", "q", "Quit", in_footer=True),
 )
 """In the order of the help."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -108,36 +109,39 @@ class Worker:
 
     def run(self) -> None:
         """Go on until the screen is gone: raises `ScreenGone`."""
-        has_work = True
         while True:
-            for number, request in self._channel.receive(0 if has_work else IDLE):
-                if isinstance(request, Find):
-                    self._begin_search(number, request)
-                    continue
+            has_work = False
+            for step in self._steps():
+                has_work = True
                 with self._watching:
-                    reply = self._answer(request)
-                self._channel.reply(number, reply)
-            with self._watching:
-                has_work = self._work()
+                    step()
+                self._answer_all(0)
             self._notify(is_last=not has_work)
+            self._answer_all(0 if has_work else IDLE)
 
-    def _work(self) -> bool:
-        """One step of whatever there is to do; False: nothing is left."""
-        has_more = not self._loading.is_done and self._loading.step()
-        for each in self._lists.values():
+    def _answer_all(self, timeout: float) -> None:
+        """Answer what was asked by now, after waiting for at most `timeout` seconds."""
+        for number, request in self._channel.receive(timeout):
+            if isinstance(request, Find):
+                self._begin_search(number, request)
+                continue
+            with self._watching:
+                reply = self._answer(request)
+            self._channel.reply(number, reply)
+
+    def _steps(self) -> Iterator[Callable[[], object]]:
+        """A step of everything that has something to do, each when the one before was taken."""
+        if not self._loading.is_done:
+            yield self._loading.step
+        for each in list(self._lists.values()):
             if each.is_behind:
-                each.step()
-                has_more = has_more or each.is_behind
+                yield each.step
         if self._saving is not None and not self._saving.state.is_done:
-            self._saving.step()
-            has_more = True
+            yield self._saving.step
         if self._search is not None:
-            has_more = True
-            self._search_on(*self._search)
+            yield partial(self._search_on, *self._search)
         if self._views.is_behind:
-            self._views.step()
-            has_more = has_more or self._views.is_behind
-        return has_more
+            yield self._views.step
 
     def _answer(self, request: Request[Any]) -> object:
         try:
