@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from tests.libzmq import Libzmq, Logins
+
+for name in ("COLUMNS", "LINES"):  # that tests run in several processes sets them, and screens have sizes of their own
+    os.environ.pop(name, None)
 
 ROOT = pathlib.Path(__file__).parent.parent
 
