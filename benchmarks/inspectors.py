@@ -129,7 +129,10 @@ def memory_of(terminal: Terminal) -> int:
     """Octets of memory of all processes in it; what they share counts once."""
     octets = 0
     for process in terminal.processes():
-        rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+        try:
+            rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+        except OSError:
+            continue  # it has ended meanwhile
         found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
         octets += 1024 * int(found[1]) if found else 0
     return octets
