@@ -26,12 +26,12 @@ def is_safe(text: str) -> bool:
     ("dangerous", "shown"),
     [
         ("\x1b[31mred", "\\x1b[31mred"),  # ESC
-        ("\x9b31m", "\\x9b31m"),  # CSI of C1
+        ("\x9b31m", "\\u009b31m"),  # CSI of C1
         ("a\r\nb\x07\x7f", "a\\x0d\\x0ab\\x07\\x7f"),
         ("abc\u202egnp.exe", "abc\\u202egnp.exe"),  # right-to-left override
         ("\u2066\u2069\u200f", "\\u2066\\u2069\\u200f"),
         ("a\u200bb\ufeff\u2060", "a\\u200bb\\ufeff\\u2060"),  # zero width
-        ("\u2028\u2029\x85", "\\u2028\\u2029\\x85"),  # line separators
+        ("\u2028\u2029\x85", "\\u2028\\u2029\\u0085"),  # line separators
         ("\udc80\ud83d", "\\udc80\\ud83d"),  # surrogates
         ("\U000e0041", "\\U000e0041"),  # tags
     ],

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.export.test_json_lines import mixed_batches
@@ -99,6 +99,7 @@ def published(*topics: bytes) -> Batch:
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=5), st.sampled_from(SEPARATORS[:2]))
+@example([b"\xc2\x80"], SEPARATORS[0])  # a control character of C1 is no octet 80
 def test_nothing_of_a_topic_ends_a_line_or_column_and_its_octets_can_be_had_back(
     topics: list[bytes], separators: Separators
 ) -> None:

@@ -19,7 +19,7 @@ _UNSAFE = re.compile(
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if code < 0x100:
+    if code < 0x80:  # of others \xNN would be an octet, which they are not in UTF-8
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
