@@ -75,8 +75,13 @@ def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
 
 def test_the_screen_of_tui_loads_nothing_of_captures_and_its_worker_no_screen() -> None:
     """What a key costs, and how soon rows are there, hangs on it (docs/decisions/tui.md)."""
-    below = ("zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.export", "zmtpscope.filter", "zmtpscope.store")
-    code = f"import zmtpscope.tui.screen\nassert not [name for name in sys.modules if name.startswith({below})]"
+    below = ("zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.store")
+    code = (
+        "import zmtpscope.tui.screen\n"
+        f"assert not [name for name in sys.modules if name.startswith({below})]\n"
+        "assert {name for name in sys.modules if name.startswith('zmtpscope.export')} <= "
+        "{'zmtpscope.export', 'zmtpscope.export.safe_text'}, 'there is one function that makes text safe'"
+    )
     assert {"numpy", *HEAVY - {"textual"}} & loaded_by(code) == set()
     assert {"rich", *HEAVY} & loaded_by("import zmtpscope.tui.worker.loop") == set()
 

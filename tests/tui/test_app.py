@@ -275,3 +275,17 @@ def test_whoever_sorts_sees_what_comes_first_then() -> None:
         assert cells(rows, "size") == "16"
 
     used(use)
+
+
+def test_a_field_stays_lit_in_the_packet_that_brought_it() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        details = app.records.details
+        await until(pilot, lambda: details.details is not None and len(details.details.sources) > 1)
+        await pilot.press("enter", "down", "down")
+        lit = details.panes.octets.lit
+        details.panes.action_tab(1)
+        await pilot.press("up", "down")
+        await until(pilot, lambda: details.panes.octets.lit == lit)
+        assert details.panes.chosen == 1
+
+    used(use)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,7 +23,6 @@ from zmtpscope.option_texts import SCALE
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
-    from zmtpscope.capture import Captures
     from zmtpscope.live.capture.session import CaptureFile
     from zmtpscope.live.capture.settings import CaptureSettings, Program
 
@@ -129,42 +128,10 @@ _OPTIONS = (
 )
 
 
-class Followed(Protocol):
-    """What is followed. `captures` are to be iterated; `close` in any case."""
-
-    captures: Captures
-
-    def say_begin(self) -> None:
-        """Say what is followed, where that is of any use."""
-
-    def stop(self) -> None:
-        """Read what was written until now, and end. May be called by a signal handler."""
-
-    def known_until(self, latest: int, *, is_idle: bool) -> int:
-        """Up to which time all packets have been read, in nanoseconds since the epoch: `latest` is that of the newest,
-        `is_idle` says that the last look brought nothing."""
-
-    @property
-    def unread(self) -> int:
-        """Octets that were written and not read yet."""
-
-    @property
-    def written_files(self) -> Sequence[CaptureFile]:
-        """The files of a capture of our own."""
-
-    @property
-    def dropped(self) -> int:
-        """Packets that were lost so far, as far as that is known."""
-
-    def say_end(self) -> int:
-        """Say what is to be said about the end; an exit code, 0 where nothing went wrong."""
-
-    def close(self) -> None:
-        """Let go of everything."""
-
-
 class WrittenByOthers:
-    """A file, or standard input, that another tool writes."""
+    """A file, or standard input, that another tool writes: a `FollowedCapture` (`live/analysis.py`) that says what is
+    to be said in front of what it brings (`say_begin`), and behind it (`say_end`: an exit code, 0 where all went well).
+    """
 
     def __init__(self, path: str, packets: int | None) -> None:
         from zmtpscope.capture import Polling, follow_captures
@@ -204,7 +171,7 @@ class WrittenByOthers:
 
 
 class CapturedByUs:
-    """A capture of our own. Raises `click.ClickException` where it does not begin."""
+    """The same of a capture of our own. Raises `click.ClickException` where it does not begin."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         from zmtpscope.live.analysis import OwnCapture
@@ -257,6 +224,10 @@ class CapturedByUs:
 
     def close(self) -> None:
         self._capture.close()
+
+
+Followed = WrittenByOthers | CapturedByUs
+"""What is followed. `captures` are to be iterated; `close` in any case."""
 
 
 def open_followed(given: dict[str, Any]) -> Followed:

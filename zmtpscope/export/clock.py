@@ -64,6 +64,12 @@ def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone).strftime(pattern)
 
 
+def timestamp(time: int) -> str:
+    """A time, nanoseconds since the epoch, as RFC 3339 has it, to the nanosecond."""
+    seconds, nanoseconds = divmod(time, SECOND)
+    return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
+
+
 @lru_cache(maxsize=64)
 def rfc_3339(seconds: int) -> bytes:
     """The second that begins so many seconds after 1970, RFC 3339 without a zone."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import orjson
 from pybase64 import b64encode
 
-from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.clock import timestamp
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.records import SECOND, to_text
+from zmtpscope.records import to_text
 
 TAB = b"\t"
 
@@ -53,10 +53,9 @@ def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
 
 def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
     """One message; names and forms are those of `zmtpscope.records`."""
-    seconds, nanoseconds = divmod(time, SECOND)
     values = {
         "ts_ns": time,
-        "time": f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z",
+        "time": timestamp(time),
         "peer": peer,
         "parts": len(parts),
         "sizes": list(map(len, parts)),

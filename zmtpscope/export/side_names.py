@@ -48,6 +48,12 @@ def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
     return quoted(identity, limit)
 
 
+def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
+    """What a side has said of itself, each in a few characters; empty where it has said nothing."""
+    words = [named(identity)] if identity else []
+    return [*words, safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else words
+
+
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
     """`"worker-1"`, `SUB`, `PUB:5556`, `:5556`: the identity, else the socket type. Who was connected to keeps its
     port, and who has said nothing is known by it."""

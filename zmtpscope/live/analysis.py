@@ -20,6 +20,30 @@ class Following(Protocol):
         `is_idle` says that the last look brought nothing."""
 
 
+class FollowedCapture(Following, Protocol):
+    """A capture that still grows. `captures` are to be iterated; `close` in any case."""
+
+    captures: Captures
+
+    def stop(self) -> None:
+        """Read what was written until now, and end. May be called by a signal handler."""
+
+    @property
+    def unread(self) -> int:
+        """Octets that were written and not read yet."""
+
+    @property
+    def dropped(self) -> int:
+        """Packets that were lost so far, as far as that is known."""
+
+    @property
+    def written_files(self) -> Sequence[CaptureFile]:
+        """The files of a capture of our own; the oldest may not be there any more."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
 class OwnCapture:
     """A capture of our own: `captures` are to be iterated; `close` in any case. Raises `CaptureRefused` when made."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from zmtpscope.export.clock import Clock, rfc_3339
+from zmtpscope.export.clock import Clock, timestamp
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import as_base64
 from zmtpscope.filter.checking import described
@@ -57,8 +57,7 @@ def seconds(time: int) -> str:
 
 def date(time: int) -> str:
     """RFC 3339, to nine decimals."""
-    second, nanoseconds = divmod(time, SECOND)
-    return f"{rfc_3339(second).decode()}.{nanoseconds:09}Z"
+    return timestamp(time)
 
 
 def member(value: Any) -> str:

@@ -24,11 +24,12 @@ from zmtpscope.tui.follow_screen import FollowScreen
 from zmtpscope.tui.harmless import HarmlessLines, fault
 from zmtpscope.tui.help_screen import HelpScreen
 from zmtpscope.tui.history import History, Place
-from zmtpscope.tui.menu import Menu
+from zmtpscope.tui.menu import may_overwrite
 from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
 from zmtpscope.tui.requests import (
+    CancelSaving,
     ListChanged,
     ListSpec,
     ListState,
@@ -176,10 +177,13 @@ class Inspector(App[None]):
 
     async def do_save(self, argument: str) -> None:
         """Write the packets captured so far."""
-        if not await self.client.ask(SaveCapture(argument)):
-            choices = [("no", "No"), ("yes", "Overwrite it")]
-            if await self.push_screen_wait(Menu(f"{argument} is there already", choices)) == "yes":
-                await self.client.ask(SaveCapture(argument, force=True))
+        asked = SaveCapture(argument)
+        if not await self.client.ask(asked) and await may_overwrite(self, argument):
+            await self.client.ask(replace(asked, force=True))
+
+    async def do_cancel(self, argument: str) -> None:
+        """Write the file no further that is being written."""
+        await self.client.ask(CancelSaving())
 
     # -- the capture once more -----------------------------------------------------------------------------------------
 
@@ -254,7 +258,7 @@ class Inspector(App[None]):
         return screen.pane if isinstance(screen, FollowScreen) else self.records
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """What the palette offers: every command of ours, and a choice of themes."""
+        """What the palette offers: every command of ours, and nothing else."""
         for command in COMMANDS:
             title = f"{command.title} ({command.name})"
             yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))

@@ -48,11 +48,6 @@ class Client:
         self._socket.setblocking(False)
         asyncio.get_running_loop().add_reader(self._socket, self._readable)
 
-    def close(self) -> None:
-        """Listen no more."""
-        asyncio.get_running_loop().remove_reader(self._socket)
-        self._give_up()
-
     async def ask(self, request: Request[T]) -> T:
         """The reply to a request. Raises `RequestFailed`, `WorkerGone`."""
         number = self._asked = self._asked + 1

@@ -64,6 +64,7 @@ COMMANDS = (
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
     Command("copy", "y", "Copy", "FORM", is_optional=True, in_footer=True, group="Take away"),
     Command("export", "e", "Export", "FILE.jsonl, .csv, .parquet or .pcapng", in_footer=True, group="Take away"),
+    Command("cancel", "", "Cancel the file that is being written", group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("decode", "d", "Read again with a rule", "RULE, as of -d, or none", group="Capture"),
     Command("keys", "K", "Read again with keys", "FILE of CURVE keys", group="Capture"),

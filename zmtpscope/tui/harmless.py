@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import unicodedata
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -11,8 +10,7 @@ from rich.text import Text
 from textual.color import Color
 from textual.filter import LineFilter
 
-OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of characters that a terminal might obey."""
+from zmtpscope.export.safe_text import safe_text
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -21,21 +19,16 @@ FAULT = "zmtpscope has failed, which is a fault of its own; please report this:"
 
 def harmless(text: str) -> str:
     """The text, as wide as it was, without what a terminal might obey."""
-    if text.isprintable():
+    if safe_text(text) == text:
         return text
-    return "".join(
-        REPLACEMENT * cell_len(character) if unicodedata.category(character) in OBEYED else character
-        for character in text
-    )
+    return "".join(each if safe_text(each) == each else REPLACEMENT * cell_len(each) for each in text)
 
 
 class HarmlessLines(LineFilter):
     """Every line that is drawn goes through here."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments where all are harmless, as they mostly are."""
-        if all(segment.text.isprintable() for segment in segments):
-            return segments
+        """The same segments, made harmless."""
         return [Segment(harmless(text), style, control) for text, style, control in segments]
 
 

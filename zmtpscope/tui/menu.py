@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -52,3 +52,9 @@ class Menu(ModalScreen[str]):
 
     def action_cancel(self) -> None:
         self.dismiss("")
+
+
+async def may_overwrite(app: App[Any], path: str) -> bool:
+    """Ask whether a file that is there may be written over."""
+    choices = [("no", "No"), ("yes", "Overwrite it")]
+    return await app.push_screen_wait(Menu(f"{path} is there already", choices)) == "yes"

@@ -29,17 +29,16 @@ class Prompt(ModalScreen[str]):
         Binding("tab", "complete", "Take what is suggested", show=False),
     ]
 
-    def __init__(self, question: str, *, value: str = "", suggestions: Sequence[str] = ()) -> None:
+    def __init__(self, question: str, *, suggestions: Sequence[str] = ()) -> None:
         super().__init__()
         self._question = question
-        self._value = value
         self._suggestions = suggestions
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Static(Text(self._question), markup=False)
             suggester = SuggestFromList(self._suggestions, case_sensitive=False) if self._suggestions else None
-            yield Input(self._value, suggester=suggester, select_on_focus=False, compact=True)
+            yield Input(suggester=suggester, select_on_focus=False, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)

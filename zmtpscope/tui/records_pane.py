@@ -10,10 +10,12 @@ from textual.timer import Timer
 
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import CommandError
-from zmtpscope.tui.menu import Menu
+from zmtpscope.tui.menu import Menu, may_overwrite
 from zmtpscope.tui.profiles import Profile
 from zmtpscope.tui.requests import (
     COPY_FORMS,
+    EVERYTHING,
+    MESSAGES,
     CellFilter,
     CheckFilter,
     CompleteFilter,
@@ -39,10 +41,6 @@ from zmtpscope.tui.widgets.row_list import RowList
 
 SETTLED = 0.05
 """Seconds after the last key until details are asked for."""
-
-MESSAGES = ("message",)
-EVERYTHING = ("message", "greeting", "command", "connection", "finding", "gap", "leftover", "datagram", "zre_pair")
-"""All records; frames are there where they were asked for."""
 
 TIMES = ("r", "a", "d")
 
@@ -407,10 +405,9 @@ class RecordsPane(Vertical):
 
     async def do_export(self, argument: str) -> None:
         """Write the rows of the list, or their packets, to a file."""
-        if not await self._client.ask(SaveRows(argument, self.list_name)):
-            choices = [("no", "No"), ("yes", "Overwrite it")]
-            if await self.app.push_screen_wait(Menu(f"{argument} is there already", choices)) == "yes":
-                await self._client.ask(SaveRows(argument, self.list_name, force=True))
+        asked = SaveRows(argument, self.list_name)
+        if not await self._client.ask(asked) and await may_overwrite(self.app, argument):
+            await self._client.ask(replace(asked, force=True))
 
     async def do_colour(self, argument: str) -> None:
         """A colour rule: a style, and the filter of the rows that get it; `none` takes all rules away."""

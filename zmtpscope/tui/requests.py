@@ -10,6 +10,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
+from zmtpscope.records import RECORDS
+
 Reply = TypeVar("Reply")
 
 
@@ -23,6 +25,11 @@ class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
 # -- lists of records --------------------------------------------------------------------------------------------------
 
 
+MESSAGES = ("message",)
+EVERYTHING = tuple(name for name in RECORDS if name != "frame")
+"""Types of records: what a list begins with, and all; frames are there where they were asked for."""
+
+
 class Sort(Struct, frozen=True, array_like=True):
     """By which column rows are sorted."""
 
@@ -34,7 +41,7 @@ class ListSpec(Struct, frozen=True, array_like=True):
     """Which records a list has, and how they are shown. `columns` are names of `worker/columns.py`, or of fields of the
     filter language. `filter` is one of `-Y`, "" for all. `time` is a form of `-t`: a, r or d."""
 
-    records: tuple[str, ...] = ("message",)
+    records: tuple[str, ...] = MESSAGES
     filter: str = ""
     sort: Sort | None = None
     columns: tuple[str, ...] = ()
@@ -297,14 +304,13 @@ class ReadAgain(Request[int], frozen=True):
 
 
 class SaveRows(Request[bool], frozen=True):
-    """Write the rows of a list, or the records `numbers`, to a file, in order of time. The ending of its path says as
+    """Write the rows of a list to a file, in order of time. The ending of its path says as
     what: .jsonl, .csv, .parquet; .pcapng: their packets. What is there already is overwritten with `force` only: False
     says that it is there, and nothing is done. `SavingState` tells how far it is; one file is written at a time."""
 
     reply: ClassVar[object] = bool
     path: str
-    list: str = ""
-    numbers: tuple[int, ...] | None = None
+    list: str
     force: bool = False
 
 

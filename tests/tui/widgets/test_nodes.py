@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tui.widgets.trees import node, trees
-from zmtpscope.tui.requests import Node
-from zmtpscope.tui.widgets.nodes import ancestors, ends, in_sight, innermost, paths
+from zmtpscope.tui.requests import Node, Source
+from zmtpscope.tui.widgets.nodes import ancestors, ends, in_sight, innermost, origin_of, paths, place_in
 
 MESSAGE = (
     node(0, "message", 10, 30),
@@ -61,3 +61,23 @@ def test_a_field_is_seen_when_everything_around_it_is_open(nodes: list[Node], da
     opened = [data.draw(st.booleans()) for _ in nodes]
     seen = in_sight(nodes, ends(nodes), opened.__getitem__)
     assert seen == [index for index in range(len(nodes)) if all(opened[above] for above in ancestors(nodes, index))]
+
+
+PACKET = Source("packet 12", 0, bytes(100), parts=((54, 74, 0, 1000), (74, 90, 0, 1020)))
+"""Headers, and 36 octets of a stream."""
+
+
+@given(st.integers(0, 99))
+def test_an_octet_of_a_packet_is_found_in_the_stream_and_back(offset: int) -> None:
+    origin = origin_of(PACKET, offset)
+    if not 54 <= offset < 90:
+        assert origin is None
+        return
+    assert origin == (0, offset + 946)
+    assert place_in(PACKET, 0, origin[1], origin[1] + 1) == (offset, offset + 1)
+
+
+def test_of_a_field_that_a_packet_brought_in_part_that_part_is_there() -> None:
+    assert place_in(PACKET, 0, 990, 1004) == (54, 58)
+    assert place_in(PACKET, 0, 900, 1000) is None
+    assert place_in(PACKET, 1, 1000, 1004) is None

@@ -58,7 +58,8 @@ def test_marked_records_of_several_types_are_a_table_for_each(worker: Asker, tmp
     state = worker.ask(OpenList("all", ListSpec(records=("message", "command", "greeting"))))
     rows = worker.ask(Rows("all", 0, state.found)).rows
     marked = [row.number for row in rows][::-2]
-    saved(worker, SaveRows(str(tmp_path / "out.csv"), numbers=tuple(marked)))
+    worker.ask(OpenList("marked", ListSpec(records=("message", "command", "greeting"), only=tuple(marked))))
+    saved(worker, SaveRows(str(tmp_path / "out.csv"), "marked"))
     types = {row.style for row in rows if row.number in marked}
     assert {path.name for path in tmp_path.iterdir()} == {f"out.{each}s.csv" for each in types}
     lines = [line for path in tmp_path.iterdir() for line in csv.DictReader(path.read_text().splitlines())]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.clock import timestamp
 from zmtpscope.export.preview import parts_preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.columns import LastMessage, UnreadMessage
@@ -25,7 +25,7 @@ from zmtpscope.export.top.counters import (
 from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
 from zmtpscope.export.top.rates import Interval, Rates
 from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
-from zmtpscope.records import SECOND, to_text
+from zmtpscope.records import to_text
 
 
 class Row(NamedTuple):
@@ -160,13 +160,12 @@ LONGEST_VALUE = 200
 
 
 def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
-    seconds, nanoseconds = divmod(interval.start_ns, SECOND)
     last = None if row.last is None else row.last.read()
     return {
         "by": kind,
         "start_ns": interval.start_ns,
         "end_ns": interval.end_ns,
-        "time": f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z",
+        "time": timestamp(interval.start_ns),
         **KEY_FIELDS[kind](row.key),
         "others": row.key is None,
         "messages": row.messages,

@@ -17,6 +17,7 @@ from textual.widget import Widget
 from zmtpscope.tui.requests import Source
 from zmtpscope.tui.widgets.columns import width_of
 from zmtpscope.tui.widgets.hex_view import HexView
+from zmtpscope.tui.widgets.nodes import origin_of, place_in
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 
@@ -97,11 +98,16 @@ class BytePanes(Vertical):
         self._choose(min(self._chosen, max(0, len(sources) - 1)))
 
     def highlight(self, source: int, start: int, stop: int) -> None:
-        """Light the octets of a field, in the tab of its source."""
+        """Light the octets of a field in the tab of its source, or in that of a packet which brought them, where it is
+        chosen."""
         if not 0 <= source < len(self._sources):
             self.octets.highlight(0, 0)
             return
         if source != self._chosen:
+            place = place_in(self._sources[self._chosen], source, start, stop)
+            if place is not None:
+                self.octets.highlight(*place)
+                return
             self._choose(source)
         self.octets.highlight(start, stop)
 
@@ -109,6 +115,11 @@ class BytePanes(Vertical):
     def chosen(self) -> int:
         """The index of the source that is shown."""
         return self._chosen
+
+    def field_at(self, offset: int) -> tuple[int, int]:
+        """The source that the fields of an octet count in, which stands at an offset of the one that is shown; and its
+        offset there."""
+        return origin_of(self._sources[self._chosen], offset) or (self._chosen, offset)
 
     def _choose(self, index: int) -> None:
         self._chosen = index

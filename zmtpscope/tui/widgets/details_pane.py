@@ -80,7 +80,7 @@ class DetailsPane(Container):
     def on_hex_view_selected(self, event: HexView.Selected) -> None:
         if self._details is None:
             return
-        index = innermost(self._details.nodes, self.panes.chosen, event.offset)
+        index = innermost(self._details.nodes, *self.panes.field_at(event.offset))
         if index is not None:
             self.fields.select(index)
             self._light_selected()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zmtpscope.tui.requests import Node
+from zmtpscope.tui.requests import Node, Source
 
 Path = tuple[str, ...]
 """The names of a node and of all that it is in, outermost first."""
@@ -20,6 +20,24 @@ def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
             if found is None or length < least or (length == least and node.depth >= nodes[found].depth):
                 found, least = index, length
     return found
+
+
+def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, int] | None:
+    """Where octets of another source stand in the one that is shown, as that counts, from the first of them that it has
+    on. None: it has none of them."""
+    for low, high, origin, place in shown.parts:
+        begin, end = max(start, place), min(stop, place + high - low)
+        if origin == source and begin < end:
+            return begin - place + low, end - place + low
+    return None
+
+
+def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
+    """The source that an octet of the one that is shown is from, and its offset there. None: it is of no other."""
+    for low, high, origin, place in shown.parts:
+        if low <= offset < high:
+            return origin, offset - low + place
+    return None
 
 
 def ends(nodes: Sequence[Node]) -> list[int]:

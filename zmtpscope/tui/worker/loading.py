@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from zmtpscope.capture import CaptureError, Captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.live.analysis import Following, end, steps
-from zmtpscope.live.capture.session import CaptureFile
+from zmtpscope.live.analysis import FollowedCapture, end, steps
 from zmtpscope.records import SECOND
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
@@ -23,28 +22,6 @@ more slowly: each step costs something for each side of each connection, some 10
 
 FIRST_PACKETS, LEAST_PACKETS, MOST_PACKETS = 256, 64, 1 << 16
 """Packets of the first step, so that there are rows at once, and of any step."""
-
-
-class FollowedCapture(Following, Protocol):
-    """A capture that still grows."""
-
-    def stop(self) -> None:
-        """Read what was captured until now, and end."""
-
-    @property
-    def unread(self) -> int:
-        """Octets that were written and not read yet."""
-
-    @property
-    def written_files(self) -> Sequence[CaptureFile]:
-        """The files of a capture of our own; the oldest may not be there any more."""
-
-    @property
-    def dropped(self) -> int:
-        """Packets that were lost so far."""
-
-    def close(self) -> None:
-        """Let go of everything."""
 
 
 class Opened(NamedTuple):

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 SIGNALS_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH)
 """They reach all processes of a terminal, and are for the screen; the worker ends when its socket does."""
+
+
+PATIENCE, POLL_INTERVAL = 1.0, 0.005
+"""Seconds that the worker has for its last step, and between two looks at it."""
 
 
 class WorkerProcess(NamedTuple):
@@ -19,10 +24,16 @@ class WorkerProcess(NamedTuple):
     socket: socket.socket
 
     def end(self) -> None:
-        """Let it end, and wait until it has: its step may go on for a moment."""
+        """Let it end, and wait until it has. It does by itself when its step is over, and removes what it has begun to
+        write; a dissector that stands still is not waited for."""
         self.socket.close()
-        os.kill(self.pid, signal.SIGTERM)
-        os.waitpid(self.pid, 0)
+        until = time.monotonic() + PATIENCE
+        while not os.waitpid(self.pid, os.WNOHANG)[0]:
+            if time.monotonic() > until:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                return
+            time.sleep(POLL_INTERVAL)
 
 
 def start(run: Callable[[socket.socket], None]) -> WorkerProcess:

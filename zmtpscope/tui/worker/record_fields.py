@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.clock import timestamp
 from zmtpscope.export.details import MOST_FIELDS
 from zmtpscope.export.preview import preview
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.fields import FIELDS, Type
 from zmtpscope.filter.writing import comparison, member
-from zmtpscope.records import RECORDS, SECOND, Field
+from zmtpscope.records import RECORDS, Field
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Node
 
@@ -137,8 +137,7 @@ def _text(field: Field, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         if field.name in FIELDS and FIELDS[field.name].type is Type.TIME:
-            seconds, nanoseconds = divmod(value, SECOND)
-            return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
+            return timestamp(value)
         return f"{value} {field.unit}" if field.unit else f"{value}"
     return _cut(safe_text(str(value)))
 

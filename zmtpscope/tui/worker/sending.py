@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect import MessageRun
+from zmtpscope.export.describe import endpoint
 from zmtpscope.export.side_names import OPENER
 from zmtpscope.records import from_text
 from zmtpscope.store import Store
@@ -44,8 +45,7 @@ class Sending(NamedTuple):
     @property
     def endpoint(self) -> str:
         """As libzmq writes it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"tcp://{host}:{self.port}"
+        return f"tcp://{endpoint(self.host, self.port)}"
 
 
 def sending_of(store: Store, sides: Sides, number: int) -> Sending:

@@ -7,10 +7,8 @@ from array import array
 import numpy as np
 
 from zmtpscope.dissect import Batch
-from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.side_names import OPENER, named
-
-LONGEST_TYPE = 12
+from zmtpscope.export.describe import endpoint
+from zmtpscope.export.side_names import OPENER, name_and_type
 
 MOST_CONNECTIONS = 100
 """Of a peer that came again and again so many are followed."""
@@ -64,10 +62,7 @@ class Sides:
         """A side in a few words, safe to show: its identity, type and, where it was connected to, its port; its
         address where it has said nothing. `socket_type` is what its messages are known by."""
         said, identity = self.said(conn, side)
-        kind = safe_text(said or socket_type or "")[:LONGEST_TYPE]
-        words = [named(identity)] if identity else []
-        if kind:
-            words.append(kind if side == OPENER else f"{kind} :{port}")
-        elif not words:
-            words.append(f"{address}:{port}")
-        return " ".join(words)
+        words = name_and_type(said or socket_type, identity)
+        if not words:
+            return endpoint(address, port)
+        return " ".join(words if side == OPENER else [*words, f":{port}"])

@@ -9,8 +9,8 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.store import OctetsError, Store
-from zmtpscope.tui.octets_text import OCTET_FORMS
 from zmtpscope.tui.worker.channel import CannotAnswer
+from zmtpscope.tui.worker.octets_text import OCTET_FORMS
 from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 

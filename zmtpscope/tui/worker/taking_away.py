@@ -26,8 +26,6 @@ def saving_of(request: SaveRows, rows: RecordList | None, loading: Loading) -> S
         raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {endings}")
     if not is_free(path, loading.captures.files, force=request.force):
         return None
-    if request.numbers is not None:
-        return Saving(path, len(request.numbers), _steps(path, loading, _marked(request.numbers), request.force))
     if rows is None:
         raise CannotSave("the list is not there any more")
     total = 0 if rows.is_behind else rows.state.found
@@ -51,7 +49,3 @@ def _when_found(rows: RecordList, steps: Steps) -> Steps:
 
 def _found(rows: RecordList) -> Iterator[Int64]:
     yield np.sort(np.concatenate([np.empty(0, np.int64), *rows.numbers()]))
-
-
-def _marked(numbers: tuple[int, ...]) -> Iterator[Int64]:
-    yield np.unique(np.array(numbers, np.int64))

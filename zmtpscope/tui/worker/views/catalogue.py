@@ -5,13 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from zmtpscope.records import RECORDS
+from zmtpscope.tui.requests import EVERYTHING, MESSAGES
 
 if TYPE_CHECKING:
     from zmtpscope.store import Store
     from zmtpscope.tui.worker.views.view import View
-
-ALL = tuple(name for name in RECORDS if name != "frame")
 
 
 class ViewKind(NamedTuple):
@@ -24,7 +22,7 @@ class ViewKind(NamedTuple):
     view: str
     """Its class, in the module of its name. That is loaded when somebody looks: all of them would take a fifth of the
     time until there are rows."""
-    records: tuple[str, ...] = ("message",)
+    records: tuple[str, ...] = MESSAGES
     """The types of records that the filters of its rows are about."""
 
     def of(self, store: Store) -> View:
@@ -37,7 +35,12 @@ VIEWS: dict[str, ViewKind] = {
     kind.name: kind
     for kind in (
         ViewKind(
-            "connections", "2", "Connections", "who talks to whom, how much, and how it ended", "ConnectionsView", ALL
+            "connections",
+            "2",
+            "Connections",
+            "who talks to whom, how much, and how it ended",
+            "ConnectionsView",
+            EVERYTHING,
         ),
         ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", "MapView"),
         ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", "TopicsView"),
@@ -54,7 +57,7 @@ VIEWS: dict[str, ViewKind] = {
             "Statistics",
             "how many messages when, how large, and which records",
             "StatisticsView",
-            ALL,
+            EVERYTHING,
         ),
     )
 }

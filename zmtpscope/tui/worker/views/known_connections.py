@@ -7,8 +7,7 @@ from typing import Any
 
 from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.export.describe import endpoint
-from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.side_names import LONGEST_TYPE, named
+from zmtpscope.export.side_names import name_and_type
 from zmtpscope.export.top.peers import ConnectionEnds
 from zmtpscope.export.words import counted
 from zmtpscope.store.counting import Sender
@@ -81,10 +80,7 @@ class KnownConnection:
         return name
 
     def _name(self, side: int) -> str:
-        identity, socket_type = self.ends.identities[side], self.socket_type(side)
-        words = [named(identity)] if identity else []
-        words += [safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else []
-        return " ".join([*words, self.address(side)])
+        return " ".join([*name_and_type(self.socket_type(side), self.ends.identities[side]), self.address(side)])
 
 
 class KnownConnections:

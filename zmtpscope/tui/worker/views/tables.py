@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.words import counted
+from zmtpscope.export.words import counted, scaled
 from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 from zmtpscope.tui.worker.views.view import ViewTable
 
@@ -98,9 +98,7 @@ def _row(columns: Sequence[Column], line: Line, depth: int, opened: frozenset[st
 
 def seconds(nanoseconds: int) -> str:
     """`1.234 s`, `12.3 ms`, `45 us`: a duration in a few characters."""
-    if nanoseconds >= 100 * 10**9:
-        return f"{nanoseconds / 10**9:.0f} s"
     for scale, unit in ((10**9, "s"), (10**6, "ms")):
         if nanoseconds >= scale:
-            return f"{nanoseconds / scale:.3g} {unit}"
+            return scaled(nanoseconds / scale, unit)
     return f"{nanoseconds // 1000} us"
