@@ -14,15 +14,23 @@ if TYPE_CHECKING:
         Command,
         Connection,
         Datagram,
+        Delivery,
+        Diagnosis,
         Finding,
         Frame,
         Gap,
         Greeting,
+        Heartbeat,
         Leftover,
         Message,
+        Peer,
+        Request,
+        Stall,
+        Subscription,
+        Topic,
         ZrePair,
     )
-    from zmtpscope.api.rows import Payload, Property, Record
+    from zmtpscope.api.rows import Departure, Evidence, Payload, Property, Record
     from zmtpscope.api.sniffing import Sniffer, sniff
     from zmtpscope.capture import CaptureError
     from zmtpscope.filter import FilterError
@@ -39,19 +47,29 @@ __all__ = (
     "Command",
     "Connection",
     "Datagram",
+    "Delivery",
+    "Departure",
+    "Diagnosis",
+    "Evidence",
     "FilterError",
     "Finding",
     "Frame",
     "Gap",
     "Greeting",
+    "Heartbeat",
     "Leftover",
     "Message",
     "OctetsError",
     "Payload",
+    "Peer",
     "Property",
     "Record",
     "Records",
+    "Request",
     "Sniffer",
+    "Stall",
+    "Subscription",
+    "Topic",
     "View",
     "ZrePair",
     "__version__",
@@ -69,7 +87,7 @@ _MODULES = {
     **dict.fromkeys(("Capture", "View", "open"), "api.capture"),
     **dict.fromkeys(("CaptureWarning", "Records", "read"), "api.reading"),
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
-    **dict.fromkeys(("Payload", "Property", "Record"), "api.rows"),
+    **dict.fromkeys(("Departure", "Evidence", "Payload", "Property", "Record"), "api.rows"),
 }
 """Where each public name lives, where it is no class of records. All is loaded when it is first used: commands, and
 parts of the package by themselves, want none of it."""

@@ -111,6 +111,12 @@ _CONNECTION = (
     ),
     Field("closed_by", "int", "Side of the first FIN or RST that was captured"),
     Field("closed_ns", "int", "Time of the first FIN or RST", "ns"),
+    Field(
+        "fin_ns_0", "int", "Time of the first FIN of side 0; null: none was captured before the connection ended", "ns"
+    ),
+    Field("fin_ns_1", "int", "The same of side 1", "ns"),
+    Field("rst_ns_0", "int", "Time of the RST of side 0, where that ended the connection", "ns"),
+    Field("rst_ns_1", "int", "The same of side 1", "ns"),
     Field("reset_by", "int", "Side whose RST ended it; null where both had sent FIN before"),
     Field("idle_ns", "int", "From its last packet to the end of the capture; null where it ended before", "ns"),
     Field("only_side", "int", "The side whose packets alone were captured; null where those of both were"),
@@ -122,7 +128,17 @@ _CONNECTION = (
     Field("bytes_1", "int", "Octets in the message frames of side 1, headers not counted", "octets"),
     Field("stream_bytes_0", "int", "Octets in the stream of side 0, gaps included", "octets"),
     Field("stream_bytes_1", "int", "The same of side 1", "octets"),
+    Field("stalls_0", "int", "Stretches in which side 0 could not send, as `stall` records tell them"),
+    Field("stalls_1", "int", "The same of side 1"),
+    Field("stalled_ns_0", "int", "How long these were, all together", "ns"),
+    Field("stalled_ns_1", "int", "The same of side 1", "ns"),
     Field("gap_bytes", "int", "Octets that the capture lost, of both sides", "octets"),
+    Field(
+        "unseen_bytes",
+        "int",
+        "Octets that the capture lost behind the last of a side, as the acknowledgments of the other one show",
+        "octets",
+    ),
     Field("unfinished_bytes", "int", "Octets of units whose rest was not captured", "octets"),
     Field("undissected_bytes", "int", "Octets that were captured but could not be read as ZMTP", "octets"),
     Field("confidence", "text", "That this is ZMTP: proven, likely or guess"),
@@ -247,6 +263,25 @@ _GAP = (
     Field("resumed_at", "int", "offset at which reading went on; null: nowhere", "octets"),
 )
 
+_STALL = (
+    Field("duration_ns", "int", "How long that was; of several stretches all together", "ns"),
+    Field(
+        "until",
+        "text",
+        "opened (the window was opened again), disconnected, running (the capture ends, and it was closed up to the "
+        "last packet), or unseen (that it was opened was not captured, only when it was last said to be closed)",
+    ),
+    Field("until_ns", "int", "Time of that; of several stretches that of the last", "ns"),
+    Field("window_probes", "int", "Packets by which the sender asked meanwhile whether the window is open"),
+    Field(
+        "count",
+        "int",
+        "How many stretches: of a side the first ten have a record each, and all that follow one more when the "
+        "connection ends",
+    ),
+    Field("longest_ns", "int", "Duration of the longest of them", "ns"),
+)
+
 _LEFTOVER = (
     Field("bytes", "int", "Octets that are in no other record", "octets"),
     Field(
@@ -268,6 +303,112 @@ _FINDING = (
     Field("last_packet", "int", "Packet of the last repeat"),
 )
 
+_REQUEST = (
+    Field("socket_type", "text", "Socket type of the asker"),
+    Field("peer_socket_type", "text", "Socket type of who is asked"),
+    Field("envelope", "list<text>", "Addresses in front of the empty delimiter, by which the reply was matched"),
+    Field(
+        "outcome",
+        "text",
+        "answered; late (the asker had asked anew before the reply came); open (none where the capture ends); "
+        "unanswered (none before the connection ended, or the asker asked anew); unasked (a reply to nobody: then "
+        "offset and length are null); unknown (octets are missing)",
+    ),
+    Field("latency_ns", "int", "From the request to its reply", "ns"),
+    Field("waited_ns", "int", "From the request to its reply, else to the end of the connection or capture", "ns"),
+    Field("size", "int", "Octets in the frames of the request", "octets"),
+    Field("reply_ts_ns", "int", "Time of the reply", "ns"),
+    Field("reply_packet", "int", "Packet of the reply"),
+    Field("reply_offset", "int", "Place of the reply in the stream of the other side", "octets"),
+    Field("reply_size", "int", "Octets in the frames of the reply", "octets"),
+)
+
+_SUBSCRIPTION = (
+    Field("topic", "text", "What messages have to begin with"),
+    Field("form", "text", "command (SUBSCRIBE of 3.1) or message (01 and the topic)"),
+    Field("until_ns", "int", "When it ended; null: in force where the capture ends", "ns"),
+    Field("ended_by", "text", "cancel, or close of the connection; null: in force where the capture ends"),
+    Field("times", "int", "How often it was made; a publisher of libzmq counts them as one"),
+    Field("delay_ns", "int", "How long after the handshake it came; null: the handshake was not captured", "ns"),
+    Field("messages", "int", "Messages that came on this connection meanwhile and begin with it"),
+    Field("first_ns", "int", "Time of the first of them", "ns"),
+)
+
+_HEARTBEAT = (
+    Field("ttl_ms", "int", "How long the asker may be silent from now on, 0: for ever", "ms"),
+    Field(
+        "outcome",
+        "text",
+        "answered; open (no PONG where the capture ends); unanswered (none before the connection ended); unknown "
+        "(octets are missing)",
+    ),
+    Field("rtt_ns", "int", "From the PING to its PONG", "ns"),
+    Field("reply_ts_ns", "int", "Time of the PONG", "ns"),
+    Field("reply_packet", "int", "Packet of the PONG"),
+    Field("reply_offset", "int", "Place of the PONG in the stream of the other side", "octets"),
+)
+
+_DEPARTURE = "list<struct<ts_ns:int,conn_id:text,cause:text,by:text>>"
+_PEER = (
+    Field("name", "text", "What it is known by: its identity, else its address"),
+    Field("identity", "text", "Identity (routing id) that it announced"),
+    Field("address", "text", "Its address; with the port where it was connected to"),
+    Field("socket_type", "text", "Its socket type"),
+    Field("role", "text", "connects, or listens"),
+    Field("remote", "text", "Where it connects to; null where it listens"),
+    Field("connections", "int", "How many connections it had"),
+    Field("failed", "int", "Those of them whose handshake failed, and attempts that came to nothing"),
+    Field("start_ns", "int", "First packet of the first", "ns"),
+    Field("end_ns", "int", "When it was last seen", "ns"),
+    Field("state", "text", "connected where the capture ends, gone, or never connected"),
+    Field("cadence_ns", "int", "Usual time from one attempt to the next, where there were three or more", "ns"),
+    Field(
+        "departures",
+        _DEPARTURE,
+        "When and why each of its connections ended, the last hundred. `cause` is closed (FIN without a word), reset "
+        "(RST without a word), heartbeat (a PING had no answer, or its TTL was over), error (an ERROR was sent), "
+        "handshake (not completed) or violation (a frame just before broke the protocol); `by` is itself or other",
+    ),
+    Field("messages_sent", "int", "Messages that it sent"),
+    Field("messages_received", "int", "Messages that it received"),
+)
+
+_TOPIC = (
+    Field("topic", "text", "Topic of a published message"),
+    Field("publisher", "text", "Who published it: address and port that was connected to, or the address of a PUB"),
+    Field("messages", "int", "Messages on the connection that got most of them: what was published at least"),
+    Field("bytes", "int", "Octets in their frames", "octets"),
+    Field("first_ns", "int", "Time of the first", "ns"),
+    Field("last_ns", "int", "Time of the last", "ns"),
+    Field("subscribers", "int", "Connections that got some"),
+)
+
+_DELIVERY = (
+    Field("topic", "text", "Topic of a published message"),
+    Field("publisher", "text", "Who published it"),
+    Field("subscriber", "text", "Who got it: identity, else address"),
+    Field("messages", "int", "How many it got"),
+    Field("siblings", "int", "Other subscribers of the publisher that got the topic"),
+    Field("missed_early", "int", "At least so many a sibling got before this one subscribed"),
+    Field("missed", "int", "At least so many a sibling got while this one was subscribed, and it did not"),
+    Field("first_ns", "int", "Time of the first that it got", "ns"),
+    Field("last_ns", "int", "Time of the last that it got", "ns"),
+)
+
+_EVIDENCE = "list<struct<ts_ns:int,file:text,packet:int,ref:text,text:text>>"
+_DIAGNOSIS = (
+    Field("rule", "text", "Which rule, for example late-subscriber; `check --explain` says more"),
+    Field("severity", "text", "error (it does not work), warn (probably wrong) or note (worth knowing)"),
+    Field("text", "text", "The cause, a sentence"),
+    Field("hint", "text", "What to do about it"),
+    Field("subject", "text", "What it is about: a peer, an endpoint, a topic"),
+    Field("certainty", "text", "proven by what was captured, or likely"),
+    Field("evidence", _EVIDENCE, "What it stands on; `ref` is conn_id/side/source/offset/record"),
+    Field("count", "int", "How often it happened"),
+    Field("last_ns", "int", "When it happened last", "ns"),
+    Field("because_of", "text", "Rule whose diagnosis this is a consequence of, with its subject"),
+)
+
 RECORDS: dict[str, RecordType] = {
     type_.name: type_
     for type_ in (
@@ -282,14 +423,41 @@ RECORDS: dict[str, RecordType] = {
         ),
         RecordType("gap", "Octets that the capture lost", COMMON + STREAM + _GAP),
         RecordType(
+            "stall",
+            "A stretch of time in which a side could not send, since the other one had closed its receive window",
+            COMMON + STREAM + _STALL,
+        ),
+        RecordType(
             "leftover",
             "Octets that were captured and are in no greeting, command or message",
             COMMON + STREAM + _LEFTOVER,
         ),
         RecordType("finding", "Something worth saying", COMMON + STREAM + _FINDING),
+        RecordType("request", "A request and what became of it, with --derived", COMMON + STREAM + _REQUEST),
+        RecordType(
+            "subscription",
+            "What a side subscribed to, from when to when, with --derived",
+            COMMON + STREAM + _SUBSCRIPTION,
+        ),
+        RecordType("heartbeat", "A PING and its PONG, with --derived", COMMON + STREAM + _HEARTBEAT),
+        RecordType("peer", "A peer over all its connections, with --derived", COMMON + _PEER),
+        RecordType("topic", "What one publisher published under a topic, with --derived", COMMON + _TOPIC),
+        RecordType(
+            "delivery", "How much of a topic a subscriber got, beside others, with --derived", COMMON + _DELIVERY
+        ),
+        RecordType("diagnosis", "What went wrong, why, and what to do, with --derived", COMMON + _DIAGNOSIS),
     )
 }
 """Every record type by name."""
+
+PLURALS = {name: f"{name}s" for name in RECORDS} | {"delivery": "deliveries", "diagnosis": "diagnoses"}
+"""What tables of record types are called."""
+
+DERIVED = frozenset({"request", "subscription", "heartbeat", "peer", "topic", "delivery", "diagnosis"})
+"""Those that are made of others, and written where somebody asks for them."""
+
+ACROSS = frozenset({"peer", "topic", "delivery", "diagnosis"})
+"""Those of them that are about several connections, and written at the end."""
 
 
 _EMPTY: dict[str, dict[str, Any]] = {

@@ -13,6 +13,7 @@ from scapy.packet import Packet as Layer
 from scapy.packet import Raw
 
 from tests.capture.containers import Packet
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, RST, SYN
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ def crafted(draw: st.DrawFn, udp: bool | None = False, plain: bool = False) -> C
             seq=sequence,
             ack=acknowledgment,
             flags=flags,
+            window=(window := draw(st.sampled_from([0, 1, 256, 65535]))),
             options=draw(tcp_options),
         )
+        flags |= CLOSED_WINDOW if window == 0 and flags & (SYN | RST | ACK) == ACK else 0
     inside = transport / Raw(payload) if payload else transport
     network: Layer
     if draw(st.booleans()):

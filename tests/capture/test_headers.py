@@ -19,7 +19,7 @@ from zmtpscope.capture.captures import Captures
 from zmtpscope.capture.decoder import Decoder
 from zmtpscope.capture.headers import read_headers
 from zmtpscope.capture.packets import PacketBlock
-from zmtpscope.capture.segments import CUT, ORDINALS, SegmentBlock
+from zmtpscope.capture.segments import CLOSED_WINDOW, CUT, ORDINALS, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics
 
 
@@ -63,7 +63,9 @@ def test_dpkt_reads_the_same(folder: Path, packets: list[Crafted]) -> None:
         tcp = ip.data
         key = ip.src + ip.dst + tcp.sport.to_bytes(2, "big") + tcp.dport.to_bytes(2, "big")
         assert (segment.key, segment.sequence, segment.acknowledgment) == (key, tcp.seq, tcp.ack)
-        assert segment.flags == tcp.flags & 0xFF
+        assert segment.flags & 0xFF == tcp.flags & 0xFF
+        says_window = tcp.flags & dpkt.tcp.TH_ACK and not tcp.flags & (dpkt.tcp.TH_SYN | dpkt.tcp.TH_RST)
+        assert bool(segment.flags & CLOSED_WINDOW) == bool(says_window and tcp.win == 0)
         # dpkt keeps Ethernet padding where the payload is empty or IPv6.
         assert tcp.data[: len(segment.payload)] == segment.payload
         assert tcp.data[len(segment.payload) :].strip(b"\0\xee") == b""
@@ -75,7 +77,8 @@ def test_scapy_reads_the_same(folder: Path, packets: list[Crafted]) -> None:
     assert len(segments) == len(packets)
     for segment, packet in zip(segments, packets, strict=True):
         tcp = Ether(packet.octets)["TCP"]
-        assert (segment.sequence, segment.acknowledgment, segment.flags) == (tcp.seq, tcp.ack, int(tcp.flags) & 0xFF)
+        flags = int(tcp.flags) & 0xFF
+        assert (segment.sequence, segment.acknowledgment, segment.flags & 0xFF) == (tcp.seq, tcp.ack, flags)
         assert segment.key[-4:] == tcp.sport.to_bytes(2, "big") + tcp.dport.to_bytes(2, "big")
         assert segment.payload == (bytes(tcp["Raw"].load) if tcp.haslayer("Raw") else b"")
 

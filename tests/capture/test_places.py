@@ -14,14 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.containers import Packet, captures_of, pcap, pcapng, tcp_packet
+from tests.readings import CAPTURE_FILES
 from zmtpscope.capture import Captures, open_captures
 from zmtpscope.capture.files import CaptureFile
 from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK, SegmentBlock
 from zmtpscope.capture.statistics import FileReports
-
-CAPTURES = sorted((Path(__file__).parent.parent.parent / "captures").glob("*/*.pcap*"))
-
 
 TWO_PACKETS = pcap([Packet(tcp_packet(42, b"hello")), Packet(tcp_packet(47, b"world"))])
 
@@ -43,7 +41,7 @@ def read_again(captures: Captures) -> Iterator[tuple[SegmentBlock, dict[int, byt
         yield block, found
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_octets_that_are_read_again_are_those_of_the_packet(path: Path) -> None:
     octets = path.read_bytes()
     for block in CaptureFile(str(path)).blocks(1 << 12, FileReports()):
@@ -77,7 +75,7 @@ def test_packets_of_files_that_overlap_keep_their_places(
     assert count == sum(map(len, files))
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_payloads_that_are_read_again_are_those_of_the_segments(path: Path) -> None:
     octets = path.read_bytes()
     for block in open_captures([str(path)], block_size=1 << 12):
@@ -89,7 +87,7 @@ def test_payloads_that_are_read_again_are_those_of_the_segments(path: Path) -> N
 
 
 def test_a_part_of_a_block_has_its_places() -> None:
-    path = next(path for path in CAPTURES if path.name == "pubsub.pcap")
+    path = next(path for path in CAPTURE_FILES if path.name == "pubsub.pcap")
     for block, found in read_again(open_captures([str(path)])):
         part = block.select(np.arange(len(block.keys)) < 1, datagrams=False)
         assert part.places is block.places

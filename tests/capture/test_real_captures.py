@@ -11,11 +11,10 @@ import dpkt
 import pytest
 
 from tests.capture.containers import read
+from tests.readings import CAPTURE_FILES, CAPTURES
 from zmtpscope.capture import open_captures
 
-ROOT = Path(__file__).parent.parent.parent / "captures"
-FILES = sorted(path for path in ROOT.rglob("*.pcap*") if path.is_file())
-NAMES = [str(path.relative_to(ROOT)) for path in FILES]
+NAMES = [str(path.relative_to(CAPTURES)) for path in CAPTURE_FILES]
 MODIFIED = "pcap-modified.pcap"
 """dpkt takes the modified format for a damaged file."""
 ORDINARY = {"not IP", "other IP protocol", "IP fragment"}
@@ -37,7 +36,7 @@ def dpkt_packets(path: Path) -> list[tuple[float, bytes, int]]:
     return packets
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=NAMES)
 def test_block_size_changes_nothing(path: Path) -> None:
     results = []
     for size in (64, 1000, 1 << 20):
@@ -46,7 +45,7 @@ def test_block_size_changes_nothing(path: Path) -> None:
     assert results[0] == results[1] == results[2]
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=NAMES)
 def test_nothing_in_real_traffic_is_called_a_lie(path: Path) -> None:
     captures = open_captures([str(path)])
     read(captures)
@@ -59,7 +58,7 @@ def test_nothing_in_real_traffic_is_called_a_lie(path: Path) -> None:
         assert captures.statistics.packets == len(dpkt_packets(path)) or path.name == MODIFIED
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.name != MODIFIED], ids=str)
+@pytest.mark.parametrize("path", [path for path in CAPTURE_FILES if path.name != MODIFIED], ids=str)
 def test_dpkt_finds_the_same_segments(path: Path) -> None:
     """On Ethernet, where dpkt knows the way; what it does not find is tunnelled, fragmented or offloaded."""
     segments, _ = read(open_captures([str(path)]))

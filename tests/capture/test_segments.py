@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.readings import CAPTURE_FILES
 from zmtpscope.capture import SegmentBlock, open_captures
 from zmtpscope.capture.segments import ORDINALS
-
-CAPTURES = sorted((Path(__file__).parent.parent.parent / "captures").glob("*/*.pcap*"))
 
 
 def blocks(path: Path) -> list[SegmentBlock]:
@@ -47,14 +46,14 @@ def segments_of(block: SegmentBlock) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_block_is_the_same_after_it_was_sent_as_rows(path: Path) -> None:
     for block in blocks(path):
         made = SegmentBlock.from_columns(block.data, block.rows(), block.ordinal, block.latest)
         assert described(made) == described(block)
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_parts_of_a_block_are_the_block(path: Path) -> None:
     random = Random(path.stem)
     for block in blocks(path):

@@ -46,13 +46,16 @@ def place(record: Values) -> tuple[Any, ...]:
     return record["record"], record["conn"], record["side"], record["packet"], record.get("offset"), record["ts_ns"]
 
 
-@pytest.mark.parametrize("name", ["patterns/pubsub.pcap", "damage/holes.pcap", "damage/midstream-pubsub.pcap"])
+FOLLOWED = ["patterns/pubsub.pcap", "damage/holes.pcap", "damage/midstream-pubsub.pcap", "problems/receiver-naps.pcap"]
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
 def test_it_is_what_read_says_of_the_connection_and_nothing_else(name: str) -> None:
     expected = [
         place(each)
         for each in read(CAPTURES / name).records
         if each["conn"] == 1
-        and (each["record"] in ("message", "gap", "leftover", "connection") or each.get("name") in COMMANDS)
+        and (each["record"] in ("message", "gap", "stall", "leftover", "connection") or each.get("name") in COMMANDS)
     ]
     found = told(open_captures([str(CAPTURES / name)]), Followed(conn=1))
     assert [place(each) for each, is_told in found if is_told] == expected

@@ -70,10 +70,11 @@ def packets_of(
     draw: Draw, first: bytes, second: bytes, syn: bool = True, close: bool = True, pauses: bool = True
 ) -> list[Packet]:
     """The two streams in packets: cut anywhere, sent in any interleaving, acknowledged now and then; with `pauses`
-    longer than any waiting limit."""
+    longer than any waiting limit, and receive windows that are closed for a while."""
     talk = Conversation(initial=draw(st.sampled_from([(1000, 9000), (2**32 - 40, 2**32 - 1)])), syn=syn)
     left = [draw(pieces(first)), draw(pieces(second))]
     waits = draw(st.sets(st.integers(0, 20), max_size=2)) if pauses else set()
+    closed = draw(st.sets(st.integers(3, 20), max_size=3)) if pauses else set()
     order = Random(draw(st.integers(0, 1000)))
     while left[0] or left[1]:
         side = order.randrange(2) if left[0] and left[1] else (0 if left[0] else 1)
@@ -82,6 +83,7 @@ def packets_of(
         talk.send(side, left[side].pop(0))
         if order.randrange(3) == 0:
             talk.acknowledge(1 - side)
+        talk.closed[side] = len(talk.packets) in closed
     if close:
         talk.close()
     return talk.packets

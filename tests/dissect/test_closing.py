@@ -164,6 +164,9 @@ def test_who_closed_and_how_it_ended(
     by_fin, last = max(fins.values(), default=0), conversation.packets[-1].time
     assert told["end_ns"] == (by_fin if how == "fin" else last)
     assert told["idle_ns"] == (0 if how == "open" else None)
+    for side in (CLIENT, SERVER):
+        assert told[f"fin_ns_{side}"] == fins.get(side)
+        assert told[f"rst_ns_{side}"] == (last if side == reset_by else None)
     for size in (1, 2, 3, 5):
         assert connections(conversation.packets, size) == [told]
     disturbed = [replace(packet, ports=(50_001, 5555), flags=packet.flags & ~RST) for packet in conversation.packets]

@@ -11,7 +11,7 @@ from tests.dissect.workers import assert_is_one_run
 from tests.dissect.zre_nodes import Node, say, together
 from tests.invariants import in_blocks, packets_of_capture
 from tests.payloads import zre
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.test_captures_in_blocks import options_for
 from tests.traffic import Capture, records
 from zmtpscope.capture.captures import Segmenter
@@ -20,7 +20,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import SECOND
 
 
-@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*/*.pcap*")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_captures_read_in_parts_say_the_same(path: Path) -> None:
     segmenter = Segmenter()
     packets = packets_of_capture(path.read_bytes())

@@ -24,7 +24,7 @@ SETTINGS = [(0.1, True), (0.1, False), (1.5, True), (1.5, False)]
 """Seconds between two PINGs, and whether they have contexts."""
 
 
-def ping(context: bytes = b"", ttl_ms: int = 300) -> bytes:
+def ping(context: bytes = b"", ttl_ms: int = 3000) -> bytes:
     body = build_command("NULL", "PING", {"ttl_ms": ttl_ms, "context": context})
     return build_frame(Framing.V2, body, command=True)
 
@@ -160,7 +160,7 @@ def test_a_box_that_stays_closed(changed: int | None, seconds: int, tmp_path: Pa
     peers = CurvePeers()
     steps = peers.handshake()
     for number in range(4):
-        steps.append((CLIENT, peers.command(CLIENT, "PING", ttl_ms=300, context=b"%d" % number)))
+        steps.append((CLIENT, peers.command(CLIENT, "PING", ttl_ms=6000, context=b"%d" % number)))
         steps.append((SERVER, peers.command(SERVER, "PONG", context=b"%d" % number)))
     steps.append((SERVER, peers.command(SERVER, "PONG", context=b"nobody asked")))
     if changed is not None:

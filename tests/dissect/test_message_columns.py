@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.export.test_arrow import ODD, batches
 from tests.export.test_json_lines import message_runs, mixed_batches
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import row_values
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options
@@ -23,7 +23,7 @@ from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS
 
-FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json" and path.stem != "many-small")
+FILES = [path for path in CAPTURE_FILES if path.stem != "many-small"]
 OPTIONS = [*ODD, Options(payloads=Registry(), bodies="head", head=2)]
 
 

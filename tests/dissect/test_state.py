@@ -17,7 +17,7 @@ from tests.dissect.test_zre_network import BROKEN
 from tests.dissect.zre_nodes import together
 from tests.invariants import in_blocks, lines_of, packets_of_capture
 from tests.payloads.reading import ABOUT
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.test_captures_in_blocks import options_for
 from tests.traffic import Capture, Conversation, Datagram, Packet, record_of
 from zmtpscope.curve_keys import Keys
@@ -60,7 +60,7 @@ def test_p14_what_waits_for_its_time_goes_on_alike(id_: str) -> None:
     assert told(packets, 1, options, again=True) == told(packets, 1, options, again=False)
 
 
-@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*/*.pcap*")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_p14_captures_go_on_alike(path: Path) -> None:
     """Dumped and loaded about 15 times, behind blocks of any size; key files are read anew each time."""
     packets, random, options = (

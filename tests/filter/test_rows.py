@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.export.test_arrow import ODD
 from tests.export.test_json_lines import mixed_batches
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
@@ -25,7 +25,7 @@ from zmtpscope.filter.rows import Rows
 from zmtpscope.filter.selection import Selection
 from zmtpscope.payloads.registry import Registry
 
-FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json" and path.stem != "many-small")
+FILES = [path for path in CAPTURE_FILES if path.stem != "many-small"]
 
 VALUES: dict[Type, list[str]] = {
     Type.NUMBER: ["0", "1", "2", "3", "5", "10", "100", "1.5", "1KiB", "0.3", "40000", "18446744073709551615"],

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture.fragments import Fragments
 from zmtpscope.capture.link import IPV4, IPV6, open_link
-from zmtpscope.capture.segments import Datagram
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, RST, SYN, Datagram
 from zmtpscope.capture.statistics import CaptureStatistics
 from zmtpscope.capture.tunnels import BELOW_IP, LARGEST_LENGTH, MPLS, ON_UDP, gre, snap
 from zmtpscope.capture.undecodable import Undecodable
@@ -21,6 +21,10 @@ EXTENSIONS = (0, 43, 60, 135, 139, 140)
 """IPv6 extension headers of the common form (RFC 6564): next header, length in units of 8 octets."""
 PORTS = 4
 """Octets of both ports, with which a TCP segment and a UDP datagram begin."""
+SAYING_WINDOW = SYN | RST | ACK
+"""Flags that tell whether a window is in force: where it is, only ACK of them is set."""
+WINDOW_AT = 14
+"""Where in a TCP header the receive window stands."""
 DEEPEST = 16
 """Headers that may stand inside each other before TCP or UDP; more are a lie or an attack."""
 
@@ -47,12 +51,16 @@ class Segment(NamedTuple):
 class Fragment(NamedTuple):
     """A packet that is a fragment, for somebody else to put together: `row` is its place among the packets of its
     block, `key` the addresses, protocol and identification of the datagram, `begins` its first octets if it has them.
+    It has `size` octets of the datagram from `offset` on.
     """
 
     row: int
     key: bytes
     begins: bytes | None
     is_last: bool
+    offset: int
+    size: int
+    time: int
 
 
 class Decoder:
@@ -171,7 +179,7 @@ class Decoder:
             raise Undecodable("IP header lies")
         if not self.puts_together:
             begins = None if offset else octets[at : at + PORTS]
-            self.fragments_apart.append(Fragment(self.row, key, begins, not more))
+            self.fragments_apart.append(Fragment(self.row, key, begins, not more, offset, end - at, self.time))
             raise Undecodable("IP fragment")
         whole = self.fragments.add(key, offset, more, octets[at:end], end - at, self.time)
         if whole is None:
@@ -186,6 +194,8 @@ class Decoder:
         start = at + (offset >> 4) * 4
         if offset < 0x50 or start > end:
             raise Undecodable("TCP header lies")
+        if flags & SAYING_WINDOW == ACK and octets[at + WINDOW_AT : at + WINDOW_AT + 2] == b"\0\0":
+            flags |= CLOSED_WINDOW
         stop = min(end, len(octets))
         cut = max(0, end - max(start, stop))
         key, start = addresses + ports, min(start, stop)

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.capture.decoder import TCP, UDP, Decoder, Segment
+from zmtpscope.capture.decoder import SAYING_WINDOW, TCP, UDP, Decoder, Segment
 from zmtpscope.capture.flow_keys import distinct
 from zmtpscope.capture.link import LAYOUTS, Layout
 from zmtpscope.capture.packets import PacketBlock, gather
 from zmtpscope.capture.segments import (
+    ACK,
+    CLOSED_WINDOW,
     CUT,
     ORDINALS,
     Column,
@@ -36,6 +38,7 @@ SHORTEST = 20 + UDP_HEADER
 TAG, MOST_TAGS = 4, 2
 """Octets of a VLAN tag, and how many of them a plain packet has at most."""
 TCP_FIELDS = [("sequence", ">u4"), ("acknowledgment", ">u4"), ("offset", "u1"), ("flags", "u1")]
+TCP_FIELDS += [("window", "u2")]
 UDP_FIELDS = np.dtype([("", "V2"), ("port", ">u2"), ("length", ">u2")])
 TUNNELS = list(ON_UDP)
 """Ports to which datagrams may hold packets."""
@@ -43,7 +46,7 @@ TUNNELS = list(ON_UDP)
 
 class Family(NamedTuple):
     """IPv4 or IPv6, and TCP or UDP directly behind: `fields` from the first octet of the IP header to
-    where the flags of TCP stand.
+    where the window of TCP stands (in any order of its two octets: only 0 is looked for).
 
     `header` is the length of the IP header, of which the field `length` does not count `uncounted` octets. Addresses
     and ports stand together: they are the key, from octet `key_at` on.
@@ -221,11 +224,21 @@ def plain_segments(packets: PacketBlock, family: Family, rows: Column, at: Colum
         flows,
         sequences=fields["sequence"].astype(np.int64),
         acknowledgments=fields["acknowledgment"].astype(np.int64),
-        flags=np.where(cut, fields["flags"] | np.int64(CUT), fields["flags"]),
+        flags=_marked(fields["flags"], cut, fields["window"]),
         starts=np.minimum(starts, captured),
         stops=np.minimum(ends, captured),
         cut=cut,
     )
+
+
+def _marked(flags: NDArray[Any], cut: Column, windows: NDArray[Any]) -> Column:
+    """Flags of segments, with what `SegmentBlock.flags` has beside them."""
+    marked = np.where(cut, flags | np.int64(CUT), flags)
+    closed = windows == 0
+    if closed.any():
+        closed &= flags & SAYING_WINDOW == ACK
+        marked[closed] |= CLOSED_WINDOW
+    return marked
 
 
 def columns_of(segments: list[Segment]) -> Columns:

@@ -16,6 +16,10 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 CUT = 0x100
 """Set in `SegmentBlock.flags` beside the TCP flags where fewer payload octets were captured than IP announces."""
 
+CLOSED_WINDOW = 0x400
+"""Likewise, where a segment says that its sender takes no more octets now: a receive window of 0, beside an
+acknowledgment. SYN and RST say nothing of windows that are in force."""
+
 DATAGRAM = 0x200
 """Stands in `SegmentRows.flags` where the row is a UDP datagram."""
 

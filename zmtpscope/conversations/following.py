@@ -16,7 +16,7 @@ from zmtpscope.filter.selection import Selection
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
 """Commands that say something to the other application."""
 
-PLACES = frozenset({"gap", "leftover", "connection"})
+PLACES = frozenset({"gap", "stall", "leftover", "connection"})
 """Records that say what else became of a connection on which something was said."""
 
 MOST_CONNECTIONS = 100_000

@@ -71,7 +71,7 @@ class ConversationText:
         words = _message(values) if kind == "message" else DESCRIBE[kind](values)
         packet = "" if values["packet"] is None else values["packet"]
         front = f"{marker} {packet:>5} {self.clock(values['ts_ns'])}  {who}  "
-        if kind in ("gap", "leftover"):
+        if kind in ("gap", "stall", "leftover"):
             yield self.paint("dim", front) + self.paint(kind, words) + "\n"
             return
         paint = self.paint if style in ("side 0", "side 1") else _plain

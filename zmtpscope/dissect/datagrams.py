@@ -59,7 +59,7 @@ class Flow:
     """The datagrams from one socket to another."""
 
     def __init__(self, stream: Stream, sink: Sink, about: About) -> None:
-        self.writer = RecordWriter(sink, (stream, stream))
+        self.writer = RecordWriter(sink, (stream, stream), listener=1)
         self.about = about
         self.offset = 0
         self.mailbox_noted: str | None = None

@@ -76,7 +76,10 @@ class FilterField:
 
 
 _TYPES = {"int": Type.NUMBER, "bool": Type.TRUTH, "text": Type.TEXT, "octets": Type.OCTETS, "json": Type.MEMBERS}
-_TIMES = ("ts_ns", "ts_end_ns", "start_ns", "end_ns", "closed_ns")
+_TIMES = (
+    *("ts_ns", "ts_end_ns", "start_ns", "end_ns", "closed_ns", "until_ns", "first_ns", "last_ns", "reply_ts_ns"),
+    *("fin_ns_0", "fin_ns_1", "rst_ns_0", "rst_ns_1"),
+)
 _ADDRESSES = ("src_ip", "dst_ip", "ip_0", "ip_1")
 _UNITS_NS = {"ns": 1, "ms": 1_000_000}
 

@@ -24,6 +24,7 @@ from zmtpscope.zmtp.prefix import (
     is_greeting_3,
     is_whole_greeting,
     names_mechanism,
+    other_protocol,
     own_form,
 )
 from zmtpscope.zmtp.reader import Finding
@@ -160,7 +161,9 @@ def _minor(major: int, minor: int) -> int:
 
 
 def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
-    findings = tuple((Finding("ZMTP-CONN-04", 0, 1),) if kind is Class.ALIEN else () for kind in classes)
+    findings = tuple(
+        (_alien(octets),) if kind is Class.ALIEN else () for octets, kind in zip((first, second), classes, strict=True)
+    )
     return Decision(
         None,
         _own_forms(first, second, classes),
@@ -168,6 +171,11 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
         "not ZMTP" if classes[0] is classes[1] else "one side does not speak ZMTP",
         (findings[0], findings[1]),
     )
+
+
+def _alien(octets: bytes) -> Finding:
+    protocol = other_protocol(octets)
+    return Finding("ZMTP-CONN-04", 0, 1, detail=None if protocol is None else f"it speaks {protocol}")
 
 
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:

@@ -189,6 +189,20 @@ def are_frames_1(octets: bytes) -> bool:
     return at == len(octets)
 
 
+OTHER_PROTOCOLS = {
+    **dict.fromkeys((b"GE", b"PO", b"HE", b"PU", b"OP", b"DE", b"PA", b"CO", b"HT"), "HTTP"),
+    b"\x16\x03": "TLS",
+    b"SS": "SSH",
+    b"*1": "RESP (Redis)",
+}
+"""What begins with two octets, which is what no frame of 1.0 is told by: HTTP by its methods, or its answer."""
+
+
+def other_protocol(octets: bytes) -> str | None:
+    """What a side seems to speak that does not speak ZMTP; None where it cannot be told."""
+    return OTHER_PROTOCOLS.get(octets[:2])
+
+
 class _Header(NamedTuple):
     length: int
     flags: int

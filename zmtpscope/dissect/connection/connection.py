@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.message_rows import MessageRows
-from zmtpscope.dissect.connection.segment_log import SegmentLog
 from zmtpscope.dissect.findings.relations import Relations
-from zmtpscope.dissect.findings.row_rules import ROW_RULES
+from zmtpscope.dissect.findings.row_rules import JUDGED_TYPES
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.options import DecodeAs
 from zmtpscope.dissect.records.leftovers import Gap, Leftover, Pending, PendingLeftovers
@@ -27,6 +26,7 @@ from zmtpscope.zmtp.events import Command, Remark
 from zmtpscope.zmtp.reader import Finding
 
 if TYPE_CHECKING:
+    from zmtpscope.dissect.connection.segment_log import SegmentLog
     from zmtpscope.dissect.stream.session import Session
 
 
@@ -56,8 +56,8 @@ class ZmtpConnection:
             one, other = Decryption(session, 0, limit), Decryption(session, 1, limit)
         budget = self.sink.budget
         self.streams = (
-            SideStream(0, ends[0], self.options, budget, ROW_RULES, one),
-            SideStream(1, ends[1], self.options, budget, ROW_RULES, other),
+            SideStream(0, ends[0], self.options, budget, JUDGED_TYPES, one),
+            SideStream(1, ends[1], self.options, budget, JUDGED_TYPES, other),
         )
         if forced is not None:
             for stream, assumed in zip(self.streams, forced.socket_types(tcp.ports), strict=True):
@@ -65,9 +65,14 @@ class ZmtpConnection:
         self.negotiation = Negotiation(tcp.tcp, self.streams, forced)
         self.view = ConnectionView(tcp, self.streams, self.negotiation, self.session)
         self.relations = Relations(self.view)
-        self.writer = RecordWriter(self.sink, ends)
+        self.writer = RecordWriter(self.sink, ends, tcp.listener)
         self.rows = MessageRows(self.view, self.sink, self.writer)
-        self.segment_log = SegmentLog(ends) if self.options.index else None
+        self.segment_log: SegmentLog | None = None
+        """Where octets stand, where an index was asked for."""
+        if self.options.index:
+            from zmtpscope.dissect.connection.segment_log import SegmentLog
+
+            self.segment_log = SegmentLog(ends)
 
     def advance(self, block: BlockView) -> None:
         """Read what the block brought."""
@@ -96,6 +101,7 @@ class ZmtpConnection:
         self.relations.evaluate(block, rows)
         self._record_relations()
         self._write_gaps()
+        self._write_stalls()
         self.rows.write()
         self._give_segments()
 
@@ -148,6 +154,7 @@ class ZmtpConnection:
             for note in self.session.notes(arrival):
                 self.writer.note(note)
         self._write_gaps()
+        self._write_stalls()
         self.rows.write()
         self._give_segments()
         self.rows.release()
@@ -170,6 +177,7 @@ class ZmtpConnection:
         self._record_relations()
         self.sink.connected_to((self.writer.whole.dst_ip, self.writer.whole.dst_port), arrival)
         self.writer.counted_findings(arrival.ordinal)
+        self._write_other_stalls(arrival.ordinal)
         if self.options.records:
             self.writer.connection(tcp.start, outcome.values(self.view), arrival.ordinal)
         outcome.count(self.view, self.sink.summary)
@@ -212,7 +220,7 @@ class ZmtpConnection:
             self.writer.event(side, event, read.octets, read.is_whole, read.decided, ordinal, read.unit)
             self.relations.add(side, event, read)
             if isinstance(event, Command):
-                self.rows.feed(side, event, ordinal)
+                self.rows.feed(side, event, read.decided)
         for note in read.notes:
             self.writer.note(note)
             finding = note.finding
@@ -235,3 +243,17 @@ class ZmtpConnection:
             behind = f"; reading goes on at offset {gap.resumed_at}" if went_on else "; reading went on nowhere"
             detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{behind}"
             self._note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.decided)
+
+    def _write_stalls(self) -> None:
+        """Write those that are over, once it is known that this is ZMTP."""
+        since = self.view.zmtp_since
+        for side in self.tcp.tcp:
+            if since is not None and side.stalls is not None:
+                for stall in side.stalls.drain():
+                    self.writer.stall(side.number, stall, max(stall.decided, since))
+
+    def _write_other_stalls(self, ordinal: int) -> None:
+        """At the end: one record for all of a side that have none of their own."""
+        for side in self.tcp.tcp:
+            if side.stalls is not None and side.stalls.others is not None:
+                self.writer.stall(side.number, side.stalls.others, ordinal)

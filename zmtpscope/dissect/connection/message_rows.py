@@ -6,7 +6,9 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.connection.type_inference import TypeInference
-from zmtpscope.dissect.findings.row_rules import broken_rows
+from zmtpscope.dissect.findings.requests import Requests
+from zmtpscope.dissect.findings.row_rules import broken_rows, note_on
+from zmtpscope.dissect.findings.unsubscribed import Unsubscribed
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
 from zmtpscope.dissect.records.batch import FrameRun, Int64, MessageRun
@@ -23,7 +25,6 @@ from zmtpscope.payloads.zap import Zap
 from zmtpscope.payloads.zre.messages import Zre, uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
-from zmtpscope.zmtp.reader import Finding
 
 Made = tuple[Assembly, list[MessageRun], list[FrameRun]]
 """What an assembly has made of a block."""
@@ -43,19 +44,21 @@ class MessageRows:
         self.inference: TypeInference | None = None
         """What socket types the sides have of which the start was not captured."""
         self.zap = ZapRequests()
+        self.requests = Requests()
         self.topics = Topics(sink.budget)
+        self.unsubscribed = Unsubscribed(view), Unsubscribed(view)
+        """What was sent to each side that nothing it had subscribed to matches."""
         self.zre_sides: list[ZreSide | None] = [None, None]
         """The sides that are ZRE nodes ..."""
         self.zre_since = [0, 0]
         """... and the ordinals of the segments that made it known."""
 
-    def feed(self, side: int, command: Command, ordinal: int) -> None:
-        """A command was read, decidable with the segment `ordinal`: it may subscribe."""
-        if command.fields.get("name") in COMMANDS:
-            if self.options.records:
-                self.topics.feed(side, command, ordinal)
-            if self.view.streams[side].is_midstream:
-                self._infers().feed(side, ordinal)
+    def feed(self, side: int, command: Command, arrival: Arrival) -> None:
+        """A command was read: it may subscribe. `arrival` is that of its first octet, with the ordinal of the segment
+        that made it decidable."""
+        self.topics.feed(side, command, arrival)
+        if command.fields.get("name") in COMMANDS and self.view.streams[side].is_midstream:
+            self._infers().feed(side, arrival.ordinal)
 
     def write(self) -> None:
         """Write the messages that were made since this was asked last."""
@@ -71,7 +74,7 @@ class MessageRows:
                     for part in self._with_peer_type(side, run):
                         for finding_id, rows in broken_rows(part):
                             self._note_rows(side, finding_id, part, rows)
-                        if self.options.payloads is not None:
+                        if self.options.payloads is not None and (self.options.records or assembly.wants_rows):
                             secrets += self._look_inside(stream, assembly, part)
                         written[side].append(part)
                 for frames in frame_runs:
@@ -80,9 +83,13 @@ class MessageRows:
                     frames.has_stars = frames.data is not data
                 batch.frame_runs += frame_runs
             stream.messages.forget_holes()
+        for side, steps in self.topics.assign(written, wants_topics=self.options.records):
+            for note in self.unsubscribed[side].feed(steps):
+                self.writer.note(note)
         if self.options.records:
-            self.topics.assign(written)
             batch.runs += written[0] + written[1]
+        for note in self.requests.evaluate(written):
+            self.writer.note(note)
         self.zap.evaluate()
         for side, sender in enumerate(self.zre_sides):
             for run in written[1 - side] if sender is not None else ():
@@ -100,9 +107,19 @@ class MessageRows:
         if is_whole:
             for note in self.zap.end(arrival):
                 self.writer.note(note)
+            if self.view.is_read_whole():
+                self._end_relations(arrival)
         for sender in self.zre_sides:
             if sender is not None:
                 self.sink.report(ZreClose(arrival, sender, self.view.tcp.has_ended))
+
+    def _end_relations(self, arrival: Arrival) -> None:
+        """What waited for messages of the other side, none of which will come."""
+        tcp = self.view.tcp
+        ceased = None if tcp.has_ended else tcp.ceased
+        for each in (self.requests, *self.unsubscribed):
+            for note in each.end(arrival.ordinal, ceased):
+                self.writer.note(note)
 
     # -- socket types ------------------------------------------------------------------------------------------------
 
@@ -116,7 +133,7 @@ class MessageRows:
         inference = self._infers()
         one, other = ([run for _, runs, _ in own for run in runs] for own in made)
         changes = inference.evaluate((one, other))
-        for side, change in changes if self.options.records else ():
+        for side, change in changes:
             self.topics.change(side, change)
         return [
             [
@@ -187,9 +204,9 @@ class MessageRows:
             return
         counted = len(rows) - self.writer.left_to_write(side, finding_id)
         for index in rows[:-counted].tolist() if counted > 0 else rows.tolist():
-            self.writer.note(_note_on(run, index, side, finding_id))
+            self.writer.note(note_on(run, index, side, finding_id))
         if counted > 0:
-            self.writer.note_repeats(_note_on(run, int(rows[-1]), side, finding_id), counted)
+            self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
         """The run with the other side's socket type, from the message on at which that was known; in front of it what
@@ -205,12 +222,3 @@ class MessageRows:
         after = run.part(cut, len(run.first)) if cut else run
         after.peer_socket_type = peer.socket_type
         return [run.part(0, cut), after] if cut else [run]
-
-
-def _note_on(run: MessageRun, index: int, side: int, finding_id: str) -> Note:
-    """A finding on a message of a run."""
-    first, last = int(run.first[index]), int(run.last[index])
-    start = int(run.offsets[first])
-    length = int(run.bodies[last] + run.sizes[last]) - start
-    arrival = Arrival(int(run.orders[index]), int(run.packets[index]), int(run.times[index]))
-    return Note(side, Finding(finding_id, start, length), arrival, arrival.ordinal, source=run.source)

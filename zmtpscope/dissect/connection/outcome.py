@@ -7,6 +7,8 @@ from typing import Any
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.sink import Summary, count_word
 from zmtpscope.dissect.stream.reading import version_of_records
+from zmtpscope.dissect.tcp.connection import TcpSide
+from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.zmtp.regime import SILENT_FORMS
 from zmtpscope.zmtp.side import SideReader
 
@@ -42,10 +44,13 @@ def values(view: ConnectionView) -> dict[str, Any]:
         "close": connection.close_how,
         "closed_by": None if first is None else first[1],
         "closed_ns": None if first is None else first[0].time,
+        **{f"fin_ns_{side.number}": None if side.fin is None else side.fin.time for side in connection.tcp},
+        **{f"rst_ns_{side}": connection.reset_time(side) for side in (0, 1)},
         "reset_by": connection.reset_by,
         "idle_ns": connection.idle,
         "only_side": connection.only_side,
         "gap_bytes": sum(stream.outputs.gaps for stream in streams),
+        "unseen_bytes": sum(unseen(side, connection.tcp[1 - side.number]) for side in connection.tcp),
         "unfinished_bytes": sum(stream.outputs.unfinished for stream in streams),
         "undissected_bytes": sum(stream.outputs.undissected for stream in streams),
         "confidence": "likely" if "likely" in confidences else confidences[0] if confidences else "guess",
@@ -55,7 +60,16 @@ def values(view: ConnectionView) -> dict[str, Any]:
         **{f"sealed_{stream.side}": stream.messages.in_clear.sealed for stream in streams},
         **{f"bytes_{stream.side}": stream.messages.body_octets for stream in streams},
         **{f"stream_bytes_{stream.side}": stream.end for stream in streams},
+        **{f"stalls_{side.number}": 0 if side.stalls is None else side.stalls.count for side in connection.tcp},
+        **{f"stalled_ns_{side.number}": 0 if side.stalls is None else side.stalls.duration for side in connection.tcp},
     }
+
+
+def unseen(side: TcpSide, peer: TcpSide) -> int:
+    """Octets that the peer has and the capture has not, behind the last that was captured of a side that goes on."""
+    if side.ended or side.next < 0 or peer.acknowledged < 0:
+        return 0
+    return max(0, distance(peer.acknowledged, side.next))
 
 
 def mechanism(readers: list[SideReader | None]) -> str | None:

@@ -41,8 +41,7 @@ def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -
 
 def _put(sink: Sink, id_: str, end: Arrival, detail: str, **own: Any) -> None:
     kind = FINDINGS[id_]
-    sink.summary.findings[kind.severity, kind.id] += 1
-    sink.summary.hints[kind.severity, kind.id] = {kind.hint} if kind.hint else set()
+    sink.summary.count_finding((kind.severity, kind.id), 1, kind.hint)
     if not sink.options.records:
         return
     values = empty("finding")

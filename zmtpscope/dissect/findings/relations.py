@@ -18,6 +18,7 @@ from zmtpscope.dissect.findings.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.findings.reports import Reports
 from zmtpscope.dissect.findings.side_state import Fault, MustBeSilent, SideState
 from zmtpscope.dissect.findings.timed_events import TimedEvent, order
+from zmtpscope.dissect.findings.times_to_live import TimesToLive
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.facts import Said
 from zmtpscope.dissect.records.notes import Note
@@ -49,14 +50,19 @@ class Relations:
         self._notes: list[Note] = []
         self.heartbeats: Heartbeats | None = None
         """Once there are any."""
+        self.times_to_live = TimesToLive(view)
         self.timed_events: list[TimedEvent] = []
         self.faults: list[Fault | None] = [None, None]
         """The last error of each side."""
 
     def add(self, side: int, event: Greeting | Command, read: UnitRead) -> None:
         """Something was read on `side`."""
-        self.timed_events.append(TimedEvent(read.decided, side, event, read.is_certain))
-        if event.fields.get("name") == "READY" and event.regime.mechanism == "NULL":
+        timed = TimedEvent(read.decided, side, event, read.is_certain)
+        self.timed_events.append(timed)
+        name = event.fields.get("name")
+        if name == "PING":
+            self.times_to_live.announce(timed, read.next_octets)
+        elif name == "READY" and event.regime.mechanism == "NULL":
             if read.next_octets is not None:
                 self.sides[side].behind_ready = read.next_octets
             else:
@@ -67,6 +73,7 @@ class Relations:
         notes, self._notes = self._notes, []
         if self.heartbeats is not None:
             notes += self.heartbeats.drain()
+            notes += self.times_to_live.drain()
         return notes, self.reports.drain()
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
@@ -84,6 +91,8 @@ class Relations:
             self._look_behind_ready(block, rows)
         if self.timed_events:
             self._evaluate_events()
+        if self.heartbeats is not None and block is not None:
+            self.times_to_live.look_behind(block, rows)
         if self.is_silence_due and block is not None:
             self._look_for_octets_behind(block, rows)
 
@@ -265,6 +274,8 @@ class Relations:
             self.evaluate()
             if self.heartbeats is not None and self.view.is_read_whole():
                 self.heartbeats.end(at, first is not None)
+                if first is not None:
+                    self.times_to_live.end(at)
             if first is not None:
                 self._notes += closing.evaluate(self.view, self.sides, self.faults, at, first[1])
         self.reports.end(arrival, (self.sides[0].greeting, self.sides[1].greeting))

@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
-from zmtpscope.zmtp.socket_types import REQUEST_ID_SIZE, SINGLE_PART
+from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.socket_types import PUBLISHERS, REQUEST_ID_SIZE, SINGLE_PART, SUBSCRIBERS
 
 
 class RowRule(NamedTuple):
@@ -61,6 +64,10 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 }
 
 
+JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"ROUTER", "RADIO"}
+"""The socket types of whose messages something may be said: by these rules, or by what the other side has sent."""
+
+
 def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
     """The finding id of every rule of the sender's socket type, and the indices of the messages that break it.
 
@@ -68,3 +75,12 @@ def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
     """
     rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]
+
+
+def note_on(run: MessageRun, row: int, side: int, finding_id: str) -> Note:
+    """A finding on a message of a run."""
+    first, last = int(run.first[row]), int(run.last[row])
+    start = int(run.offsets[first])
+    length = int(run.bodies[last] + run.sizes[last]) - start
+    arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
+    return Note(side, Finding(finding_id, start, length), arrival, arrival.ordinal, source=run.source)

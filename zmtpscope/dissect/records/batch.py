@@ -89,7 +89,10 @@ Order = tuple[int, int, int, int, int, int]
 RANKS = {
     rank: place
     for place, rank in enumerate(
-        ("greeting", "command", "frame", "message", "datagram", "gap", "leftover", "finding", "zre_pair", "connection")
+        (
+            *("greeting", "command", "frame", "message", "datagram", "gap", "stall", "leftover", "finding", "zre_pair"),
+            *("heartbeat", "subscription", "request", "connection", "peer", "topic", "delivery", "diagnosis"),
+        )
     )
 }
 """Ties at one place of one stream: what was read first, then what is said about it."""

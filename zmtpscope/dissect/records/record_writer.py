@@ -7,12 +7,14 @@ from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival, Stamp
-from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.dissect.records.batch import RANKS, Record, Unit, place_of
 from zmtpscope.dissect.records.facts import reference
+from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink, count_word
+from zmtpscope.dissect.tcp.stalls import Stall
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import empty
 from zmtpscope.zmtp.events import Command, Greeting
@@ -30,13 +32,16 @@ MOST_WRITTEN = 10
 
 class RecordWriter:
     """Makes the records of one connection, or only counts what they would be of. `streams` are the two sides'
-    constants, `whole` those of the connection."""
+    constants, `whole` those of the connection; `listener` is the side that was connected to, where that is known."""
 
-    def __init__(self, sink: Sink, streams: tuple[Stream, Stream]) -> None:
+    def __init__(self, sink: Sink, streams: tuple[Stream, Stream], listener: int | None = None) -> None:
         self.sink = sink
         self.is_writing = sink.options.records
         self.streams = streams
-        self.whole = streams[0]._replace(side=None)
+        self.whole = whole = streams[0]._replace(side=None)
+        ends = (whole.src_ip, whole.src_port), (whole.dst_ip, whole.dst_port)
+        listens = listening_side((whole.src_port, whole.dst_port), listener)
+        self._endpoint, self._client = ends[listens], ends[1 - listens][0]
         self._counts: Counter[tuple[int | None, str]] = Counter()
         """Findings so far, by side and id."""
         self._last: dict[tuple[int | None, str], Note] = {}
@@ -99,7 +104,7 @@ class RecordWriter:
 
     def note(self, note: Note) -> None:
         """A finding; from the eleventh of a kind on they are only counted."""
-        self._count(note.finding, 1)
+        self._count(note, 1)
         key = (note.side, note.finding.id)
         self._counts[key] += 1
         if self._counts[key] > MOST_WRITTEN:
@@ -109,14 +114,14 @@ class RecordWriter:
 
     def note_repeats(self, note: Note, count: int) -> None:
         """`count` more findings of a kind that was written before; `note` is the last of them."""
-        self._count(note.finding, count)
+        self._count(note, count)
         key = (note.side, note.finding.id)
         self._counts[key] = max(self._counts[key], MOST_WRITTEN) + count
         self._last[key] = note
 
     def note_many(self, note: Note) -> None:
         """One finding that stands for several events."""
-        self._count(note.finding, 1)
+        self._count(note, 1)
         if self.is_writing:
             self._put_finding(note, AT_THE_END, note.events)
 
@@ -145,11 +150,14 @@ class RecordWriter:
         )
         self._put(values, stream, note.decided, offset if finding.start is None else finding.start)
 
-    def _count(self, finding: Finding, count: int) -> None:
-        kind, hint = (_severity(finding), finding.id), _hint(finding)
-        self.sink.summary.findings[kind] += count
-        if hint is not None:
-            self.sink.summary.hints.setdefault(kind, set()).add(hint)
+    def _count(self, note: Note, count: int) -> None:
+        finding, summary = note.finding, self.sink.summary
+        kind = (_severity(finding), finding.id)
+        summary.count_finding(kind, count, _hint(finding))
+        found = summary.finding_endpoints.get(kind)
+        if found is None:
+            found = summary.finding_endpoints[kind] = FindingEndpoints()
+        found.add(count, self._endpoint, self._client, Stamp(note.at.time, note.at.packet))
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
@@ -167,6 +175,19 @@ class RecordWriter:
         values.update(source=0, offset=gap.start, length=gap.stop - gap.start)
         values.update(bytes=gap.octets, reason=gap.reason, resumed_at=gap.resumed_at)
         self._put(values, stream, gap.decided.ordinal, gap.start)
+
+    def stall(self, side: int, stall: Stall, ordinal: int) -> None:
+        """A stretch, or several, in which `side` could not send; known with the segment `ordinal`."""
+        self.sink.summary.stalls += stall.stretches
+        self.sink.summary.stalled += stall.duration
+        if not self.is_writing:
+            return
+        stream = self.streams[side]
+        values = self._values("stall", stream, stall.begin)
+        values.update(source=0, offset=stall.position, length=0)
+        values.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
+        values.update(count=stall.stretches, longest_ns=stall.longest)
+        self._put(values, stream, ordinal, stall.position)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
         """Octets of `side` that are in no unit."""

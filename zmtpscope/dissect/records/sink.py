@@ -13,6 +13,7 @@ from zmtpscope.dissect.identity import ends_of, listening_side
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.facts import Endpoint, Fact, Spoke
+from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.tcp.connection import Connection
 
 
@@ -95,11 +96,23 @@ class Summary:
     opened_boxes: int = 0
     """MESSAGEs that opened."""
     gaps: int = 0
+    stalls: int = 0
+    """Stretches in which a side could not send, ..."""
+    stalled: int = 0
+    """... and how long these were (ns)."""
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By severity and id."""
     hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """What there is to do about them, by severity and id: one of a few sentences for each case."""
+    finding_endpoints: dict[tuple[str, str], FindingEndpoints] = field(default_factory=dict)
+    """Where they were made, by severity and id; what is of the whole capture was made nowhere."""
     sums: OctetSums = field(default_factory=OctetSums)
+
+    def count_finding(self, kind: tuple[str, str], count: int, hint: str | None) -> None:
+        """Count findings of a kind, severity and id."""
+        self.findings[kind] += count
+        if hint is not None:
+            self.hints.setdefault(kind, set()).add(hint)
 
     def count_other(self, connection: Connection) -> None:
         """Count a TCP connection on which nothing looked like ZMTP."""

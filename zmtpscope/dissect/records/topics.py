@@ -1,4 +1,5 @@
-"""The topic of what is published: the first frame of several, or what the other side has subscribed to (wire.md 10.2).
+"""The topic of what is published: the first frame of several, or what the other side has subscribed to (wire.md 10.2);
+and what is published although the other side has subscribed to nothing of the kind, or joined no such group.
 
 A single frame holds topic and content in one; which octets are topic only a subscription tells. Those that are in force
 are the ones that were decidable no later than the message, so it makes no difference where blocks end.
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
-from zmtpscope.zmtp.events import MARKED, SPECIAL, SUBSCRIBE, Command
+from zmtpscope.zmtp.events import CANCEL, MARKED, SPECIAL, Command
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY
 from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
@@ -25,8 +27,18 @@ from zmtpscope.zmtp.trie import NODE_COST, Trie
 if TYPE_CHECKING:
     from zmtpscope.dissect.budget import OctetBudget
 
+SUBSCRIBING = (b"\0", b"\1")
+"""What a subscription in a message begins with."""
+
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
-"""What subscribes on 3.1."""
+"""What subscribes on 3.1, ..."""
+GROUP_COMMANDS = frozenset({"JOIN", "LEAVE"})
+"""... what joins a group, ..."""
+ENTERING = frozenset({"SUBSCRIBE", "JOIN"})
+"""... and those of them behind which messages may come."""
+
+DISTRIBUTING = PUBLISHERS | SUBSCRIBERS | {"RADIO"}
+"""Who publishes in messages, or may subscribe in them."""
 
 LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
 """Octets of a first frame that may be a topic."""
@@ -43,25 +55,39 @@ LEAST_ROWS = 4
 
 
 class Change(NamedTuple):
-    """A subscription (or its end) at stream offset `offset`, decidable with the segment `ordinal`."""
+    """A subscription (or its end) at stream offset `offset`, decidable with the segment `ordinal`; its first octet was
+    captured at `time`. Without `topic` it is not known what was subscribed to, or the side said something else."""
 
     ordinal: int
     offset: int
-    topic: bytes
+    topic: bytes | None
     entering: bool
+    time: int = 0
+
+
+class Unmatched(NamedTuple):
+    """Whole messages of a run, `rows`, that nothing in force matches."""
+
+    run: MessageRun
+    rows: Int64
 
 
 class Subscriptions:
-    """What one side has subscribed to."""
+    """What one side has subscribed to. `whole`: the names of groups, which messages are of, and do not begin with."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        self.whole = whole
         self.changes: list[Change] = []
         """Those that were read in the block under way."""
         self.limit = LARGEST_MEMORY
         """What `size` may become."""
+        self.is_complete = True
+        """All that is in force is known."""
         self._open = Trie()
         self._weight = 0
         """What `FEW` limits."""
+        self._most = 0
+        """Octets of the longest name so far."""
 
     @property
     def size(self) -> int:
@@ -71,44 +97,74 @@ class Subscriptions:
     def feed_rows(self, run: MessageRun) -> None:
         """Take the messages of a run that subscribe or cancel."""
         kinds = run.flags[run.first] & MARKED
-        for row in np.flatnonzero(kinds).tolist():
-            topic = run.topic(row)
-            if topic is not None:
-                offset = int(run.offsets[run.first[row]])
-                self.changes.append(Change(int(run.orders[row]), offset, topic, bool(kinds[row] == SUBSCRIBE)))
+        several = (kinds == 0) & (run.last > run.first)
+        for row in np.flatnonzero((kinds != 0) | several).tolist():
+            frame = run.first[row]
+            if several[row] and run.head(frame, 1) not in SUBSCRIBING:  # else somebody may take it as a subscription
+                continue
+            offset, order, time = int(run.offsets[frame]), int(run.orders[row]), int(run.times[row])
+            is_entering = bool(kinds[row] != CANCEL)
+            self.changes.append(Change(order, offset, None if several[row] else run.topic(row), is_entering, time))
 
-    def assign(self, runs: Sequence[MessageRun]) -> None:
-        """Write the topics of single frames into `runs`, those that the other side has published in the block."""
-        changes, self.changes = sorted(self.changes), []
+    def assign(self, runs: Sequence[MessageRun]) -> list[Change | Unmatched]:
+        """Write the topics of single frames into `runs`, those that the other side has published in the block, where
+        topics are wanted. What changed, and what nothing matches, in the order in which it became decidable."""
+        changes, self.changes = sorted(self.changes, key=_place), []
         ordinals = np.array([change.ordinal for change in changes], np.int64)
         stretches: list[tuple[int, int, Int64]] = []
         for number, run in enumerate(runs):
             rows = np.flatnonzero(may_match(run))
-            if len(rows):
+            if len(rows) and not changes:
+                stretches.append((0, number, rows))
+            elif len(rows):
                 applied = ordinals.searchsorted(run.orders[rows], "right")
                 cuts = np.flatnonzero(np.diff(applied)) + 1
                 begins = applied[np.append(0, cuts)].tolist()
                 stretches += zip(begins, [number] * len(begins), np.split(rows, cuts), strict=True)
         stretches.sort(key=_first_two)
+        steps: list[Change | Unmatched] = []
         done = 0
         for count, number, rows in stretches:
-            self._apply(changes[done:count])
+            steps += self._apply(changes[done:count])
             done = count
-            topics = runs[number].topics
-            assert topics is not None
-            topics[rows] = self._longest(runs[number], rows)
-        self._apply(changes[done:])
+            unmatched = self._match(runs[number], rows)
+            if len(unmatched) and self.is_complete:
+                steps.append(Unmatched(runs[number], unmatched))
+        return steps + self._apply(changes[done:])
 
-    def _apply(self, changes: list[Change]) -> None:
+    def _apply(self, changes: list[Change]) -> list[Change]:
         """From now on these changes are in force."""
-        for _, _, topic, entering in changes:
+        for _, _, topic, entering, _ in changes:
+            if topic is None:
+                self.is_complete = self.is_complete and not entering
+                continue
             count = self._open.count(topic)
             if entering and (count or self.size + len(topic) + 2 * NODE_COST <= self.limit):
                 self._open.add(topic)
                 self._weight += 0 if count else len(topic) + PER_TOPIC
-            elif count and not entering:
+                self._most = max(self._most, len(topic))
+            elif entering:
+                self.is_complete = False
+            elif count:
                 self._open.remove(topic)
                 self._weight -= len(topic) + PER_TOPIC if count == 1 else 0
+        return changes
+
+    def _match(self, run: MessageRun, rows: Int64) -> Int64:
+        """Find the topics of the messages `rows`: those that have none in force, and are whole."""
+        if self.whole:
+            rows = rows[run.last[rows] == run.first[rows] + 1]
+        elif self._open.count(b""):  # everything matches, only the topics of single frames are to be found
+            rows = rows[run.last[rows] == run.first[rows]] if run.topics is not None else rows[:0]
+        if not len(rows):
+            return rows
+        found = self._longest(run, rows)
+        if run.topics is not None:
+            is_single = run.last[rows] == run.first[rows]
+            run.topics[rows[is_single]] = found[is_single]
+        unmatched = rows[found == NO_TOPIC]
+        whole: Int64 = unmatched[run.complete[unmatched]]
+        return whole
 
     def _longest(self, run: MessageRun, rows: Int64) -> Int64:
         """Octets of the longest topic in force that each of the messages `rows` begins with."""
@@ -120,16 +176,23 @@ class Subscriptions:
         if self._weight <= FEW and self._weight * LEAST_ROWS <= len(rows):
             octets = np.frombuffer(run.data, np.uint8)
             for topic in sorted(self._open, key=len):
-                begins = sizes >= len(topic)
+                begins = sizes == len(topic) if self.whole else sizes >= len(topic)
                 for place, octet in enumerate(topic):
                     begins[begins] = octets[starts[begins] + place] == octet
                 found[begins] = len(topic)
             return found
-        data, longest = run.data, self._open.longest_prefix_of
-        for row, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-            if (name := longest(data[start : start + size])) is not None:
-                found[row] = len(name)
+        data, ends = run.data, starts + np.minimum(sizes, self._most + self.whole)
+        heads = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        known = {head: self._length_of(head) for head in set(heads)}
+        found[:] = [known[head] for head in heads]
         return found
+
+    def _length_of(self, head: bytes) -> int:
+        """Octets of the longest name in force of a message that begins with `head`."""
+        if self.whole:
+            return len(head) if self._open.count(head) else NO_TOPIC
+        name = self._open.longest_prefix_of(head)
+        return NO_TOPIC if name is None else len(name)
 
 
 class Topics:
@@ -139,31 +202,64 @@ class Topics:
         self._budget = budget
         self._sides: list[Subscriptions | None] = [None, None]
 
-    def feed(self, side: int, command: Command, ordinal: int) -> None:
-        """Take a SUBSCRIBE or CANCEL of a side, decidable with the segment `ordinal`."""
-        topic = from_text(command.fields.get("topic") or "")
-        if len(topic) <= LARGEST_TOPIC and "topic" in command.fields:
-            entering = command.fields["name"] == "SUBSCRIBE"
-            self.change(side, Change(ordinal, command.start, topic, entering))
+    def feed(self, side: int, command: Command, arrival: Arrival) -> None:
+        """Take a command of a side that may subscribe or join, or says something else; `arrival` is that of its first
+        octet, with the ordinal of the segment that made it decidable."""
+        name, socket_type = command.fields.get("name"), command.regime.socket_type
+        is_group = name in GROUP_COMMANDS
+        if not (name in COMMANDS or is_group or socket_type in SUBSCRIBERS or socket_type == "DISH"):
+            return
+        text = command.fields.get("group" if is_group else "topic")
+        topic = None if text is None else from_text(text)
+        if topic is not None and len(topic) > LARGEST_TOPIC:
+            topic = None
+        subscriptions = self._of(side, whole=is_group or socket_type == "DISH")
+        if subscriptions.whole == is_group or topic is None:
+            change = Change(arrival.ordinal, command.start, topic, name in ENTERING, arrival.time)
+            subscriptions.changes.append(change)
 
     def change(self, side: int, change: Change) -> None:
         """Take what a side has subscribed to, or cancelled."""
         self._of(side).changes.append(change)
 
-    def assign(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> None:
-        """Find the topics of the messages that both sides have sent in the block."""
+    def assign(
+        self, runs: tuple[list[MessageRun], list[MessageRun]], *, wants_topics: bool
+    ) -> list[tuple[int, list[Change | Unmatched]]]:
+        """Find the topics of the messages that both sides have sent in the block, and write them where they are wanted.
+        By the side that subscribes: what changed, and what nothing matches."""
+        published: tuple[list[MessageRun], list[MessageRun]] = ([], [])
         for side, own in enumerate(runs):
             for run in own:
-                if run.socket_type in PUBLISHERS or run.socket_type in SUBSCRIBERS:
-                    run.topics = first_frames(run)
-                    if run.socket_type in SUBSCRIBERS and (run.topics != NO_TOPIC).any():
-                        self._of(side).feed_rows(run)
-        for side, subscriptions in enumerate(self._sides):
-            if subscriptions is not None:
-                before = subscriptions.size
-                subscriptions.limit = min(LARGEST_MEMORY, before + ALL_MEMORY - self._budget.subscriptions)
-                subscriptions.assign([run for run in runs[1 - side] if run.socket_type in PUBLISHERS])
-                self._count(subscriptions.size - before)
+                if run.socket_type in DISTRIBUTING:
+                    self._take(side, run, published, wants_topics)
+        if not any(self._sides):  # nobody has subscribed to anything
+            return []
+        return [
+            (side, self._assign(each, published[side]))
+            for side, each in enumerate(self._sides)
+            if each is not None and (each.changes or published[side])
+        ]
+
+    def _take(
+        self, side: int, run: MessageRun, published: tuple[list[MessageRun], list[MessageRun]], wants_topics: bool
+    ) -> None:
+        """Take a run of what a side has subscribed to, or `published` to the other one."""
+        is_subscriber = run.socket_type in SUBSCRIBERS
+        if is_subscriber or (wants_topics and run.socket_type in PUBLISHERS):
+            run.topics = first_frames(run)
+        if is_subscriber:
+            self._of(side).feed_rows(run)
+        else:
+            is_of_groups = run.socket_type == "RADIO"
+            if self._of(1 - side, whole=is_of_groups).whole == is_of_groups:
+                published[1 - side].append(run)
+
+    def _assign(self, subscriptions: Subscriptions, published: list[MessageRun]) -> list[Change | Unmatched]:
+        before = subscriptions.size
+        subscriptions.limit = min(LARGEST_MEMORY, before + ALL_MEMORY - self._budget.subscriptions)
+        steps = subscriptions.assign(published)
+        self._count(subscriptions.size - before)
+        return steps
 
     def release(self) -> None:
         """The connection is over: nothing of it is remembered any more."""
@@ -174,10 +270,10 @@ class Topics:
         self._budget.subscriptions += octets
         self._budget.held += octets
 
-    def _of(self, side: int) -> Subscriptions:
+    def _of(self, side: int, *, whole: bool = False) -> Subscriptions:
         subscriptions = self._sides[side]
         if subscriptions is None:
-            subscriptions = self._sides[side] = Subscriptions()
+            subscriptions = self._sides[side] = Subscriptions(whole=whole)
         return subscriptions
 
 
@@ -195,11 +291,12 @@ def first_frames(run: MessageRun) -> Int64:
 
 
 def may_match(run: MessageRun) -> NDArray[np.bool_]:
-    """Which messages are single frames of data, as much of which is there as a topic may have. (Where more frames were
-    to follow, and are lost, it is none.)"""
+    """Which messages are data, of whose first frame as much is there as a topic may have. (Where more frames were to
+    follow, and are lost, it is none.)"""
     frames = run.first
-    single = ((run.flags[frames] & (SPECIAL | MORE)) == 0) & (run.last == frames)
-    matching: NDArray[np.bool_] = single & _is_kept(run, np.minimum(run.sizes[frames], LARGEST_TOPIC))
+    flags = run.flags[frames]
+    is_data = ((flags & SPECIAL) == 0) & (((flags & MORE) == 0) | (run.last > frames))
+    matching: NDArray[np.bool_] = is_data & _is_kept(run, np.minimum(run.sizes[frames], LARGEST_TOPIC))
     return matching
 
 
@@ -208,6 +305,10 @@ def _is_kept(run: MessageRun, sizes: Int64) -> NDArray[np.bool_]:
     starts = run.bodies[run.first] - run.base
     kept: NDArray[np.bool_] = (starts >= 0) & (sizes <= len(run.data) - starts)
     return kept
+
+
+def _place(change: Change) -> tuple[int, int]:
+    return change[:2]
 
 
 def _first_two(stretch: tuple[int, int, Int64]) -> tuple[int, int]:

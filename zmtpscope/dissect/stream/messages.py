@@ -25,6 +25,8 @@ class Messages:
     """`in_clear` makes messages of frames as they were sent, `opened` of those that were in boxes, where keys were
     given."""
 
+    socket_type: str | None = None
+    """That of the side, as far as it was read."""
     _rows_required_by = 0
     """How many want rows in any case."""
 
@@ -32,14 +34,14 @@ class Messages:
         self,
         stream: Stream,
         options: Options,
-        ruled_types: Container[str],
+        judged_types: Container[str],
         arrivals: Arrivals,
         held_octets: HeldOctets,
         opened: OpenedMessages | None,
     ) -> None:
         self.options = options
-        self.ruled_types = ruled_types
-        """The socket types of whose messages rows are made in any case: there are rules for them."""
+        self.judged_types = judged_types
+        """The socket types of whose messages rows are made in any case, with their first octets: they are judged."""
         self.arrivals = arrivals
         self.held_octets = held_octets
         self.in_clear = Assembly(stream)
@@ -98,9 +100,14 @@ class Messages:
         no more."""
         self._rows_required_by += 1 if wanted else -1
 
-    def are_wanted(self, socket_type: str | None) -> bool:
+    @property
+    def heads_are_wanted(self) -> bool:
+        """Whether the first octets of messages are to be kept: to be written, or to be evaluated."""
+        return self.options.records or self.socket_type in self.judged_types
+
+    def are_wanted(self) -> bool:
         """Whether message rows are to be made: to be written, or to be evaluated."""
-        if self.options.records or self._rows_required_by or socket_type in self.ruled_types:
+        if self.options.records or self._rows_required_by or self.socket_type in self.judged_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
 
@@ -129,10 +136,11 @@ class Messages:
     def _kept_from(self, assembly: Assembly) -> int | None:
         """Where the message under way begins, if it is kept."""
         options, begin = self.options, assembly.open_offset
-        wanted = options.records or (options.keeps_bodies and assembly.wants_rows)
-        if begin is None or assembly.head is not None or not wanted:
+        is_wanted = options.records or (options.keeps_bodies and assembly.wants_rows)
+        if begin is None or assembly.head is not None or not (is_wanted or self.heads_are_wanted):
             return None
-        small = self._end_of(assembly) - begin <= self.limit + HEADERS * assembly.open_frames
+        limit = self.limit if is_wanted else HEAD_KEPT
+        small = self._end_of(assembly) - begin <= limit + HEADERS * assembly.open_frames
         return begin if small and self.held_octets.may_hold(self.arrivals.end - begin) else None
 
     def _end_of(self, assembly: Assembly) -> int:
@@ -158,7 +166,7 @@ class Messages:
         for assembly in self.assemblies():
             if assembly.open_offset is None or assembly.head is not None or self._kept_from(assembly) is not None:
                 continue
-            wanted = self.options.records and self.held_octets.may_hold(HEAD_KEPT)
+            wanted = self.heads_are_wanted and self.held_octets.may_hold(HEAD_KEPT)
             assembly.let_go(self.kept(octets() if wanted else b""))
 
     def kept(self, octets: bytes) -> Kept:

@@ -29,7 +29,7 @@ class UnitRead(NamedTuple):
     unit: Unit | None
     """Its octets, where details were asked for."""
     next_octets: Arrival | None
-    """The segment with the octet behind it, where that had come already."""
+    """The segment with the octet behind it, where that had come already: of the handshake, and of PINGs."""
     notes: list[Note]
     """What is to be said about it."""
 

@@ -84,7 +84,7 @@ class ReadUnits:
             whole = whole and (isinstance(event, Command) or event.complete)
             if not whole and (regime.shakes_hands or isinstance(event, Greeting)):
                 self.has_part_of_a_handshake = True
-            if regime.shakes_hands and end > stop:
+            if end > stop and (regime.shakes_hands or event.fields.get("name") == "PING"):
                 next_octets = arrivals.at(stop)
             fields = event.fields
             if self.type_known is None and fields.get("socket_type") is not None:

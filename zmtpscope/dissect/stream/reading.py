@@ -171,6 +171,7 @@ class Reading:
             self._move(reader.drain_moves())
         notes: Sequence[Note] = ()
         columns, events = reader.drain()
+        self.messages.socket_type = self.socket_type
         if opened is not None and reader.mechanism == "CURVE":
             columns, events, notes = self._open_boxes(opened, columns, events)
         if events:
@@ -194,6 +195,7 @@ class Reading:
         sealed = Sealed(columns, events, held.data, held.base, self.arrivals, self.reader, self.version)
         made = opened.decryption.open(sealed)
         held.change(made.data)
+        self.messages.socket_type = self.socket_type
         if made.steps:
             opened.assemble(made.steps, self.messages.in_clear, self._context(made.data), self.arrivals)
         for offset, ordinal in made.closed:
@@ -224,7 +226,7 @@ class Reading:
             settled=arrivals.settled,
             pieces=arrivals.pieces() if options.details else None,
             seals=seals(reader.regime),
-            messages=messages.are_wanted(self.socket_type),
+            messages=messages.are_wanted(),
             frames=options.frames,
             limit=messages.limit,
         )

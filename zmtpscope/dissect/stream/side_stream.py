@@ -71,7 +71,7 @@ class SideStream:
         stream: Stream,
         options: Options,
         budget: OctetBudget,
-        ruled_types: Container[str] = (),
+        judged_types: Container[str] = (),
         decryption: Decryption | None = None,
     ) -> None:
         self.side = side
@@ -81,7 +81,7 @@ class SideStream:
         self.held_octets = HeldOctets(budget)
         self.outputs = Outputs()
         self.units = ReadUnits(side, self.arrivals, self.held_octets, self.outputs, options)
-        self.messages = Messages(stream, options, ruled_types, self.arrivals, self.held_octets, opened)
+        self.messages = Messages(stream, options, judged_types, self.arrivals, self.held_octets, opened)
         self.negotiating = Negotiating()
 
     # -- what is known of the side -----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
+from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stalls
 from zmtpscope.records import SECOND
 
 CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
@@ -23,6 +24,7 @@ class TcpSide:
         "acknowledged",
         "begun",
         "captured",
+        "closed_window",
         "conflicting",
         "delivered",
         "ended",
@@ -39,6 +41,7 @@ class TcpSide:
         "plain",
         "repeated",
         "seen",
+        "stalls",
     )
 
     def __init__(self, number: int, key: bytes) -> None:
@@ -59,6 +62,10 @@ class TcpSide:
         """Stream offset of `next` (octets and holes in front of it)."""
         self.out_of_order: OutOfOrder | None = None
         """None while the side never had a hole."""
+        self.closed_window: ClosedWindow | None = None
+        """The receive window of the other side, while it is closed."""
+        self.stalls: Stalls | None = None
+        """None while it never had one."""
         self.fin: Arrival | None = None
         """The first segment with a FIN of the side."""
         self.finish: int | None = None
@@ -128,6 +135,10 @@ class Connection:
         first = self.closing
         return None if first is None else first[1]
 
+    def reset_time(self, side: int) -> int | None:
+        """When the RST of a side ended the connection."""
+        return self.reset.time if self.reset is not None and self.reset_by == side else None
+
     @property
     def only_side(self) -> int | None:
         """The side whose packets alone were captured; None where those of both were."""
@@ -153,6 +164,12 @@ class Connection:
     def ceased(self) -> int:
         """When nothing more could come: its end, or where that was not captured the end of the capture."""
         return self.end.time + (self.idle or 0)
+
+    def resume_plain(self) -> None:
+        """Let the next octets of both sides come on the plain way, unless something is being waited for."""
+        if not any(side.waits or side.closed_window for side in self.tcp):
+            for side in self.tcp:
+                side.resume_plain()
 
     def close(self, how: str, arrival: Arrival, last: Arrival, reset_by: TcpSide | None) -> None:
         """Nothing more will come, as the segment `arrival` decides: "fin", "rst", "open" (the capture ends), "reused"

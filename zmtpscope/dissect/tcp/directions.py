@@ -1,15 +1,18 @@
 """The segments of a block by direction, and which directions can be taken in one step: no call per packet.
 
 A direction is *clean* in a block where its segments follow one another without hole or repetition, SYN and FIN counted,
-nothing was cut off, and each stands where it belongs: a SYN in front, mere acknowledgments behind a FIN.
+nothing was cut off, none says that the receive window is closed, and each stands where it belongs: a SYN in front, mere
+acknowledgments behind a FIN.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, CUT, FIN, RST, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, SegmentBlock
 from zmtpscope.dissect.tcp.sequence import MODULUS
+
+NEVER_CLEAN = RST | CUT | CLOSED_WINDOW
 
 
 class Directions:
@@ -35,7 +38,7 @@ class Directions:
         fits[1:] = sequences[1:] == (sequences[:-1] + taken[:-1]) % MODULUS
         fits |= begins
         fits &= begins | ~syn
-        fits &= (flags & (RST | CUT) == 0) & (flags & (SYN | ACK) != 0) & (flags & (SYN | FIN) != SYN | FIN)
+        fits &= (flags & NEVER_CLEAN == 0) & (flags & (SYN | ACK) != 0) & (flags & (SYN | FIN) != SYN | FIN)
         numbers = np.arange(len(order))
         last_taken = np.maximum.reduceat(np.where(taken > 0, numbers, -1), first)
         last_fin = np.maximum.reduceat(np.where(fin, numbers, -1), first)

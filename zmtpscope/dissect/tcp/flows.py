@@ -2,7 +2,8 @@
 
 Connections that a block shows clean (`directions.py`) are taken whole, a few microseconds each however many segments
 there are. The segments of all others pass a loop: the next octets in order cost a dictionary look-up and an append,
-everything else, SYN, FIN, RST, holes, retransmissions and cut packets, goes through the slow path, one call each.
+everything else, SYN, FIN, RST, holes, retransmissions, cut packets and closed windows, goes through the slow path, one
+call each.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from functools import partial
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, RST, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
+from zmtpscope.dissect.tcp import closed_windows
 from zmtpscope.dissect.tcp.connection import Connection, TcpSide, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 
-NOT_PLAIN = SYN | FIN | RST | CUT
+NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW
 MOST_OPEN = 65_536
 """How many connections may be open; one more and the oldest that has said nothing yet gives way, else the oldest."""
 
@@ -209,6 +211,9 @@ class Flows:
         peer = connection.tcp[1 - side.number]
         for each in (side, peer):
             self._leave_plain(each)
+        if flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
+            total = length + self.reassembler.cut.get(index, 0)
+            self._watch_windows(side, peer, closed_windows.Heard(sequence, acknowledgment, flags, total), at)
         side.seen = True
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
@@ -244,9 +249,13 @@ class Flows:
         if side.ended and peer.ended:
             self._close(connection, index, "fin")
             return
-        if not (side.waits or peer.waits):
-            side.resume_plain()
-            peer.resume_plain()
+        connection.resume_plain()
+
+    def _watch_windows(self, side: TcpSide, peer: TcpSide, heard: closed_windows.Heard, at: Arrival) -> None:
+        """A segment of `side` where a receive window is closed, or was."""
+        closed_windows.take(side, peer, heard, at)
+        if self.connections[side].has_octets:  # else there is nobody yet whom to tell
+            self.reassembler.touched.update((each, None) for each in (side, peer) if each.stalls and each.stalls.apart)
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
         """No packet of the connection, where segments wait behind a hole, has come until `now`."""
@@ -257,9 +266,8 @@ class Flows:
         one, other = connection.tcp
         if one.ended and other.ended:
             self._close_at(connection, connection.last._replace(ordinal=ordinal), "fin")
-        elif not (one.waits or other.waits):
-            one.resume_plain()
-            other.resume_plain()
+        else:
+            connection.resume_plain()
 
     def tick(self, now: int) -> list[Connection]:
         """All packets until `now` have come: give up the holes that are not waited for any longer. The connections that
@@ -336,6 +344,7 @@ class Flows:
             self._leave_plain(side)
             self.reassembler.give_up(side, connection.tcp[1 - side.number], connection.end)
             self._end(side)
+            closed_windows.end_with_connection(side, connection.close_how, connection.end)
         self.reassembler.touched[connection.tcp[0]] = None
         self.ended += connection.tcp
         self.silent.pop(connection, None)

@@ -1,0 +1,378 @@
+"""Stalls: what is told of receive windows that are closed, and where nothing is."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import dpkt
+import pytest
+
+from tests.dissect.talks import SECOND, hello, message
+from tests.readings import CAPTURES, read
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.capture.segments import ACK, FIN, SYN
+from zmtpscope.dissect.tcp.closed_windows import SHORTEST
+from zmtpscope.dissect.tcp.stalls import MOST_APART
+from zmtpscope.export.describe import describe_stall
+
+MILLISECOND = SECOND // 1000
+PUSH, PULL = 0, 1
+
+
+def talk(*, syn: bool = True) -> Conversation:
+    """A PUSH that has sent a PULL one message."""
+    conversation = Conversation(syn=syn)
+    conversation.send(PUSH, hello("PUSH"))
+    conversation.send(PULL, hello("PULL"))
+    conversation.send(PUSH, message(b"taken"))
+    return conversation
+
+
+def probe(conversation: Conversation, octets: bytes = b"") -> None:
+    """PUSH asks whether the window is open: with the last octet once more, or, `octets`, with the next one."""
+    conversation.add(PUSH, ACK, octets)
+    place = conversation.next[PUSH] - len(octets)
+    behind = 0 if octets else 1
+    conversation.packets[-1] = replace(conversation.packets[-1], sequence=(place - behind) % (1 << 32))
+    conversation.next[PUSH] = place
+
+
+def stalled(duration: int = 3 * SECOND, probes: int = 0) -> Conversation:
+    """The PULL takes nothing for so long, then goes on."""
+    conversation = talk()
+    conversation.close_window(PULL)
+    end = conversation.time + duration
+    for _ in range(probes):
+        conversation.wait(duration // (probes + 1) - 2 * MILLISECOND)
+        probe(conversation)
+        conversation.acknowledge(PULL)
+    conversation.wait(end - conversation.time - MILLISECOND)
+    conversation.open_window(PULL)
+    conversation.send(PUSH, message(b"at last"))
+    return conversation
+
+
+def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
+    """The stalls, which the records of their connections sum up."""
+    found, analyser = records(Capture(packets, size))
+    stalls = [record for record in found if record["record"] == "stall"]
+    for connection in (record for record in found if record["record"] == "connection"):
+        for side in (PUSH, PULL):
+            own = [stall for stall in stalls if (stall["conn"], stall["side"]) == (connection["conn"], side)]
+            assert connection[f"stalls_{side}"] == sum(stall["count"] for stall in own)
+            assert connection[f"stalled_ns_{side}"] == sum(stall["duration_ns"] for stall in own)
+    assert analyser.summary.stalls == sum(stall["count"] for stall in stalls)
+    assert analyser.summary.stalled == sum(stall["duration_ns"] for stall in stalls)
+    return stalls
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 30])
+@pytest.mark.parametrize("probes", [0, 4])
+def test_a_closed_window_holds_up_who_sends_until_it_is_opened(probes: int, size: int) -> None:
+    conversation = stalled(probes=probes)
+    (stall,) = told(conversation.packets, size)
+    closing = next(number for number, packet in enumerate(conversation.packets, 1) if packet.is_closed)
+    assert (stall["side"], stall["packet"]) == (PUSH, closing)
+    assert (stall["src_ip"], stall["dst_ip"], stall["dst_port"]) == ("10.0.0.2", "10.0.0.1", 5555)
+    assert (stall["ts_ns"], stall["until_ns"]) == (
+        conversation.packets[closing - 1].time,
+        conversation.packets[-2].time,
+    )
+    assert stall["duration_ns"] == stall["longest_ns"] == 3 * SECOND
+    assert (stall["until"], stall["window_probes"], stall["count"]) == ("opened", probes, 1)
+    taken = len(hello("PUSH") + message(b"taken"))
+    assert (stall["source"], stall["offset"], stall["length"]) == (0, taken, 0)
+
+
+def test_probes_with_an_octet_count_and_end_nothing_whether_that_is_taken_or_not() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    octets = message(b"at last")
+    conversation.wait(SECOND)
+    probe(conversation, octets[:1])
+    conversation.acknowledge(PULL)
+    conversation.wait(SECOND)
+    conversation.send(PUSH, octets[:1])
+    conversation.acknowledge(PULL)
+    conversation.wait(SECOND)
+    conversation.send(PUSH, octets[1:2])
+    conversation.acknowledge(PULL)
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    conversation.send(PUSH, octets[2:])
+    (stall,) = told(conversation.packets)
+    assert (stall["until"], stall["window_probes"]) == ("opened", 3)
+    assert stall["duration_ns"] == 4 * SECOND + 7 * MILLISECOND
+
+
+def test_acknowledgments_of_what_the_other_side_sends_meanwhile_are_no_probes() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    for _ in range(5):
+        conversation.send(PULL, message(b"the way back is open"))
+        conversation.acknowledge(PUSH)
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    (stall,) = told(conversation.packets)
+    assert (stall["side"], stall["window_probes"]) == (PUSH, 0)
+
+
+def test_both_sides_may_stall_at_once() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    conversation.close_window(PUSH)
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    conversation.wait(SECOND)
+    conversation.open_window(PUSH)
+    assert [(stall["side"], stall["duration_ns"] // SECOND) for stall in told(conversation.packets)] == [
+        (PUSH, 1),
+        (PULL, 2),
+    ]
+
+
+@pytest.mark.parametrize(("duration", "count"), [(SHORTEST - 1, 0), (SHORTEST, 1)])
+def test_what_is_short_is_not_told(duration: int, count: int) -> None:
+    assert len(told(stalled(duration).packets)) == count
+
+
+def test_what_still_lasts_where_the_capture_ends_is_told_up_to_the_last_packet() -> None:
+    """How long the capture goes on with other connections changes nothing."""
+    conversation = talk()
+    conversation.close_window(PULL)
+    begin = conversation.time
+    conversation.wait(SECOND)
+    probe(conversation)
+    other = Conversation(ports=(50_001, 5555), start=conversation.time + SECOND)
+    (stall,) = told(conversation.packets + other.packets)
+    assert (stall["until"], stall["window_probes"]) == ("running", 1)
+    assert stall["until_ns"] == conversation.time
+    assert stall["duration_ns"] == conversation.time - begin
+
+
+@pytest.mark.parametrize("ends", ["rst of the receiver", "rst of the sender", "fin of the sender"])
+def test_a_connection_that_is_closed_ends_it(ends: str) -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    begin = conversation.time
+    conversation.wait(SECOND)
+    if ends == "fin of the sender":
+        conversation.add(PUSH, FIN | ACK)
+    else:
+        conversation.reset(PULL if "receiver" in ends else PUSH)
+    end = conversation.time
+    conversation.wait(SECOND)
+    conversation.acknowledge(PULL)
+    (stall,) = told(conversation.packets)
+    assert (stall["until"], stall["until_ns"], stall["duration_ns"]) == ("disconnected", end, end - begin)
+
+
+def test_who_has_sent_its_fin_is_not_held_up() -> None:
+    conversation = talk()
+    conversation.add(PUSH, FIN | ACK)
+    conversation.close_window(PULL)
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    assert told(conversation.packets) == []
+
+
+def test_ports_that_are_used_again_end_it_where_it_was_last_said() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    conversation.wait(SECOND)
+    probe(conversation)
+    conversation.acknowledge(PULL)
+    last = conversation.time
+    again = Conversation(initial=(70_000, 80_000), start=conversation.time + 60 * SECOND)
+    again.send(PUSH, hello("PUSH"))
+    (stall,) = told(conversation.packets + again.packets)
+    assert (stall["until"], stall["until_ns"]) == ("unseen", last)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 30])
+def test_who_sends_more_than_a_probe_has_heard_what_was_not_captured(size: int) -> None:
+    """The packet that opened the window is missing: what is told ends with the last one that said it was closed."""
+    conversation = stalled(probes=4)
+    opening = conversation.packets[-2]
+    conversation.packets.remove(opening)
+    conversation.wait(60 * SECOND)
+    conversation.send(PUSH, message(b"much later"))
+    (stall,) = told(conversation.packets, size)
+    last = max(packet.time for packet in conversation.packets if packet.is_closed)
+    assert (stall["until"], stall["until_ns"]) == ("unseen", last)
+    assert stall["duration_ns"] < 3 * SECOND
+
+
+def test_a_window_whose_opening_is_missing_makes_no_stall_by_itself() -> None:
+    conversation = talk()
+    conversation.close_window(PULL)
+    conversation.closed[PULL] = False
+    conversation.wait(60 * SECOND)
+    conversation.send(PUSH, message(b"later"))
+    assert told(conversation.packets) == []
+
+
+def test_an_old_packet_that_comes_again_says_nothing_of_the_window() -> None:
+    conversation = stalled()
+    closing = next(packet for packet in conversation.packets if packet.is_closed)
+    conversation.acknowledge(PULL)
+    conversation.packets.append(replace(closing, time=conversation.time))
+    conversation.wait(60 * SECOND)
+    assert [stall["duration_ns"] for stall in told(conversation.packets)] == [3 * SECOND]
+
+
+def test_an_old_packet_that_comes_late_does_not_open_the_window() -> None:
+    conversation = talk()
+    conversation.acknowledge(PULL)
+    early = conversation.packets[-1]
+    conversation.send(PUSH, message(b"more"))
+    conversation.close_window(PULL)
+    conversation.wait(SECOND)
+    conversation.packets.append(replace(early, time=conversation.time))
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    (stall,) = told(conversation.packets)
+    assert stall["duration_ns"] == 2 * SECOND + MILLISECOND
+
+
+@pytest.mark.parametrize("flags", [SYN, SYN | ACK])
+def test_syn_says_nothing_of_windows(flags: int) -> None:
+    conversation = stalled()
+    packets = [replace(packet, is_closed=packet.flags == flags or packet.is_closed) for packet in conversation.packets]
+    assert len(told(packets)) == 1
+
+
+def test_a_capture_of_one_direction_shows_it_too() -> None:
+    conversation = stalled(probes=2)
+    (stall,) = told([packet for packet in conversation.packets if packet.side == PULL])
+    assert (stall["until"], stall["duration_ns"]) == ("opened", 3 * SECOND)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 30])
+def test_a_window_that_flaps_makes_few_records(size: int) -> None:
+    conversation, more = talk(), 300
+    durations = [SHORTEST + Random(number).randrange(SECOND) for number in range(MOST_APART + more)]
+    for duration in durations:
+        conversation.close_window(PULL)
+        conversation.wait(duration - MILLISECOND)
+        conversation.open_window(PULL)
+        conversation.send(PUSH, message(b"a little"))
+    conversation.close()
+    *apart, others = told(conversation.packets, size)
+    assert [stall["duration_ns"] for stall in apart] == durations[:MOST_APART]
+    assert (others["count"], others["duration_ns"]) == (more, sum(durations[MOST_APART:]))
+    assert others["longest_ns"] == max(durations[MOST_APART:])
+    opened = [
+        packet for packet, following in pairwise(conversation.packets) if following.payload == message(b"a little")
+    ]
+    assert others["until_ns"] == opened[-1].time
+
+
+def test_stalls_of_what_is_no_zmtp_are_not_told() -> None:
+    conversation = Conversation()
+    conversation.send(PUSH, b"GET / HTTP/1.1\r\n\r\n" * 10)
+    conversation.close_window(PULL)
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    conversation.close()
+    assert told(conversation.packets) == []
+
+
+def test_a_stall_in_front_of_what_shows_that_this_is_zmtp_is_told_with_that() -> None:
+    conversation = Conversation()
+    conversation.close_window(PULL)
+    conversation.wait(SECOND)
+    conversation.open_window(PULL)
+    conversation.send(PUSH, hello("PUSH"))
+    conversation.send(PULL, hello("PULL"))
+    (stall,) = told(conversation.packets)
+    assert (stall["offset"], stall["packet"]) == (0, 4)
+
+
+@dataclass
+class Closed:
+    """A stretch in which a receiver said that its window is closed; times in ns."""
+
+    begin: int
+    end: int
+
+
+def closed_windows(path: Path) -> set[tuple[str, int, int]]:
+    """Who closed its window, when and for how long (10 ms or more): as dpkt reads a capture of packets in order."""
+    said: dict[tuple[bytes, int, bytes, int], list[Closed]] = {}
+    is_closed: set[tuple[bytes, int, bytes, int]] = set()
+    with path.open("rb") as file:
+        for seconds, octets in dpkt.pcap.Reader(file):
+            ip = dpkt.ethernet.Ethernet(octets).data
+            time = round(seconds * 10**6) * 1000
+            here, there = (ip.src, ip.data.sport, ip.dst, ip.data.dport), (ip.dst, ip.data.dport, ip.src, ip.data.sport)
+            for each in is_closed & {here, there}:
+                said[each][-1].end = time
+            if ip.data.flags & dpkt.tcp.TH_SYN:
+                continue
+            if ip.data.win or ip.data.flags & dpkt.tcp.TH_RST:
+                is_closed.discard(here)
+            elif here not in is_closed:
+                is_closed.add(here)
+                said.setdefault(here, []).append(Closed(time, time))
+    return {
+        (socket.inet_ntoa(here[0]), each.begin, each.end - each.begin)
+        for here, stretches in said.items()
+        for each in stretches
+        if each.end - each.begin >= SHORTEST
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "until"),
+    [
+        ("slow-receiver", ["running"]),
+        ("slow-receiver-recovers", ["opened"]),
+        ("receiver-killed-while-full", ["disconnected"]),
+        ("receiver-naps", ["opened"] * 7),
+        ("receiver-pauses", []),
+    ],
+)
+def test_real_receivers_are_told_of_as_dpkt_sees_them(name: str, until: list[str]) -> None:
+    path = CAPTURES / "problems" / f"{name}.pcap"
+    stalls = [record for record in read(path).records if record["record"] == "stall"]
+    assert [stall["until"] for stall in stalls] == until
+    assert {(stall["dst_ip"], stall["ts_ns"], stall["duration_ns"]) for stall in stalls} == closed_windows(path)
+
+
+PROBED = stalled(probes=4).packets
+
+
+@pytest.mark.parametrize(
+    ("packets", "line"),
+    [
+        (PROBED, "10.0.0.1:5555 took nothing for 3.000 s: its receive window was closed (4 window probes)"),
+        (stalled(20 * MILLISECOND).packets, "10.0.0.1:5555 took nothing for 20.0 ms: its receive window was closed"),
+        (
+            PROBED[:-2],
+            "10.0.0.1:5555 has taken nothing for 2.400 s, up to the last packet: its receive window is closed "
+            "(4 window probes)",
+        ),
+        (
+            [packet for packet in PROBED if packet is not PROBED[-2]],
+            "10.0.0.1:5555 took nothing for 2.400 s or longer: its receive window was closed (4 window probes)",
+        ),
+    ],
+)
+def test_the_line_for_people_says_who_took_nothing(packets: list[Packet], line: str) -> None:
+    (stall,) = told(packets)
+    assert describe_stall(stall) == line
+
+
+def test_the_line_of_several_says_how_many_and_the_longest() -> None:
+    (stall,) = told(PROBED)
+    stall.update(count=312, duration_ns=4 * SECOND, longest_ns=50 * MILLISECOND, window_probes=1)
+    assert describe_stall(stall) == (
+        "10.0.0.1:5555 took nothing for 4.000 s in 312 more stretches, the longest of 50.0 ms: its receive window was "
+        "closed (1 window probe)"
+    )

@@ -1,0 +1,284 @@
+"""What is published although nobody had subscribed to it (ZMTP-SUB-05), and sent to a group that the other side had not
+joined (ZMTP31-GROUP-06)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from tests.curve import keys
+from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.test_findings import command
+from tests.dissect.test_topics import STEPS, WAYS, Change, Way
+from tests.traffic import Capture, Conversation, Packet, records
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.findings import unsubscribed
+from zmtpscope.dissect.findings.unsubscribed import HEAD, MOST_CANCELLED, MOST_WAITING
+from zmtpscope.dissect.records import topics
+
+IDS = ("ZMTP-SUB-05", "ZMTP31-GROUP-06")
+Steps = Sequence[tuple[int, bytes] | float]
+"""What a side says, and seconds in between."""
+
+
+def subscribe(topic: str) -> tuple[int, bytes]:
+    return 0, command("SUBSCRIBE", topic=topic)
+
+
+def cancel(topic: str) -> tuple[int, bytes]:
+    return 0, command("CANCEL", topic=topic)
+
+
+def publish(*frames: bytes) -> tuple[int, bytes]:
+    return 1, message(*frames)
+
+
+def join(group: str) -> tuple[int, bytes]:
+    return 0, command("JOIN", group=group)
+
+
+def leave(group: str) -> tuple[int, bytes]:
+    return 0, command("LEAVE", group=group)
+
+
+def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bool = True) -> Conversation:
+    """Two peers of these types that shake hands, and what they say."""
+    talk = Conversation()
+    talk.send(0, hello(types[0]))
+    talk.send(1, hello(types[1]))
+    for step in steps:
+        if isinstance(step, tuple):
+            talk.send(*step)
+        else:
+            talk.wait(int(step * SECOND))
+    if closed:
+        talk.close()
+    return talk
+
+
+def told(packets: Sequence[Packet], options: Options | None = None, size: int | None = None) -> list[int]:
+    """The packets of messages of which that is said; the same whatever the size of blocks, and counted alike where no
+    records are made."""
+    whole, _ = records(Capture(packets), options)
+    for each in (1, 2, 5) if size is None else (size,):
+        assert records(Capture(packets, each), options)[0] == whole
+    found = [each for each in whole if each["record"] == "finding" and each["id"] in IDS]
+    counting = Analyser(replace(options or Options(), records=False))
+    for _ in counting.run(Capture(packets, size or 1)):  # type: ignore[arg-type]
+        pass
+    counted = Counter({id_: count for (_, id_), count in counting.summary.findings.items() if id_ in IDS})
+    for each in found:
+        counted[each["id"]] -= each["count"]
+        assert each["severity"] == ("note" if each["id"] == "ZMTP-SUB-05" else "warn")
+    assert set(counted.values()) <= {0}
+    return [each["packet"] for each in found if each["count"] == 1]
+
+
+FIRST = 6
+"""The first packet behind the handshake."""
+
+TOPICS: list[tuple[str, Steps, list[int]]] = [
+    ("nothing was subscribed to", [publish(b"welcome")], [FIRST]),
+    ("another topic", [subscribe("a"), publish(b"a"), publish(b"b"), publish(b"ab")], [FIRST + 2]),
+    ("several frames", [subscribe("a"), publish(b"b", b"a"), publish(b"ab", b"")], [FIRST + 1]),
+    ("a part of the topic", [subscribe("abc"), publish(b"ab")], [FIRST + 1]),
+    ("everything", [subscribe(""), publish(b""), publish(b"a", b"b")], []),
+    ("everything, until it is cancelled", [subscribe(""), cancel(""), 1.5, publish(b"")], [FIRST + 2]),
+    ("a cancel that was under way", [subscribe("a"), cancel("a"), 0.9, publish(b"ab")], []),
+    ("a subscription that was captured late", [publish(b"ab"), 0.9, subscribe("a")], []),
+    ("a subscription that comes too late", [publish(b"ab"), 1.1, subscribe("a")], [FIRST]),
+    ("another subscription that was captured late", [publish(b"ab"), 0.9, subscribe("b")], [FIRST]),
+    ("one of two is left", [subscribe("a"), subscribe("a"), cancel("a"), 1.5, publish(b"a")], []),
+    ("many", [*[subscribe(f"topic {number}") for number in range(50)], publish(b"topic 7"), publish(b"topic")], [57]),
+]
+
+
+@pytest.mark.parametrize("case", TOPICS, ids=lambda case: case[0])
+def test_a_message_that_matches_no_subscription(case: tuple[str, Steps, list[int]]) -> None:
+    _, steps, expected = case
+    assert told(talk_of([*steps, 2.0]).packets) == expected
+
+
+GROUPS: list[tuple[str, Steps, list[int]]] = [
+    ("nothing was joined", [publish(b"a", b"")], [FIRST]),
+    ("another group", [join("a"), publish(b"b", b"")], [FIRST + 1]),
+    ("a group is no prefix", [join("a"), publish(b"ab", b"")], [FIRST + 1]),
+    ("in many messages", [join("a"), (1, message(b"ab", b"") * 20)], [FIRST + 1] * 10),
+    ("the group", [join("a"), publish(b"a", b"")], []),
+    ("a group that was left", [join("a"), leave("a"), 1.5, publish(b"a", b"")], [FIRST + 2]),
+    ("a group that was just left", [join("a"), leave("a"), 0.9, publish(b"a", b"")], []),
+    ("a group that is joined at once", [publish(b"a", b""), 0.9, join("a")], []),
+    (
+        "many",
+        [*[join(f"group {number}") for number in range(20)], publish(b"group 7", b""), publish(b"group", b"")],
+        [27],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", GROUPS, ids=lambda case: case[0])
+def test_a_message_of_a_group_that_was_not_joined(case: tuple[str, Steps, list[int]]) -> None:
+    _, steps, expected = case
+    assert told(talk_of([*steps, 2.0], ("DISH", "RADIO")).packets) == expected
+
+
+def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[int]:
+    """The places of the steps that publish what nothing in force matches."""
+    open_: Counter[bytes] = Counter()
+    found = []
+    for place, (name, *rest) in enumerate(steps):
+        if isinstance(name, str):
+            (topic,) = rest
+            open_[topic] += 1 if name == "SUBSCRIBE" else -1 if open_[topic] else 0
+            open_ = +open_
+        elif not any(name.startswith(topic) for topic in open_):
+            found.append(place)
+    return found
+
+
+def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> tuple[list[Packet], int]:
+    """A connection on which this is said, every 2 s, and how many packets stand in front of that."""
+    talk = Conversation()
+    for side, octets in way.opening:
+        talk.send(side, octets)
+    before = len(talk.packets)
+    for step in steps:
+        talk.wait(2 * SECOND)
+        if isinstance(step[0], str):
+            talk.send(0, way.change(*step))  # type: ignore[arg-type]
+        else:
+            talk.send(1, way.publish(*step))
+    talk.wait(2 * SECOND)
+    talk.close()
+    return talk.packets, before
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=40)
+@given(steps=STEPS)
+def test_exactly_what_matches_nothing_is_told(
+    way: str, steps: list[Change | tuple[bytes, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = WAYS[way]()
+    packets, before = packets_of(made, steps)
+    options = Options(keys=keys(tmp_path_factory.getbasetemp(), made.keys)) if made.keys else Options()
+    wrong = [before + 1 + place for place in expected(steps)]
+    assert told(packets, options, 3)[:10] == wrong[:10]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5])
+def test_messages_in_several_packets_are_judged_alike_where_they_are_only_counted(cut: int) -> None:
+    """Their first octets are kept then as well."""
+    talk = Conversation()
+    talk.send(0, hello("SUB", "3.0"))
+    talk.send(1, hello("PUB", "3.0"))
+    for side, octets in ((0, message(b"\1topic")), (1, message(b"topic 1", b"") + message(b"top", b""))):
+        talk.send(side, octets, range(cut, len(octets), cut))
+    talk.wait(2 * SECOND)
+    talk.close()
+    assert len(told(talk.packets, size=1)) == 1
+
+
+# -- what nobody is told -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_silent_when_the_capture_ends_may_still_subscribe() -> None:
+    steps = [subscribe("a"), publish(b"b")]
+    assert told(talk_of([*steps, 0.5], closed=False).packets) == []
+    assert told(talk_of([*steps, 0.5]).packets) == [FIRST + 1]
+    later = [*steps, 1.5, publish(b"a")]
+    assert told(talk_of(later, closed=False).packets) == [FIRST + 1]
+
+
+@pytest.mark.parametrize("types", [("SUB", "PUB"), ("XSUB", "XPUB")])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_packet_that_was_not_captured_accuses_nobody(types: tuple[str, str], closed: bool) -> None:
+    steps: list[tuple[int, bytes] | float] = []
+    for topic in ("a", "b", "c"):
+        steps += [subscribe(topic), 1.5, publish(topic.encode()), publish(topic.encode(), b"more"), 1.5]
+    talk = talk_of(steps, types, closed=closed)
+    talk.acknowledge(0)
+    packets = talk.packets
+    for lost in range(3, len(packets)):
+        assert told(packets[:lost] + packets[lost + 1 :]) == []
+        cut = replace(packets[lost], payload=packets[lost].payload[:3], cut=max(0, len(packets[lost].payload) - 3))
+        assert told([*packets[:lost], cut, *packets[lost + 1 :]]) == []
+    assert told(packets[5:]) == []
+
+
+def test_a_subscription_that_waited_behind_a_hole() -> None:
+    """It was captured in time, and read when what stands in front of it was captured, too."""
+    talk = talk_of([subscribe("a"), subscribe("b"), publish(b"b"), 3.0, publish(b"b"), 2.0])
+    late = talk.packets[5]
+    packets = [*talk.packets[:5], *talk.packets[6:8], replace(late, time=late.time + 2 * SECOND), *talk.packets[8:]]
+    assert told(packets) == []
+
+
+def test_publishers_of_1_0_filter_nothing() -> None:
+    """libzmq 2 sends everything to everybody."""
+    made = WAYS["2.0"]()
+    packets, _ = packets_of(made, [("SUBSCRIBE", b"a"), (b"b",)])
+    assert len(told(packets)) == 1
+    talk = Conversation()
+    talk.send(0, b"\1\0")
+    talk.send(1, b"\1\0")
+    talk.send(0, b"\3\0\1a")
+    talk.send(1, b"\2\0b")
+    talk.close()
+    assert told(talk.packets) == []
+
+
+def test_sockets_that_may_not_meet_are_said_to_be_that() -> None:
+    assert told(talk_of([publish(b"b"), 2.0], ("PULL", "PUB")).packets) == []
+
+
+def test_a_subscription_of_several_frames_may_be_taken_as_one() -> None:
+    """By other implementations than libzmq; its topic is anybody's guess (ZMTP-SUB-06)."""
+    steps = [subscribe("a"), (0, message(b"\1b", b"more")), publish(b"b"), 2.0]
+    assert told(talk_of(steps, ("XSUB", "XPUB")).packets) == []
+
+
+def test_a_long_topic_is_compared_as_far_as_it_is_remembered() -> None:
+    topic = "a" * (HEAD + 10)
+    steps = [publish(topic.encode()[: HEAD + 1]), 0.5, subscribe(topic), publish(b"a"), 2.0]
+    assert told(talk_of(steps).packets) == [FIRST + 2]
+
+
+def test_a_topic_that_is_too_large_to_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "LARGEST_TOPIC", 100)
+    assert told(talk_of([subscribe("b" * 101), publish(b"b"), 2.0]).packets) == []
+
+
+def test_more_subscriptions_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "LARGEST_MEMORY", 1000)
+    steps = [*[subscribe(f"topic {number}") for number in range(5)], publish(b"topic 4"), 2.0]
+    assert told(talk_of(steps).packets) == []
+
+
+def test_more_messages_than_wait() -> None:
+    steps = [subscribe("a"), *[publish(b"b")] * (MOST_WAITING + 10), 2.0, subscribe("b"), publish(b"c"), 2.0]
+    found = [each for each in records(Capture(talk_of(steps).packets))[0] if each.get("id") == "ZMTP-SUB-05"]
+    assert sum(each["count"] for each in found) == MOST_WAITING + 1
+    assert told(talk_of(steps).packets)[0] == FIRST + 1
+
+
+def test_more_cancels_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unsubscribed, "MOST_CANCELLED", 4)
+    assert MOST_CANCELLED > 4
+    names = [f"topic {number}" for number in range(6)]
+    steps = [*map(subscribe, names), *map(cancel, names)]
+    assert told(talk_of([*steps, publish(b"topic 0"), 2.0]).packets) == []
+    assert told(talk_of([*steps, 1.5, publish(b"topic 0"), 2.0]).packets) == [FIRST + 12]
+
+
+def test_a_sign_of_life_of_the_subscriber_decides() -> None:
+    """In a capture that goes on, what it would have subscribed to in time is known then."""
+    steps = [subscribe("a"), publish(b"b"), 1.5, (0, command("PING", ttl_ms=0)), (1, command("PONG"))]
+    talk = talk_of(steps, closed=False)
+    assert told(talk.packets) == [FIRST + 1]
+    (finding,) = (each for each in records(Capture(talk.packets))[0] if each.get("id") == "ZMTP-SUB-05")
+    assert finding["text"].startswith("A message was published that matches no subscription")

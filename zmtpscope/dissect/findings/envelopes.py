@@ -1,0 +1,58 @@
+"""The envelopes of requests and replies: what stands in front of the first empty frame (wire.md 10.1), as one number
+each, so that those of many messages are compared at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.columns import numbers
+from zmtpscope.dissect.records.message_columns import delimiters
+
+NO_DELIMITER = -1
+"""Instead of an envelope: no frame in front of the last is empty."""
+NOT_KNOWN = -2
+"""Its octets were not kept, or there are too many of them."""
+EMPTY = 0
+"""The envelope of a message that begins with its delimiter, as of REQ and most replies."""
+
+LARGEST_ENVELOPE = 4096
+"""Octets of an envelope that is looked at."""
+
+SPREAD, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+"""What octets are multiplied with depends on where they stand; the constants are those of SplitMix64."""
+
+
+def envelopes(run: MessageRun, rows: Int64) -> Int64:
+    """A number for the envelope of each of the messages `rows`: the same for the same octets, and hardly ever for
+    others."""
+    first, last = run.first[rows], run.last[rows]
+    if not (run.sizes[first].any() or (first == last).any()):
+        return np.full(len(rows), EMPTY)
+    delimiter = delimiters(run.sizes, first, last)
+    found = np.where(delimiter < last, EMPTY, NO_DELIMITER)
+    addressed = np.flatnonzero((delimiter > first) & (delimiter < last))
+    if len(addressed):
+        found[addressed] = _of_addresses(run, first[addressed], (delimiter - first)[addressed])
+    return found
+
+
+def _of_addresses(run: MessageRun, first: Int64, counts: Int64) -> Int64:
+    """The same where `counts` frames, at least one and none of them empty, stand in front of the delimiter."""
+    frames = numbers(first, counts)
+    sizes, starts = run.sizes[frames], run.bodies[frames] - run.base
+    is_kept = (starts >= 0) & (sizes <= np.minimum(len(run.data) - starts, LARGEST_ENVELOPE))
+    begins = np.cumsum(counts) - counts
+    octets = np.add.reduceat(np.where(is_kept, sizes, LARGEST_ENVELOPE + 1), begins)
+    known = octets <= LARGEST_ENVELOPE
+    found = np.full(len(first), NOT_KNOWN)
+    if known.any():
+        frames_known = known.repeat(counts)
+        octets = octets[known]
+        places = numbers(starts[frames_known], sizes[frames_known])
+        begins = np.cumsum(octets) - octets
+        weights = (np.arange(len(places)) - begins.repeat(octets) + 1).astype(np.uint64) * SPREAD
+        weights = (weights ^ (weights >> np.uint64(29))) * MIX
+        products = (np.frombuffer(run.data, np.uint8)[places].astype(np.uint64) + np.uint64(1)) * weights
+        found[known] = (np.add.reduceat(products, begins) >> np.uint64(2)).astype(np.int64) + 1
+    return found

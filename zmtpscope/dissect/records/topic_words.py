@@ -1,0 +1,41 @@
+"""The octets of many topics as words of eight, to be compared as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.dissect.records.batch import Int64
+
+UInt64 = NDArray[np.uint64]
+
+LONGEST_TOPIC = 256
+"""Octets of a topic or subscription that tell it from others; the rest is cut off."""
+
+WORD = 8
+
+MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
+"""What a word keeps of so many octets of a topic; the first octet of a word is its lowest."""
+
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, with its bits spread: 2^64 divided by the golden ratio."""
+
+
+def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt64]:
+    """The octets `start..start + size` as words, with zeros behind them; all words lie in `data`."""
+    octets = np.frombuffer(data, np.uint8)
+    windows = np.lib.stride_tricks.as_strided(octets, (len(octets) - WORD + 1, WORD), (1, 1), writeable=False)
+    words = []
+    for place in range(count):
+        left = np.clip(sizes - WORD * place, 0, WORD)
+        words.append(windows[starts + WORD * place].view("<u8")[:, 0] & MASKS[left])
+    return words
+
+
+def mixed(seeds: UInt64, words: list[UInt64]) -> UInt64:
+    """A number for each row of words, which different ones rarely share."""
+    numbers = seeds
+    for word in words:
+        numbers = (numbers ^ word) * FACTOR
+        numbers ^= numbers >> np.uint64(32)
+    return numbers
