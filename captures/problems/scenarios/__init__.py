@@ -1,0 +1,14 @@
+"""The scenarios, by what goes wrong; each module enters its own into the table."""
+
+from captures.problems.scenarios import (
+    connections,
+    peers,
+    pressure,
+    requests,
+    security,
+    strangers,
+    subscriptions,
+    unseen,
+)
+
+ALL = (subscriptions, requests, connections, peers, security, strangers, pressure, unseen)

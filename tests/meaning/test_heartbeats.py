@@ -1,0 +1,182 @@
+"""PINGs and their PONGs are matched by context, and who does not answer is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.meaning.reading import derive
+from tests.meaning.requesting_traffic import HANDSHAKE, Asker, diagnosed, records_from
+from tests.zmtp.sides import command
+from zmtpscope.capture.segments import ACK, FIN
+
+RULE = "heartbeat-timeout"
+
+
+class Heart(Asker):
+    """A DEALER that asks a ROUTER for signs of life."""
+
+    def __init__(self) -> None:
+        super().__init__(("DEALER", "ROUTER"))
+
+    def ping(self, context: bytes = b"", ttl: int = 0) -> None:
+        self.send(0, command("NULL", "PING", ttl=ttl, context=context))
+
+    def pong(self, context: bytes = b"") -> None:
+        self.send(1, command("NULL", "PONG", context=context))
+
+    def beat(self, times: int, every: int = 200) -> None:
+        for _ in range(times):
+            self.ping()
+            self.pong()
+            self.pause(every - 2)
+
+
+def heartbeats(heart: Heart, size: int = 7) -> list[dict[str, Any]]:
+    return records_from(heart, size=size, type_="heartbeat")
+
+
+def test_real_heartbeats_have_round_trips(captures: Path) -> None:
+    derivation, records = derive(captures / "problems/heartbeat-answered-late.pcap")
+    found = [record.values for record in records if record.type == "heartbeat"]
+    assert {values["outcome"] for values in found} == {"answered"}
+    assert all(values["rtt_ns"] == values["reply_ts_ns"] - values["ts_ns"] for values in found)
+    seen = next(side.heartbeats for side in derivation.knowledge().connections[-1].sides if side.heartbeats is not None)
+    assert seen.counts["answered"] == len(found)
+    assert 150_000_000 < seen.rtt.most < 250_000_000
+    assert 190_000_000 < seen.interval.median < 210_000_000
+
+
+def test_pongs_answer_the_ping_whose_context_they_repeat() -> None:
+    heart = Heart()
+    heart.ping(b"one")
+    heart.ping(b"two")
+    heart.pong(b"two")
+    heart.pong(b"one")
+    heart.ping(b"x" * 20)
+    heart.pong(b"x" * 16)
+    assert [values["rtt_ns"] for values in heartbeats(heart)] == [1_000_000, 3_000_000, 1_000_000]
+
+
+@given(st.lists(st.booleans(), max_size=8), st.sets(st.integers(0, 15), max_size=2), st.integers(1, 9))
+def test_outcomes_do_not_depend_on_blocks_and_what_is_lost_is_unknown(
+    answered: list[bool], lost: set[int], size: int
+) -> None:
+    heart = Heart()
+    for number, is_answered in enumerate(answered):
+        heart.ping(b"%d" % number)
+        if is_answered:
+            heart.pong(b"%d" % number)
+        heart.pause(100)
+    heart.acknowledge(0)
+    heart.packets = [packet for place, packet in enumerate(heart.packets) if place - HANDSHAKE not in lost]
+    whole = heartbeats(heart, size=1000)
+    assert heartbeats(heart, size) == whole
+    assert {values["outcome"] for values in whole} <= {"answered", "open", "unknown"}
+
+
+def test_a_peer_that_falls_silent_is_to_blame_for_the_end() -> None:
+    heart = Heart()
+    heart.beat(3)
+    for _ in range(3):
+        heart.ping()
+        heart.pause(200)
+    heart.close()
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: the PING")
+    assert "closed the connection 603 ms behind it" in diagnosis.text
+    assert len(diagnosis.evidence) == 3
+
+
+def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:
+    """The ROUTER is stopped for 2 s (SIGSTOP), and answers all that has come when it goes on."""
+    heart = Heart()
+    heart.beat(3)
+    for _ in range(3):
+        heart.ping()
+        heart.pause(200)
+    heart.add(0, FIN | ACK)
+    heart.pause(1000)
+    heart.pong()
+    heart.answer(b"here I am")
+    heart.reset(0)
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: the PING")
+    assert "closed the connection 603 ms behind it" in diagnosis.text
+    assert [values["outcome"] for values in heartbeats(heart)] == ["answered"] * 3 + ["unanswered"] * 3
+    assert heartbeats(heart, size=1) == heartbeats(heart, size=1000)
+
+
+def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
+    """The link was down, and TCP sent again what had waited when it was up."""
+    heart = Heart()
+    heart.beat(3)
+    heart.pause(3000)
+    heart.send(0, 3 * command("NULL", "PING", ttl=0, context=b""))
+    heart.pause(43)
+    heart.close()
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert (diagnosis.certainty, diagnosis.severity) == ("likely", "warn")
+    assert "ROUTER 10.0.0.1:5555 and DEALER 10.0.0.2 could not reach each other for a while: 3 PINGs" in diagnosis.text
+    assert len(diagnosis.evidence) == 1
+    assert "the way between" in diagnosis.hint
+
+
+@pytest.mark.parametrize(("waited", "certainty"), [(100, "likely"), (200, "proven")])
+def test_who_closes_before_its_next_ping_may_have_another_reason(waited: int, certainty: str) -> None:
+    heart = Heart()
+    heart.beat(3)
+    heart.ping()
+    heart.pause(waited)
+    heart.close()
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert diagnosis.certainty == certainty
+
+
+def answers_late(heart: Heart) -> None:
+    heart.ping()
+    heart.pause(400)
+    heart.pong()
+    heart.pause(100)
+
+
+def says_something_else(heart: Heart) -> None:
+    heart.ping()
+    heart.pause(100)
+    heart.answer(b"here I am")
+    heart.pause(100)
+
+
+def leaves_at_once(heart: Heart) -> None:
+    heart.ping()
+    heart.pause(1)
+
+
+def keeps_its_word(heart: Heart) -> None:
+    heart.ping(ttl=5)
+    heart.pong()
+    heart.pause(100)
+
+
+@pytest.mark.parametrize("script", [answers_late, says_something_else, leaves_at_once, keeps_its_word])
+def test_who_was_heard_of_is_not_to_blame(script: Any) -> None:
+    heart = Heart()
+    heart.beat(3)
+    script(heart)
+    heart.close()
+    assert diagnosed(heart, rule=RULE) == []
+
+
+def test_octets_that_were_not_captured_blame_nobody(captures: Path) -> None:
+    heart = Heart()
+    heart.beat(3)
+    heart.ping()
+    heart.pong()
+    del heart.packets[-1]
+    heart.pause(300)
+    heart.close()
+    assert diagnosed(heart, rule=RULE) == []

@@ -1,0 +1,126 @@
+"""Who left, how and how often: told once, and never of those who come and go as they like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.meaning.talking import CLIENT, SERVER, Talk
+from tests.meaning.telling import consequences_of, told, told_of
+
+
+def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:
+    """A connection that begins `at`, says something, and is reset after so many seconds."""
+    return Talk(number, at=at).handshake("DEALER", "ROUTER").wait(seconds - 0.01).reset(by)
+
+
+@given(st.integers(3, 40), st.floats(2, 60))
+def test_a_period_is_told_once_however_often(times: int, seconds: float) -> None:
+    found = told_of(*(_life(number, number * (seconds + 0.2), seconds) for number in range(times)))
+    assert list(found) == ["periodic-disconnect"]
+    diagnosis = found["periodic-disconnect"]
+    assert diagnosis.count == times
+    assert f"{times} times" in diagnosis.text
+    assert "resets each connection of DEALER 10.0.0.2" in diagnosis.text
+
+
+@pytest.mark.parametrize(
+    "lives", [[5.0, 9.0, 3.0, 7.0], [5.0, 5.0], [0.2, 0.2, 0.2, 0.2]], ids=["uneven", "twice", "short"]
+)
+def test_lives_without_a_period(lives: list[float]) -> None:
+    found = told_of(*(_life(number, 10 * number, life) for number, life in enumerate(lives)))
+    assert set(found) == {"peer-departed"}
+    assert found["peer-departed"].count == len(lives) - 1, "nobody tried again behind the last"
+
+
+def test_ends_at_the_same_moment_are_one_event() -> None:
+    """A server was restarted once, and a host has four sockets that are connected to it."""
+    first = [Talk(n, at=0.02 * n).handshake("DEALER", "ROUTER").wait(4 - 0.02 * n).close(SERVER) for n in range(4)]
+    again = [Talk(9 + n, at=5 + n).handshake("DEALER", "ROUTER").wait(20 - n).close() for n in range(4)]
+    found = told_of(*first, *again)
+    assert set(found) == {"peer-departed"}
+    assert found["peer-departed"].count == 4
+
+
+def test_when_clients_were_connected_again_is_a_range_where_they_differ() -> None:
+    first = [Talk(n, at=0, client=2 + n).handshake("DEALER", "ROUTER").wait(9).close(SERVER) for n in range(3)]
+    again = [
+        Talk(9 + n, at=10 + 4 * n, client=2 + n).handshake("DEALER", "ROUTER").wait(20 - 4 * n).close()
+        for n in range(3)
+    ]
+    assert "connected again 989 ms to 8.99 s later" in told_of(*first, *again)["peer-departed"].text
+
+
+def test_who_ends_its_own_connections_is_not_disconnected() -> None:
+    assert told_of(*(_life(number, 10 * number, 5, CLIENT) for number in range(5))).keys() <= {"peer-departed"}
+    closing = (Talk(number, at=10 * number).handshake("REQ", "REP").wait(5).close(CLIENT) for number in range(5))
+    assert told_of(*closing) == {}
+
+
+def test_a_limit_of_silence_is_told_from_one_of_life() -> None:
+    talks = []
+    for number, active in enumerate((1, 9, 25, 4)):
+        talk = Talk(number, at=100 * number).handshake("DEALER", "ROUTER").wait(active).message(CLIENT, b"still here")
+        talks.append(talk.wait(30).reset(SERVER))
+    diagnosis = told_of(*talks)["periodic-disconnect"]
+    assert "after 30 s of silence" in diagnosis.text
+    assert "ZMQ_HEARTBEAT_IVL" in diagnosis.hint
+
+
+def test_a_server_that_leaves_is_one_departure_for_all_its_clients() -> None:
+    first = [
+        Talk(number, at=0, client=2 + number).handshake("DEALER", "ROUTER").wait(9).close(SERVER) for number in range(5)
+    ]
+    again = [
+        Talk(9 + number, at=15, client=2 + number).handshake("DEALER", "ROUTER").wait(9).close() for number in range(5)
+    ]
+    (diagnosis,) = told_of(*first, *again).values()
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("peer-departed", "note", 5)
+    assert diagnosis.text.startswith(
+        "ROUTER 10.0.0.1:5555 closes 5 connections with DEALER 10.0.0.2, DEALER 10.0.0.3, "
+    )
+    assert "connected again" in diagnosis.text
+
+
+def test_clients_that_come_and_go_are_nothing_to_tell() -> None:
+    assert told_of(*(Talk(number).handshake("REQ", "REP").wait(number).close() for number in range(4))) == {}
+
+
+def test_a_server_that_nobody_misses_is_nothing_to_tell() -> None:
+    assert told_of(Talk(0).handshake("REQ", "REP").wait(5).close(SERVER)) == {}
+
+
+def test_a_server_that_does_not_come_back_is_the_cause_of_refused_attempts(captures: Path) -> None:
+    found = told(captures / "problems/server-departed.pcap")
+    assert list(found) == ["peer-departed"]
+    assert "in vain" in found["peer-departed"].text
+
+
+def test_one_of_several_that_leaves_is_told(captures: Path) -> None:
+    assert "DEALER 10.0.0.3" in told(captures / "problems/peer-departed.pcap")["peer-departed"].text
+
+
+def test_who_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:
+    cut = Talk(0).handshake("PUSH", "PULL").say(CLIENT, b"\x00\x10abc").close(CLIENT)
+    found = told_of(cut)
+    assert list(found) == ["peer-departed"]
+    assert found["peer-departed"].severity == "warn"
+    assert "in the middle of a message" in found["peer-departed"].text
+
+
+def test_who_is_closed_for_what_it_sent(captures: Path) -> None:
+    diagnosis = told(captures / "faults/frame-length-2p63.pcap")["violating-frame"]
+    assert "because of what DEALER 10.77.0.2 sends" in diagnosis.text
+    assert "violating-frame" not in told(captures / "faults/reserved-flag-80.pcap"), "it was not closed for it"
+
+
+def test_a_storm_stands_beneath_its_cause() -> None:
+    talks = []
+    for number in range(20):
+        talk = Talk(number, at=number * 0.2).greet(CLIENT, "NULL").greet(SERVER, "CURVE")
+        talks.append(talk.close(SERVER))
+    assert consequences_of("mechanism-mismatch", *talks) == {"reconnect-storm"}
+    assert told_of(*talks)["mechanism-mismatch"].count == 20

@@ -1,0 +1,125 @@
+"""Why each message of a topic came to a peer or did not: what is said of every one, and what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.meaning.publishing_traffic import Subscriber
+from tests.readings import run
+from tests.traffic import Capture, Conversation
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.meaning.topic_messages import TopicSearch
+from zmtpscope.meaning.why import Answer, answers
+
+PROBLEMS = "problems"
+
+
+def _ask(capture: object, topic: bytes, peer: str) -> list[Answer]:
+    derivation, search = Derivation(), TopicSearch(topic)
+    for batch in Analyser(Options(bodies="none")).run(capture):  # type: ignore[arg-type]
+        derivation.feed(batch)
+        search.feed(batch)
+    return list(answers(search, derivation.knowledge(), peer))
+
+
+def _of(path: Path, topic: bytes, peer: str) -> list[tuple[int, int, str]]:
+    (answer,) = _ask(open_captures([str(path)]), topic, peer)
+    return [(each.first, each.last, each.reason.text) for each in answer.stretches]
+
+
+def _scripted(*connections: Conversation) -> Capture:
+    packets = [packet for each in connections for packet in each.packets]
+    return Capture(sorted(packets, key=lambda packet: packet.time), 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "peer", "expected"),
+    [
+        ("late-subscriber", b"prices", "10.0.0.3", [(1, 21, "not connected before"), (22, 40, "came")]),
+        (
+            "subscription-late-on-reconnect",
+            b"prices",
+            "10.0.0.2",
+            [(1, 8, "came"), (9, 16, 'not subscribed to "prices" before')],
+        ),
+        (
+            "subscription-lost-on-reconnect",
+            b"alerts",
+            "10.0.0.2",
+            [(1, 8, "came"), (9, 16, "not subscribed to it on the connection that began")],
+        ),
+    ],
+)
+def test_each_message_has_its_reason(
+    captures: Path, name: str, topic: bytes, peer: str, expected: list[tuple[int, int, str]]
+) -> None:
+    assert _of(captures / PROBLEMS / f"{name}.pcap", topic, peer) == expected
+
+
+def test_a_closed_window_is_named_where_messages_did_not_come(captures: Path) -> None:
+    came, *lost = _of(captures / PROBLEMS / "slow-receiver-recovers.pcap", b"ticks", "10.0.0.3")
+    assert came[2] == "came"
+    assert any("the receive window of the peer was closed" in text for _, _, text in lost)
+
+
+def test_a_message_before_one_that_came_was_dropped() -> None:
+    numbers = range(10)
+    both, some = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    for number in numbers:
+        for subscriber in (both, some):
+            subscriber.at(100 + 10 * number)
+            if subscriber is both or number not in (4, 5, 9):
+                subscriber.publish(b"a", b"%d" % number)
+    (answer,) = _ask(_scripted(both, some), b"a", "10.0.0.3")
+    texts = [(each.first, each.last, each.reason.text.partition(" (")[0]) for each in answer.stretches]
+    assert texts == [
+        (1, 4, "came"),
+        (5, 6, "dropped by the publisher"),
+        (7, 9, "came"),
+        (10, 10, "did not come before the capture or the connection ended: dropped, or on its way"),
+    ]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 2)), min_size=1, max_size=30))
+def test_every_message_of_both_is_counted_once(messages: list[tuple[bool, bool, int]]) -> None:
+    one, other = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    for place, (is_for_one, is_for_other, content) in enumerate(messages):
+        for subscriber, is_sent in ((one, is_for_one), (other, is_for_other)):
+            subscriber.at(100 + 600 * place)
+            if is_sent:
+                subscriber.publish(b"a", b"%d" % content)
+    (answer,) = _ask(_scripted(one, other), b"a", "10.0.0.3")
+    came = sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
+    assert came == sum(is_for_other for _, is_for_other, _ in messages)
+    assert answer.messages >= max(came, sum(is_for_one for is_for_one, _, _ in messages))
+    assert answer.messages == answer.stretches[-1].last if answer.stretches else not came
+
+
+def test_octets_that_are_missing_are_no_accusation() -> None:
+    both, some = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    for number in range(6):
+        for subscriber in (both, some):
+            subscriber.at(100 + 10 * number)
+            subscriber.publish(b"a", b"%d" % number)
+    some.acknowledge(0)
+    del some.packets[-4]
+    (answer,) = _ask(_scripted(both, some), b"a", "10.0.0.3")
+    assert [each.reason.text for each in answer.stretches if not each.reason.came] == [
+        "cannot tell: octets of its connection are missing in the capture"
+    ]
+
+
+def test_the_command_answers_in_lines(captures: Path) -> None:
+    path = str(captures / PROBLEMS / "late-subscriber.pcap")
+    said = run("check", path, "--why", "prices@10.0.0.3").stdout.decode()
+    assert '"prices" from PUB 10.0.0.1:5556 to SUB 10.0.0.3' in said
+    assert "messages 1..21" in said
+    assert "subscribers are 10.0.0.2, 10.0.0.3" in run("check", path, "--why", "prices@nobody").stdout.decode()
+    for arguments in (["--why", "prices"], ["--why", "prices@10.0.0.3", "--json"]):
+        assert run("check", path, *arguments).returncode == 2

@@ -1,0 +1,17 @@
+"""Derived records about several connections: written when no more is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.dissect import Record
+from zmtpscope.meaning.deliveries import topic_and_delivery_records
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.peers import peers
+
+
+def across_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
+    """The `peer`, `topic` and `delivery` records; `ordinal` is that of the end of the capture."""
+    for peer in peers(knowledge):
+        yield peer.record(ordinal)
+    yield from topic_and_delivery_records(knowledge, ordinal)

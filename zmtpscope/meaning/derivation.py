@@ -1,0 +1,198 @@
+"""The way in: batches in, derived records out; and at any time what is known of all connections."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from zmtpscope.dissect import Batch, Record
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.meaning.heartbeats import HeartbeatObserver
+from zmtpscope.meaning.knowledge import Knowledge, RunFinding
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observed import ObservedConnection, observe_record
+from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.publishing import PublishingObserver
+from zmtpscope.meaning.requests import RequestObserver
+from zmtpscope.meaning.room import Room
+
+MOST_CONNECTIONS = 16_384
+"""Connections that are remembered once they have ended, some 2 kB each, and as many that are open; the oldest are
+forgotten, and counted."""
+
+MOST_FINDINGS = 4096
+"""Findings that belong to no connection that speaks ZMTP."""
+
+OBSERVERS: tuple[type[Observer], ...] = (PublishingObserver, RequestObserver, HeartbeatObserver)
+"""One idea each: each connection has one of each."""
+
+
+class OpenConnection:
+    """A connection that goes on, and who observes it."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        self.observed = observed
+        self.observers = [observer(observed, room) for observer in OBSERVERS]
+
+
+class Derivation:
+    """Derives what records mean together. `feed` it all batches of a run; `knowledge` is there at any time."""
+
+    def __init__(self) -> None:
+        self.open: OrderedDict[str, OpenConnection] = OrderedDict()
+        """By conn_id, the one that began last at the end."""
+        self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
+        """By conn_id, the one that ended last at the end."""
+        self.findings: list[RunFinding] = []
+        """Those about no connection that speaks ZMTP: attempts, and what the capture lost."""
+        self.forgotten = 0
+        """Connections for which there was no room."""
+        self.room = Room()
+        self.left_out = 0
+        """What others had no room for."""
+        self._ordinal = 0
+        self._first_ns: int | None = None
+        self._last_ns = 0
+
+    def feed(self, batch: Batch) -> list[DerivedTable]:
+        """Learn from a batch; what has become decidable of single connections."""
+        touched: dict[str, OpenConnection] = {}
+        ends: list[Record] = []
+        for record in batch.records:
+            self._see(record.values["ts_ns"])
+            self._ordinal = max(self._ordinal, record.order[0])
+            if record.type == "connection":
+                self._see(record.values["end_ns"] + (record.values["idle_ns"] or 0))
+                ends.append(record)
+            elif record.type == "finding":
+                self._finding(record)
+            elif record.values["conn"] is not None and record.type in KNOWN:
+                connection = self._connection_of(record)
+                touched[connection.observed.conn_id] = connection
+                observe_record(connection.observed, record)
+                for observer in connection.observers:
+                    observer.record(record)
+        for conn_id, sides in _by_connection(batch.runs).items():
+            connection = touched[conn_id] = self._connection(conn_id, sides, batch)
+            rows = Rows(sides, batch.files)
+            for observer in connection.observers:
+                observer.rows(rows)
+        tables = [table for each in touched.values() for observer in each.observers for table in observer.derive()]
+        for record in ends:
+            tables += self._end(record)
+        return [table for table in tables if len(table)]
+
+    @property
+    def end_ordinal(self) -> int:
+        """Behind all that was fed: what is about several connections is decided there."""
+        return self._ordinal + 1
+
+    def knowledge(self) -> Knowledge:
+        """What is known of all connections so far."""
+        connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
+        connections.sort(key=_began)
+        left_out = self.left_out + self.room.left_out
+        return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
+
+    def adopt(self, knowledge: Knowledge) -> None:
+        """Take what somebody else knows of other connections, who has seen all of them."""
+        self.findings = [*self.findings, *knowledge.findings][:MOST_FINDINGS]
+        self.forgotten += knowledge.forgotten
+        self.left_out += knowledge.left_out
+        for connection in knowledge.connections:
+            self._see(connection.start.ns)
+            self._see(connection.last_ns)
+            self._keep(connection)
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    def _connection_of(self, record: Record) -> OpenConnection:
+        values = record.values
+        found = self.open.get(values["conn_id"])
+        if found is None:
+            stream = Stream(*(values[name] for name in Stream._fields))
+            found = self._begin(stream, Moment.of(values))
+        return found
+
+    def _connection(
+        self, conn_id: str, sides: tuple[list[MessageRun], list[MessageRun]], batch: Batch
+    ) -> OpenConnection:
+        found = self.open.get(conn_id)
+        if found is None:
+            run = (sides[0] or sides[1])[0]
+            found = self._begin(run.stream, Moment.of_packet(int(run.times[0]), int(run.packets[0]), batch.files))
+        observed = found.observed
+        for number, runs in enumerate(sides):
+            for run in runs:
+                last = int(run.time_ends[-1])
+                self._see(last)
+                self._ordinal = max(self._ordinal, int(run.orders[-1]))
+                observed.last_ns = max(observed.last_ns, last)
+                observed.spoke_ns = max(observed.spoke_ns, last)
+                own, other = observed.sides[number], observed.sides[1 - number]
+                own.heard(last)
+                own.socket_type = own.socket_type or run.socket_type
+                other.socket_type = other.socket_type or run.peer_socket_type
+        return found
+
+    def _begin(self, stream: Stream, moment: Moment) -> OpenConnection:
+        found = self.open[stream.conn_id] = OpenConnection(ObservedConnection.of(stream, moment), self.room)
+        if len(self.open) > MOST_CONNECTIONS:
+            self._forget(self.open.popitem(last=False)[1].observed)
+        return found
+
+    def _end(self, record: Record) -> list[DerivedTable]:
+        connection = self._connection_of(record)
+        conn_id = connection.observed.conn_id
+        observe_record(connection.observed, record)
+        tables = [table for each in connection.observers for table in each.finish(record.order[0])]
+        del self.open[conn_id]
+        self._keep(connection.observed)
+        return tables
+
+    def _keep(self, connection: ObservedConnection) -> None:
+        self.ended[connection.conn_id] = connection
+        if len(self.ended) > MOST_CONNECTIONS:
+            self._forget(self.ended.popitem(last=False)[1])
+
+    def _forget(self, connection: ObservedConnection) -> None:
+        self.forgotten += 1
+        self.room.forget(connection)
+
+    def _finding(self, record: Record) -> None:
+        values = record.values
+        open_one = self.open.get(values["conn_id"])
+        observed = self.ended.get(values["conn_id"]) if open_one is None else open_one.observed
+        if observed is None and values["side"] is not None and values["conn"] is not None:
+            observed = self._connection_of(record).observed
+        if observed is not None:
+            observe_record(observed, record)
+        elif len(self.findings) < MOST_FINDINGS:
+            self.findings.append(RunFinding.of(values))
+
+    def _see(self, time: int) -> None:
+        self._first_ns = time if self._first_ns is None else min(self._first_ns, time)
+        self._last_ns = max(self._last_ns, time)
+
+
+KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall"})
+"""Records of one connection that are learnt from, beside its own and findings."""
+
+
+def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
+    """The records that tables are, where somebody writes them."""
+    return [record for table in tables for record in table.records()]
+
+
+def _by_connection(runs: Iterable[MessageRun]) -> dict[str, tuple[list[MessageRun], list[MessageRun]]]:
+    """The runs of TCP connections, by conn_id and side."""
+    found: dict[str, tuple[list[MessageRun], list[MessageRun]]] = {}
+    for run in runs:
+        if run.stream.conn is not None and len(run.first):
+            found.setdefault(run.stream.conn_id, ([], []))[run.stream.side or 0].append(run)
+    return found
+
+
+def _began(connection: ObservedConnection) -> int:
+    return connection.start.ns

@@ -1,0 +1,49 @@
+"""Diagnoses of a run: all rules, what no rule accounts for, and which of it is a consequence of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.meaning.diagnosis import Diagnosis, Explained, Rule
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.rules.catalogue import RULES
+from zmtpscope.meaning.rules.unexplained import unexplained
+
+
+def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> list[Explained]:
+    """The causes of what went wrong, the worst first, each with its consequences beneath it."""
+    rules = list(rules)
+    found = [diagnosis for rule in rules for diagnosis in rule.find(knowledge)]
+    found += unexplained(knowledge, found, rules)
+    return _explained(sorted(found, key=_worst_first))
+
+
+PLACES = {rule: place for place, rule in enumerate(RULES)}
+
+
+def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
+    """Those of one severity in the order of rules, and of time."""
+    began = min((each.moment.ns for each in diagnosis.evidence), default=0)
+    return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], began
+
+
+def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
+    """Put what is a consequence beneath its cause, where both are about the same connection."""
+    about: dict[tuple[str, str], list[int]] = {}
+    for place, diagnosis in enumerate(found):
+        for conn_id in diagnosis.conn_ids:
+            about.setdefault((diagnosis.rule, conn_id), []).append(place)
+    causes: dict[int, list[Diagnosis]] = {}
+    beneath: set[int] = set()
+    for place, diagnosis in enumerate(found):
+        rules, conn_ids = RULES[diagnosis.rule].consequences, diagnosis.conn_ids
+        consequences = {other for rule in rules for conn_id in conn_ids for other in about.get((rule, conn_id), ())}
+        for other in sorted(consequences - beneath - {place}):
+            causes.setdefault(place, []).append(found[other])
+            beneath.add(other)
+    return [
+        Explained(diagnosis, tuple(causes.get(place, ())))
+        for place, diagnosis in enumerate(found)
+        if place not in beneath
+    ]

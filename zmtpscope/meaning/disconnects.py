@@ -1,0 +1,126 @@
+"""Connections that ended without a word: who was left, whether it tried again, and when they were connected again."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from zmtpscope.meaning.endings import Ending, ending_of, is_agreed
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.records import SECOND
+
+WITHOUT_A_WORD = ("closed", "reset")
+CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
+ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15")
+STAYED = SECOND // 2
+"""Who is there so long after another one left, stayed."""
+
+
+class Disconnect(NamedTuple):
+    """The end of a connection without a word. `back_ns` is when the same two were connected again, None where they
+    were not; `is_missed` whether the client tried at all; `leaves_siblings` whether others of the kind of the client
+    stayed."""
+
+    connection: ObservedConnection
+    ending: Ending
+    back_ns: int | None
+    is_missed: bool
+    leaves_siblings: bool
+
+    @property
+    def by_listener(self) -> bool:
+        """Whether who listens left, not the client."""
+        return self.ending.side == self.connection.listener
+
+    def cut_off(self) -> ObservedFinding | None:
+        """What says that it came in the middle of a message."""
+        return self.connection.finding(*CUT_OFF)
+
+    def cuts_itself(self) -> bool:
+        """Whether the message was one of who left."""
+        cut_off = self.cut_off()
+        return cut_off is not None and cut_off.side == self.ending.side
+
+
+@lru_cache(maxsize=1)
+def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
+    """All of them, those of one client behind each other."""
+    attempts = _attempts(knowledge)
+    staying = _staying(knowledge)
+    return [
+        each
+        for (ip, _, endpoint), connections in knowledge.by_client.items()
+        for each in _of_client(connections, attempts.get((ip, endpoint), 0), staying)
+    ]
+
+
+def _of_client(
+    connections: Sequence[ObservedConnection], tried_ns: int, staying: dict[Kind, list[Stay]]
+) -> Iterator[Disconnect]:
+    """`tried_ns` is when attempts of it began that came to nothing."""
+    starts = [each.start.ns for each in connections]
+    agreed = [each.start.ns for each in connections if is_agreed(each)]
+    for connection in connections:
+        ending = ending_of(connection)
+        if ending is None or ending.cause not in WITHOUT_A_WORD:
+            continue
+        end = ending.moment.ns
+        place = bisect_left(agreed, end)
+        back = agreed[place] if place < len(agreed) else None
+        is_missed = starts[-1] >= end or tried_ns >= end
+        yield Disconnect(connection, ending, back, is_missed, _leaves_siblings(connection, end, staying))
+
+
+def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], int]:
+    """When each client began to try in vain, the last time."""
+    found: dict[tuple[str, Endpoint], int] = {}
+    for finding in knowledge.findings:
+        if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
+            pair = finding.client, finding.endpoint
+            found[pair] = max(found.get(pair, 0), finding.moment.ns)
+    return found
+
+
+Kind = tuple[Endpoint, str | None]
+"""Clients of one endpoint and socket type."""
+
+
+class Stay(NamedTuple):
+    """Until when a client was there, and since when; `client` is its address and identity."""
+
+    until_ns: int
+    since_ns: int
+    client: tuple[str, str | None]
+
+
+def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
+    """The two clients of each kind that stayed longest: who leaves is one of them at most."""
+    found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
+    for connection in knowledge.connections:
+        if is_agreed(connection):
+            kind, client = _kind(connection)
+            stay, known = _stay(connection), found.setdefault(kind, {})
+            known[client] = max(stay, known.get(client, stay))
+    return {kind: sorted(known.values(), reverse=True)[:2] for kind, known in found.items()}
+
+
+def _stay(connection: ObservedConnection) -> Stay:
+    ending = ending_of(connection)
+    until = connection.last_ns if ending is None else ending.moment.ns
+    return Stay(until, connection.start.ns, _kind(connection)[1])
+
+
+def _kind(connection: ObservedConnection) -> tuple[Kind, tuple[str, str | None]]:
+    side = connection.sides[1 - connection.listener]
+    return (connection.endpoint, side.socket_type), (side.ip, side.identity)
+
+
+def _leaves_siblings(connection: ObservedConnection, end: int, staying: dict[Kind, list[Stay]]) -> bool:
+    kind, client = _kind(connection)
+    return any(
+        stay.client != client and stay.since_ns < end and stay.until_ns >= end + STAYED
+        for stay in staying.get(kind, ())
+    )

@@ -1,0 +1,67 @@
+"""How a connection ended: who ended it, and what the wire shows of the reason."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.silences import is_past_ttl, waits_in_vain
+
+Cause = Literal["closed", "reset", "heartbeat", "error", "handshake", "violation"]
+
+"""Why a side ended a connection. ZMTP has no goodbye: FIN or RST without a word (closed, reset) is all that a program
+sends that closes its socket, and all that its system sends when it is killed."""
+
+VIOLATION = "ZMTP-CONN-08"
+AGREED = ("complete", "unseen")
+"""States of a handshake after which messages may flow."""
+
+
+class Ending(NamedTuple):
+    """`side` sent the first FIN or RST at `moment`, whose packet is not known."""
+
+    side: int
+    moment: Moment
+    cause: Cause
+    is_reset: bool
+    finding: ObservedFinding | None = None
+    """What says so, where a finding does."""
+
+
+def ending_of(connection: ObservedConnection) -> Ending | None:
+    """How it ended; None where it goes on, or where the capture does not have its end."""
+    values = connection.values
+    if values is None or values["closed_ns"] is None or values["closed_by"] is None:
+        return None
+    side: int = values["closed_by"]
+    is_reset: bool = values[f"rst_ns_{side}"] == values["closed_ns"]
+    moment = Moment(values["closed_ns"], connection.start.file, None)
+    violation = connection.finding(VIOLATION)
+    cause: Cause = "reset" if is_reset else "closed"
+    if any(each.error is not None for each in connection.sides):
+        cause = "error"
+    elif violation is not None:
+        cause = "violation"
+    elif not is_agreed(connection):
+        cause = "handshake"
+    elif connection.is_whole and _gives_up(connection, side, moment.ns):
+        cause = "heartbeat"
+    return Ending(side, moment, cause, is_reset, violation if cause == "violation" else None)
+
+
+def is_agreed(connection: ObservedConnection) -> bool:
+    """Whether messages may flow on it, as far as is known."""
+    if connection.values is None:
+        return all(side.ready is not None for side in connection.sides)
+    return connection.values["handshake"] in AGREED
+
+
+def lifetime(connection: ObservedConnection, ending: Ending) -> int:
+    """From its first packet to its end (ns)."""
+    return ending.moment.ns - connection.start.ns
+
+
+def _gives_up(connection: ObservedConnection, side: int, end: int) -> bool:
+    """Whether a side waited in vain for a sign of life of the other one."""
+    return waits_in_vain(connection, side, end) or is_past_ttl(connection, 1 - side, end)

@@ -1,0 +1,89 @@
+"""Handshakes that hang: which side said no more, and how long the other one waited."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from zmtpscope.meaning.endings import ending_of, is_agreed
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.words import steady
+from zmtpscope.records import SECOND
+
+LEAST_WAIT = SECOND * 9 // 10
+"""Who closes sooner may have had other reasons, unless it waits as long each time."""
+LEAST_TIMES = 2
+LEAST_IDLE = 2 * SECOND
+"""What has been silent for so long where the capture ends is likely to stay so."""
+AT_ONCE = SECOND // 20
+"""Who closes within it did not wait."""
+
+OTHER_CAUSES = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-12", "CURVE-21", "CURVE-22", "CURVE-23", "ZMTP-CONN-04")
+"""Findings that say why the handshake went no further."""
+
+ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
+"""Behind these, the server asks its ZAP handler."""
+
+
+class Hung(NamedTuple):
+    """A connection whose handshake stopped since side `silent` said no more; `waited` is how long (ns), `is_over`
+    whether the other side gave up; else the capture ends."""
+
+    connection: ObservedConnection
+    silent: int
+    waited: int
+    is_over: bool
+
+    @property
+    def waits_for_zap(self) -> bool:
+        """Whether the silent side had to ask its ZAP handler what to say."""
+        asker = self.connection.sides[1 - self.silent]
+        return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
+
+
+Waiting = tuple[Endpoint, str, bool]
+"""The endpoint, the address of the client, and whether who listens is silent."""
+
+
+@lru_cache(maxsize=1)
+def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
+    """By who waited for whom, those that hang for certain: for long, or as long each time."""
+    found: dict[Waiting, list[Hung]] = {}
+    for connection in knowledge.connections:
+        hung = _hung(connection, knowledge.last_ns)
+        if hung is not None:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((connection.endpoint, client, hung.silent == connection.listener), []).append(hung)
+    return {waiting: each for waiting, each in found.items() if _is_certain(each)}
+
+
+def _is_certain(hung: list[Hung]) -> bool:
+    waits = [each.waited for each in hung if each.is_over]
+    is_steady = len(waits) >= LEAST_TIMES and steady(waits) is not None
+    return is_steady or any(each.waited >= LEAST_WAIT for each in hung)
+
+
+def _hung(connection: ObservedConnection, now: int) -> Hung | None:
+    if connection.finding(*OTHER_CAUSES) is not None or any(side.error for side in connection.sides):
+        return None
+    if is_agreed(connection) or connection.gaps or (connection.values is not None and not connection.is_whole):
+        return None
+    progress = [_progress(connection, side) for side in (0, 1)]
+    if progress[0] == progress[1]:
+        return None
+    silent, ending = progress.index(min(progress)), ending_of(connection)
+    if ending is None:
+        waited, is_idle = now - connection.start.ns, now - connection.spoke_ns >= LEAST_IDLE
+        may_be_missing = connection.values is None and not progress[silent]  # its direction may not be captured
+        is_stuck = connection.is_open and is_idle and not may_be_missing
+        return Hung(connection, silent, waited, False) if is_stuck else None
+    waited = ending.moment.ns - connection.start.ns
+    is_in_vain = ending.side != silent or (progress[silent] > 0 and waited >= LEAST_WAIT)
+    return Hung(connection, silent, waited, True) if is_in_vain and waited > AT_ONCE else None
+
+
+def _progress(connection: ObservedConnection, number: int) -> int:
+    """How far a side got: its greeting, its first command, READY or INITIATE."""
+    side = connection.sides[number]
+    return (side.greeting is not None) + (side.last_command is not None) + (side.ready is not None)

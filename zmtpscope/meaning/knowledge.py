@@ -1,0 +1,74 @@
+"""All that is known of a run when somebody asks: what rules and derived records across connections are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observed import ObservedConnection, ref_of
+
+Endpoint = tuple[str, int]
+"""Address and port that were connected to."""
+
+
+class RunFinding(NamedTuple):
+    """A finding about no connection that speaks ZMTP: attempts to connect, and what the capture lost."""
+
+    id: str
+    severity: str
+    text: str
+    hint: str | None
+    moment: Moment
+    ref: str
+    client: str | None
+    endpoint: Endpoint | None
+    times: int
+    """How often."""
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> RunFinding:
+        """That of a record."""
+        texts = values["id"], values["severity"], values["text"], values["hint"]
+        endpoint = None if values["dst_ip"] is None else (values["dst_ip"], values["dst_port"])
+        return cls(*texts, Moment.of(values), ref_of(values), values["src_ip"], endpoint, values["count"] or 1)
+
+
+class Knowledge:
+    """What is known of all connections, in the order in which they began; `first_ns` and `last_ns` are the times of
+    the run, `forgotten` connections are not among them, and so often something of others was `left_out`."""
+
+    def __init__(
+        self,
+        connections: Sequence[ObservedConnection],
+        findings: Sequence[RunFinding],
+        first_ns: int | None,
+        last_ns: int,
+        forgotten: int = 0,
+        left_out: int = 0,
+    ) -> None:
+        self.connections = connections
+        self.findings = findings
+        self.first_ns = first_ns
+        self.last_ns = last_ns
+        self.forgotten = forgotten
+        self.left_out = left_out
+
+    @cached_property
+    def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
+        """The connections to each endpoint, in the order in which they began."""
+        found: dict[Endpoint, list[ObservedConnection]] = {}
+        for connection in self.connections:
+            found.setdefault(connection.endpoint, []).append(connection)
+        return found
+
+    @cached_property
+    def by_client(self) -> dict[tuple[str, str | None, Endpoint], list[ObservedConnection]]:
+        """The connections of each client (its address, and its identity where it has one) to one endpoint, in the
+        order in which they began."""
+        found: dict[tuple[str, str | None, Endpoint], list[ObservedConnection]] = {}
+        for connection in self.connections:
+            client = connection.sides[1 - connection.listener]
+            found.setdefault((client.ip, client.identity, connection.endpoint), []).append(connection)
+        return found

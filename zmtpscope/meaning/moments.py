@@ -1,0 +1,32 @@
+"""When something was captured: a packet and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+
+
+class Moment(NamedTuple):
+    """A packet and its time (ns since the epoch); `packet` counts from 1 in `file`."""
+
+    ns: int
+    file: str | None
+    packet: int | None
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Moment:
+        """That of a record."""
+        return cls(values["ts_ns"], values["file"], values["packet"])
+
+    @classmethod
+    def of_packet(cls, ns: int, reference: int, files: Sequence[str | None]) -> Moment:
+        """That of a packet reference."""
+        return cls(ns, file_of(reference, files), reference & PACKET_MASK)
+
+
+def file_of(reference: int, files: Sequence[str | None]) -> str | None:
+    """The file that a packet reference names."""
+    index = reference >> FILE_SHIFT
+    return files[index] if index < len(files) else None

@@ -1,0 +1,276 @@
+"""What is remembered of each connection: enough to compare it with others, and to say what went wrong.
+
+Everything is plain values that can be pickled: one connection of a busy system may be observed by one worker, and
+compared with others by another. All of it is bounded; what has no room is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream, listening_side
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observed_heartbeats import ObservedHeartbeats
+from zmtpscope.meaning.observed_requests import ObservedRequests
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscriptions
+from zmtpscope.meaning.topics import PublishedTopics
+
+
+@dataclass(slots=True, eq=False)
+class ObservedFinding:
+    """A finding as often as it was raised on a side of a connection: `ref` and `moment` are those of the first."""
+
+    id: str
+    severity: Severity
+    side: int | None
+    text: str
+    hint: str | None
+    moment: Moment
+    ref: str
+    last_ns: int
+    count: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class ObservedStall:
+    """A stretch in which a side could not send, since its peer took nothing."""
+
+    moment: Moment
+    ref: str
+    duration_ns: int
+    values: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class ObservedSide:
+    """One side. What was not captured is None."""
+
+    ip: str
+    port: int
+    greeting: Moment | None = None
+    ready: Moment | None = None
+    """Its READY, or the greeting of a version without one."""
+    version: str | None = None
+    """That it announced."""
+    mechanism: str | None = None
+    """That it announced."""
+    socket_type: str | None = None
+    identity: str | None = None
+    username: str | None = None
+    error: tuple[Moment, str | None] | None = None
+    """Its ERROR, and the reason in it."""
+    last_command: tuple[Moment, str] | None = None
+    """The last command that it sent, and its name."""
+    last_ns: int | None = None
+    """When it said something last: a greeting, a command or a message."""
+    heartbeats: ObservedHeartbeats | None = None
+    """Its PINGs, if it sends any."""
+    stalls: list[ObservedStall] = field(default_factory=list)
+    """Stretches in which it could not send."""
+    subscriptions: ObservedSubscriptions | None = None
+    """What it subscribed to, if it did."""
+    published: PublishedTopics | None = None
+    """What it published, if it is a publisher that did."""
+
+    def heard(self, ns: int) -> None:
+        """It says something at that time."""
+        self.last_ns = ns if self.last_ns is None else max(self.last_ns, ns)
+
+
+MOST_STALLS = 64
+MOST_FINDINGS = 64
+"""Of one connection; more are only counted with the last one."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedConnection:
+    """A connection that speaks ZMTP. `stream` is that of side 0; `values` are those of its record, which is there when
+    it has ended."""
+
+    stream: Stream
+    sides: tuple[ObservedSide, ObservedSide]
+    start: Moment
+    """The first that is known of it: its first packet once it has ended, else that of its first record."""
+    last_ns: int
+    spoke_ns: int
+    """Time of the last octets of either side."""
+    values: dict[str, Any] | None = None
+    gaps: int = 0
+    findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
+    """By id and side."""
+    requests: ObservedRequests | None = None
+    """Where socket types, or envelopes, tell requests from replies."""
+    remembered: int = 0
+    """Octets of memory that observers have taken for it (`Room`)."""
+
+    @classmethod
+    def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
+        """One of which nothing more is known than who sent its first record."""
+        if stream.side:
+            stream = _turned_round(stream)
+        sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
+        return cls(stream._replace(side=0), sides, moment, moment.ns, moment.ns)
+
+    @property
+    def conn_id(self) -> str:
+        """The same in every run and file."""
+        return self.stream.conn_id
+
+    def stream_of(self, side: int) -> Stream:
+        """What the records of one side share."""
+        return _turned_round(self.stream) if side else self.stream
+
+    @property
+    def listener(self) -> int:
+        """The side that was connected to, as far as is known."""
+        opened_by = None if self.values is None else self.values["opened_by"]
+        ports = self.sides[0].port, self.sides[1].port
+        return listening_side(ports, None if opened_by is None else 1 - opened_by)
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """Address and port that were connected to."""
+        side = self.sides[self.listener]
+        return side.ip, side.port
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on where the capture ends."""
+        return self.values is None or self.values["close"] == "open"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was captured from its beginning, in both directions, without gaps: what is not there was not
+        sent."""
+        if self.values is None:
+            return not self.gaps and all(side.greeting is not None for side in self.sides)
+        values = self.values
+        is_whole: bool = (
+            values["opened_by"] is not None
+            and values["only_side"] is None
+            and not (values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"])
+            and values["close"] not in ("reused", "evicted")
+        )
+        return is_whole
+
+    @property
+    def ref(self) -> str:
+        """The identity of its record, as `refs` hold it."""
+        return f"{self.conn_id}///connection"
+
+    def socket_types(self) -> tuple[str | None, str | None]:
+        """Those of both sides."""
+        return self.sides[0].socket_type, self.sides[1].socket_type
+
+    def side_of(self, *socket_types: str) -> int | None:
+        """The side whose socket type is one of these; None where none is, or both are."""
+        found = [side for side in (0, 1) if self.sides[side].socket_type in socket_types]
+        return found[0] if len(found) == 1 else None
+
+    def finding(self, *ids: str) -> ObservedFinding | None:
+        """The first finding with one of these ids."""
+        found = [each for (id_, _), each in self.findings.items() if id_ in ids]
+        return min(found, key=lambda each: each.moment.ns, default=None)
+
+
+def _turned_round(stream: Stream) -> Stream:
+    here, there = stream[3:5], stream[5:]
+    return Stream(stream.conn, stream.conn_id, 1 - (stream.side or 0), *there, *here)
+
+
+def ref_of(values: dict[str, Any]) -> str:
+    """The identity of a record: conn_id/side/source/offset/record, what it has not left out."""
+    places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
+    return "/".join("" if place is None else str(place) for place in places)
+
+
+def observe_record(connection: ObservedConnection, record: Record) -> None:
+    """Learn what a record says of its connection."""
+    connection.last_ns = max(connection.last_ns, record.values["ts_ns"])
+    if record.type in SPOKEN:
+        connection.spoke_ns = max(connection.spoke_ns, record.values["ts_ns"])
+    learn = LEARN.get(record.type)
+    if learn is not None:
+        learn(connection, record.values)
+
+
+def _greeting(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    side = connection.sides[values["side"]]
+    side.heard(values["ts_ns"])
+    side.greeting = side.greeting or Moment.of(values)
+    side.version = values["version_announced"] or side.version
+    side.mechanism = values["mechanism"] or side.mechanism
+    _name(side, values)
+    if values["socket_type"] is not None:
+        side.ready = side.greeting
+
+
+def _command(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    if values["side"] is None:
+        return
+    side, name, moment = connection.sides[values["side"]], values["name"], Moment.of(values)
+    side.heard(moment.ns)
+    side.last_command = moment, name or ""
+    _name(side, values)
+    side.username = values["username"] if values["username"] is not None else side.username
+    if name in ("READY", "INITIATE"):  # the client of CURVE and PLAIN says who it is with INITIATE
+        side.ready = side.ready or moment
+    elif name == "ERROR" and side.error is None:
+        side.error = moment, values["reason"]
+
+
+def _name(side: ObservedSide, values: dict[str, Any]) -> None:
+    side.socket_type = values["socket_type"] or side.socket_type
+    side.identity = values["identity"] or side.identity
+
+
+def _finding(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    """Findings of one id may be of several severities: what is told is the first of the worst."""
+    key, count = (values["id"], values["side"]), values["count"] or 1
+    known = connection.findings.get(key)
+    if known is not None:
+        known.count += count
+        known.last_ns = max(known.last_ns, values["ts_ns"])
+        if SEVERITIES.index(known.severity) <= SEVERITIES.index(values["severity"]):
+            return
+        count = known.count
+    if known is not None or len(connection.findings) < MOST_FINDINGS:
+        texts = values["id"], values["severity"], values["side"], values["text"], values["hint"]
+        moment = Moment.of(values)
+        connection.findings[key] = ObservedFinding(*texts, moment, ref_of(values), moment.ns, count)
+
+
+def _gap(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    connection.gaps += 1
+
+
+def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    stalls = connection.sides[values["side"]].stalls
+    if len(stalls) < MOST_STALLS:
+        stalls.append(ObservedStall(Moment.of(values), ref_of(values), values["duration_ns"], values))
+
+
+def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:
+    connection.values = values
+    connection.start = Moment(values["start_ns"], values["file"], values["packet"])
+    connection.last_ns = values["end_ns"]
+    for number, side in enumerate(connection.sides):
+        side.socket_type = side.socket_type or values[f"socket_type_{number}"]
+        side.identity = side.identity or values[f"identity_{number}"]
+
+
+LEARN = {
+    "greeting": _greeting,
+    "command": _command,
+    "finding": _finding,
+    "gap": _gap,
+    "stall": _stall,
+    "connection": _connection,
+}
+
+SPOKEN = frozenset({"greeting", "command"})
+"""Records of octets; messages are those of `Derivation`."""

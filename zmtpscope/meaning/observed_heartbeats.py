@@ -1,0 +1,35 @@
+"""What is remembered of the heartbeats of a side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from zmtpscope.meaning.distribution import Distribution
+from zmtpscope.meaning.moments import Moment
+
+
+@dataclass(slots=True, eq=False)
+class ObservedPing:
+    """A PING without PONG. `heard_ns` is when its peer said something behind it, first."""
+
+    moment: Moment
+    ref: str
+    heard_ns: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ObservedHeartbeats:
+    """The PINGs that a side sends, and what became of them."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many there are of each outcome."""
+    interval: Distribution = field(default_factory=Distribution)
+    """From one PING to the next."""
+    rtt: Distribution = field(default_factory=Distribution)
+    last: Moment | None = None
+    """The last PING."""
+    ttl_ms: int = 0
+    """That of the last PING."""
+    waiting: list[ObservedPing] = field(default_factory=list)
+    """Those without PONG where the connection or its capture ends, or by now: the oldest."""

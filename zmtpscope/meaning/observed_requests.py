@@ -1,0 +1,46 @@
+"""What is remembered of the requests of a connection."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from zmtpscope.meaning.distribution import Distribution
+from zmtpscope.meaning.moments import Moment
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRequest:
+    """A request. `content` is a number made of what it asks, 0 where that was not made."""
+
+    moment: Moment
+    ref: str
+    size: int
+    content: int
+
+
+@dataclass(slots=True, eq=False)
+class ObservedRequests:
+    """The requests that one side makes on a connection, and what became of them."""
+
+    asker: int
+    is_lock_step: bool
+    """The asker is a REQ, and so waits for the reply before it asks again."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many there are of each outcome."""
+    latency: Distribution = field(default_factory=Distribution)
+    first: ObservedRequest | None = None
+    last_reply: Moment | None = None
+    """The last that answered a request."""
+    longest: tuple[int, ObservedRequest] | None = None
+    """The longest latency (ns), and its request."""
+    late: ObservedRequest | None = None
+    """The first request whose reply came when the asker had asked anew."""
+    unasked: ObservedRequest | None = None
+    """The first reply to nobody."""
+    abandoned: ObservedRequest | None = None
+    """The first that was not answered when the asker asked anew."""
+    waiting: list[ObservedRequest] = field(default_factory=list)
+    """The oldest that have no reply where the connection or its capture ends, or by now."""
+    waiting_count: int = 0
+    """How many wait in all."""

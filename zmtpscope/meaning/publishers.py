@@ -1,0 +1,148 @@
+"""Publishers and their subscribers: the connections of one publisher are siblings, whose deliveries can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from zmtpscope.meaning.endings import Ending, ending_of
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.topic_groups import TopicKey
+from zmtpscope.meaning.topics import PublishedTopic
+from zmtpscope.meaning.words import address
+from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
+
+FILTERING = ("3.0", "3.1")
+"""Versions in which the publisher filters; before, it sends all, and subscriptions are not on the wire."""
+
+
+class Subscriber:
+    """One connection of a publisher, as that sees it; `side` is the one of the subscriber."""
+
+    def __init__(self, connection: ObservedConnection, side: int) -> None:
+        self.connection = connection
+        self.side = side
+        own = connection.sides[side]
+        self.ip = own.ip
+        self.identity = own.identity
+        self.socket_type = own.socket_type
+        known = own.subscriptions
+        self.subscriptions: list[ObservedSubscription] = [] if known is None else known.all()
+        self.has_all_subscriptions = known is None or not (known.left_out or known.forgotten)
+        published = connection.sides[1 - side].published
+        self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
+        self.latest_ns = 0 if published is None else published.latest_ns
+        """Time of the last message that it got."""
+
+    @property
+    def name(self) -> str:
+        """Its identity, else its address."""
+        return self.identity or self.ip
+
+    @property
+    def messages(self) -> int:
+        """How many it got, of topics that are told apart."""
+        return sum(topic.timeline.count for topic in self.topics.values())
+
+    @cached_property
+    def ending(self) -> Ending | None:
+        """How its connection ended, where it did."""
+        return ending_of(self.connection)
+
+    @property
+    def ended_ns(self) -> int:
+        """When its connection ended, or was seen last; what else comes behind FIN or RST delivers nothing."""
+        return self.connection.last_ns if self.ending is None else self.ending.moment.ns
+
+    @cached_property
+    def is_filtered(self) -> bool:
+        """Whether the publisher sends it what it subscribed to and nothing else, and all that it subscribed to was
+        captured: the version is known, octets are neither missing nor sealed."""
+        connection = self.connection
+        values = connection.values
+        version = min((side.version or "" for side in connection.sides), default="")
+        sealed = values is None or values["sealed_0"] or values["sealed_1"]
+        if connection.sides[self.side].mechanism not in ("NULL", "PLAIN") and sealed:
+            return False
+        return connection.is_whole and version in FILTERING and self.has_all_subscriptions
+
+    @cached_property
+    def _by_topic(self) -> dict[bytes, list[ObservedSubscription]]:
+        found: dict[bytes, list[ObservedSubscription]] = {}
+        for subscription in self.subscriptions:
+            found.setdefault(subscription.topic, []).append(subscription)
+        return found
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return sorted({len(topic) for topic in self._by_topic})
+
+    def matching(self, key: TopicKey) -> list[ObservedSubscription]:
+        """Its subscriptions, in force or not, which messages of a topic certainly begin with."""
+        topic = key.topic
+        if topic is None:
+            return []
+        sizes = (size for size in self._sizes if size <= len(topic))
+        return [each for size in sizes for each in self._by_topic.get(topic[:size], ())]
+
+    def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
+        """When something was in force that a topic begins with: times (ns), apart from each other."""
+        found: list[tuple[int, int]] = []
+        end = self.connection.last_ns
+        for start, until in sorted(
+            (each.moment.ns, end if each.until_ns is None else each.until_ns) for each in self.matching(key)
+        ):
+            if found and start <= found[-1][1]:
+                found[-1] = found[-1][0], max(found[-1][1], until)
+            else:
+                found.append((start, until))
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publisher:
+    """Who publishes: what is bound to an endpoint, with all who connected to it; or a PUB that connects, whose other
+    connections nothing on the wire tells. `subscribers` are in the order in which they began."""
+
+    endpoint: Endpoint | None
+    ip: str
+    socket_type: str
+    subscribers: tuple[Subscriber, ...]
+
+    @property
+    def name(self) -> str:
+        """The endpoint, else the address."""
+        return self.ip if self.endpoint is None else address(self.endpoint)
+
+    def topic_keys(self) -> list[TopicKey]:
+        """Its topics, as far as they are known."""
+        return list(dict.fromkeys(key for each in self.subscribers for key in each.topics if key.topic is not None))
+
+
+@lru_cache(maxsize=1)
+def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
+    """All of a run, in the order in which they were first seen."""
+    bound: dict[Endpoint, list[Subscriber]] = {}
+    found: list[list[Subscriber]] = []
+    for connection in knowledge.connections:
+        publisher = connection.side_of(*PUBLISHERS)
+        if publisher is None or connection.sides[1 - publisher].socket_type not in SUBSCRIBERS:
+            continue
+        subscriber = Subscriber(connection, 1 - publisher)
+        if publisher == connection.listener:
+            if connection.endpoint not in bound:
+                found.append(bound.setdefault(connection.endpoint, []))
+            bound[connection.endpoint].append(subscriber)
+        else:
+            found.append([subscriber])
+    return tuple(_publisher(each) for each in found)
+
+
+def _publisher(subscribers: list[Subscriber]) -> Publisher:
+    first = subscribers[0]
+    side = first.connection.sides[1 - first.side]
+    is_bound = first.connection.listener == 1 - first.side
+    endpoint = first.connection.endpoint if is_bound else None
+    return Publisher(endpoint, side.ip, side.socket_type or "PUB", tuple(subscribers))

@@ -1,0 +1,57 @@
+"""Publish and subscribe on one connection: who subscribes to what, and what comes of it."""
+
+from __future__ import annotations
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.topics import COMMANDS
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.room import Room
+from zmtpscope.meaning.subscriptions import Subscriptions
+from zmtpscope.meaning.topics import PublishedTopics
+from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
+
+
+class PublishingObserver(Observer):
+    """Follows the subscriptions of both sides, and counts what they publish."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self.subscriptions = Subscriptions(observed, 0, room), Subscriptions(observed, 1, room)
+
+    def record(self, record: Record) -> None:
+        """Take a command."""
+        values = record.values
+        if record.type == "command" and values["name"] in COMMANDS and values["side"] is not None:
+            self.subscriptions[values["side"]].feed(record)
+
+    def rows(self, rows: Rows) -> None:
+        """Take the messages of a batch."""
+        for own in self.subscriptions:
+            if any(run.socket_type in SUBSCRIBERS for run in rows.sides[own.side]):
+                own.feed_rows(rows)
+        for side, runs in enumerate(rows.sides):
+            published = [run for run in runs if run.socket_type in PUBLISHERS]
+            if published:
+                self._count(side, sorted(published, key=_first_order), rows)
+
+    def _count(self, side: int, runs: list[MessageRun], rows: Rows) -> None:
+        own, to = self.observed.sides[side], self.subscriptions[1 - side]
+        if own.published is None:
+            own.published = PublishedTopics()
+        for run in runs:
+            for stretch in to.stretches(run):
+                own.published.feed(stretch, rows.files, self.observed, to.matching, self.room)
+
+    def derive(self) -> list[DerivedTable]:
+        """The subscriptions that have ended."""
+        return [table for each in self.subscriptions for table in each.derive()]
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        """Those that were in force at the end."""
+        return [table for each in self.subscriptions for table in each.finish(ordinal)]
+
+
+def _first_order(run: MessageRun) -> int:
+    return int(run.orders[0])

@@ -1,0 +1,99 @@
+"""Request records as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from zmtpscope.capture.segments import PACKET_MASK
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.meaning.moments import file_of
+from zmtpscope.meaning.observer import DerivedTable, derived_record
+from zmtpscope.meaning.request_rows import RequestRows
+from zmtpscope.records import SCHEMA, empty, to_text
+
+ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
+OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
+"""`outcome`."""
+
+
+class RequestTable(DerivedTable):
+    """Requests of one asker that all became of the same, or replies that nobody asked for.
+
+    `rows` are the requests (of `UNASKED` the replies), `replies` those that answer them; `decided` are the ordinals of
+    the segments that decided them, `until` the times (ns) at which they were answered or given up.
+    """
+
+    type = "request"
+
+    def __init__(
+        self,
+        stream: Stream,
+        socket_types: tuple[str | None, str | None],
+        files: Sequence[str | None],
+        outcome: int,
+        rows: RequestRows,
+        decided: Int64,
+        until: Int64 | None = None,
+        replies: RequestRows | None = None,
+    ) -> None:
+        self.stream = stream
+        """Of the asker."""
+        self.socket_types = socket_types
+        """Of the asker, and of who is asked."""
+        self.files = files
+        self.outcome = outcome
+        self.rows = rows
+        self.decided = decided
+        self.until = until
+        self.replies = replies
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def waited(self) -> Int64 | None:
+        """How long each request waited (ns), for its reply or in vain."""
+        until = self.until if self.replies is None else self.replies["time"]
+        return None if until is None else np.maximum(until - self.rows["time"], 0)
+
+    def records(self) -> Iterator[Record]:
+        """The records, in their order."""
+        same = {"schema": SCHEMA, "record": "request", **self.stream._asdict(), "outcome": OUTCOMES[self.outcome]}
+        same["socket_type"], same["peer_socket_type"] = self.socket_types
+        waited = self.waited
+        for place in range(len(self.rows)):
+            values = empty("request") | same | self._message(place)
+            if waited is not None:
+                values["waited_ns"] = int(waited[place])
+            if self.replies is not None:
+                values["latency_ns"] = values["waited_ns"]
+                values.update(_reply(self.replies[place]))
+            yield derived_record("request", values, int(self.decided[place]))
+
+    def _message(self, place: int) -> dict[str, Any]:
+        row = self.rows[place]
+        packet = int(row["packet"])
+        values: dict[str, Any] = {
+            "ts_ns": int(row["time"]),
+            "file": file_of(packet, self.files),
+            "packet": packet & PACKET_MASK,
+            "source": int(row["source"]),
+            "envelope": list(map(to_text, row["envelope"])),
+        }
+        if self.outcome == UNASKED:
+            return values | _reply(row)
+        return values | {name: int(row[name]) for name in ("offset", "length", "size")}
+
+
+def _reply(row: Any) -> dict[str, int]:
+    return {
+        "reply_ts_ns": int(row["time"]),
+        "reply_packet": int(row["packet"]) & PACKET_MASK,
+        "reply_offset": int(row["offset"]),
+        "reply_size": int(row["size"]),
+    }

@@ -1,0 +1,75 @@
+"""What a subscriber had subscribed to before it connected again, and has not since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.records import SECOND
+
+RECONNECT_NS = 60 * SECOND
+"""Who connects again so much later need not be the same program any more."""
+
+PATIENCE_NS = SECOND
+"""So long after the handshake a program that subscribes has done so."""
+
+
+class NotMadeAgain(NamedTuple):
+    """Subscriptions that were in force when the publisher's side ended the connection `before`, and were never made on
+    `after`, the next one of the same client."""
+
+    publisher: Publisher
+    before: Subscriber
+    after: Subscriber
+    subscriptions: list[ObservedSubscription]
+
+
+def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
+    """By publisher and client, in the order of time."""
+    for publisher in publishers(knowledge):
+        for own in _apart(publisher):
+            for before, after in pairwise(own):
+                lost = _not_again(before, after, knowledge)
+                if lost:
+                    yield NotMadeAgain(publisher, before, after, lost)
+
+
+def may_be_another_program(before: Subscriber, after: Subscriber) -> bool:
+    """Whether only the address says that two connections are of one client."""
+    topics = {each.topic for each in before.subscriptions}
+    return before.identity is None and topics.isdisjoint(each.topic for each in after.subscriptions)
+
+
+def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
+    """Whether a program that wants to subscribe would have done so."""
+    connection = subscriber.connection
+    ready = [side.ready.ns for side in connection.sides if side.ready is not None]
+    end = knowledge.last_ns if connection.is_open else connection.last_ns
+    return len(ready) == 2 and end - max(ready) >= PATIENCE_NS
+
+
+def _apart(publisher: Publisher) -> list[list[Subscriber]]:
+    """The connections of each client, where they are one after the other: who connects again is known."""
+    found: dict[tuple[str, str | None, str | None], list[Subscriber]] = {}
+    for each in publisher.subscribers:
+        found.setdefault((each.ip, each.identity, each.socket_type), []).append(each)
+    return [
+        own
+        for own in found.values()
+        if all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
+    ]
+
+
+def _not_again(before: Subscriber, after: Subscriber, knowledge: Knowledge) -> list[ObservedSubscription]:
+    values = before.connection.values
+    was_left = values is not None and values["closed_by"] == 1 - before.side
+    is_soon = after.connection.start.ns - before.connection.last_ns <= RECONNECT_NS
+    is_known = before.is_filtered and after.is_filtered
+    if not (was_left and is_soon and is_known and (after.subscriptions or had_time_to_subscribe(after, knowledge))):
+        return []
+    again = {each.topic for each in after.subscriptions}
+    return [each for each in before.subscriptions if each.ended_by != "cancel" and each.topic not in again]

@@ -1,0 +1,1 @@
+"""What goes wrong with ZeroMQ: one module for each kind of trouble."""

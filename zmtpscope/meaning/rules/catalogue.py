@@ -1,0 +1,45 @@
+"""All rules: a new one is a row of the table of its module. `check --explain RULE` prints what stands in it."""
+
+from zmtpscope.meaning.diagnosis import Rule
+from zmtpscope.meaning.rules import (
+    capturing,
+    connecting,
+    contents,
+    handshaking,
+    heartbeating,
+    leaving,
+    matching,
+    pairing,
+    proxies,
+    receiving,
+    refusing,
+    requesting,
+    securing,
+    sharing,
+    strangers,
+    subscribing,
+    unexplained,
+)
+
+TABLES = (
+    connecting.TABLE,
+    contents.TABLE,
+    heartbeating.TABLE,
+    matching.TABLE,
+    proxies.TABLE,
+    receiving.TABLE,
+    refusing.TABLE,
+    handshaking.TABLE,
+    pairing.TABLE,
+    requesting.TABLE,
+    sharing.TABLE,
+    subscribing.TABLE,
+    leaving.TABLE,
+    securing.TABLE,
+    strangers.TABLE,
+    capturing.TABLE,
+    unexplained.TABLE,
+)
+
+RULES: dict[str, Rule] = {rule.id: rule for table in TABLES for rule in table}
+"""By id, in the order in which their diagnoses are looked for."""

@@ -1,0 +1,54 @@
+"""What rides inside messages and should not, or is missing there: rules that stand on findings of payloads."""
+
+from __future__ import annotations
+
+from zmtpscope.meaning.diagnosis import Rule
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.rules.of_findings import OfFindings, diagnoses_of
+
+
+def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether reading it runs code: a pickle of plain values is a note."""
+    return finding.severity != "note"
+
+
+PICKLE = OfFindings(
+    "pickle-payload",
+    "warn",
+    ("PICKLE-01",),
+    "Pickles travel between {client} and {server}: {detail}",
+    "who reads a pickle runs what its sender says: send JSON, MessagePack or protobuf, or at least let nobody connect "
+    "whom you do not trust (CURVE)",
+    holds=_imports,
+    is_final=True,
+)
+
+SEQUENCE = OfFindings(
+    "sequence-gap",
+    "warn",
+    ("SEQUENCE-01",),
+    "Messages between {server} and {client} are missing by their own numbers: {detail}",
+    "a PUB drops what exceeds ZMQ_SNDHWM, and what is sent before a subscription: ask for what is missing where the "
+    "application can (a snapshot, a replay), or raise the limits",
+    is_final=True,
+)
+
+TABLE = (
+    Rule(
+        PICKLE.rule,
+        PICKLE.severity,
+        "Pickles are sent over the network",
+        "A message is a Python pickle that imports something when it is read (PICKLE-01): whoever can send to this "
+        "socket can run code there. Pickles of plain values are not told. Encrypted messages are seen with their keys "
+        "only.",
+        diagnoses_of((PICKLE,)),
+    ),
+    Rule(
+        SEQUENCE.rule,
+        SEQUENCE.severity,
+        "Numbers that messages carry leave some out",
+        "Messages carry a counter (SEQUENCE-01), and some numbers are missing though nothing is missing from the "
+        "capture there: who sends left them out or dropped them, for this receiver at least.",
+        diagnoses_of((SEQUENCE,)),
+    ),
+)

@@ -1,0 +1,168 @@
+"""Heartbeats that remain unanswered: connections that one side gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.endings import ending_of
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.silences import is_past_ttl, open_pings, waits_in_vain
+from zmtpscope.meaning.words import MILLISECOND, address, duration, how_often, name_of
+
+HEARTBEAT_TIMEOUT = "heartbeat-timeout"
+
+STOPPED = 2.5
+"""Who sends no PING for so many intervals has given up, though no FIN of it came through."""
+
+A_WHOLE_INTERVAL = 0.9
+"""Who gives up sooner than this part of its usual interval may have closed for another reason."""
+
+HINT = (
+    "look at that peer, not at who closed: its process is stopped, blocked in a call or a debugger, or its host or the "
+    "way to it is gone; where it is only slow, raise ZMQ_HEARTBEAT_TIMEOUT"
+)
+
+
+WAY_HINT = (
+    "look at the way between the two, not at who closed: a link that was down, a route, a firewall, or a host that was "
+    "suspended"
+)
+
+
+class TimeOut(NamedTuple):
+    """A side that is `silent` made the other one give up at `ns`; `text` says how that shows."""
+
+    connection: ObservedConnection
+    silent: int
+    ns: int
+    text: str
+    evidence: tuple[Evidence, ...]
+    certainty: Literal["proven", "likely"] = PROVEN
+    hint: str = HINT
+
+
+def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each silent peer, however often it happened."""
+    found: dict[tuple[str, Endpoint, int], list[TimeOut]] = {}
+    for connection in knowledge.connections:
+        if connection.is_whole:
+            for time_out in _of_connection(connection, knowledge):
+                silent = time_out.silent == connection.listener
+                client = connection.sides[1 - connection.listener].ip
+                found.setdefault((client, connection.endpoint, silent), []).append(time_out)
+    for (client, endpoint, _), each in found.items():
+        first, times = min(each, key=_is_likely), [time_out.ns for time_out in each]
+        name = name_of(first.connection, first.silent)
+        again = f"; the same {how_often(times)}" if len(times) > 1 else ""
+        yield Diagnosis(
+            HEARTBEAT_TIMEOUT,
+            "warn" if _is_likely(first) else "error",
+            f"{name} with {client} at {address(endpoint)}",
+            f"{name} {first.text}{again}",
+            first.hint,
+            first.evidence,
+            len(each),
+            max(times),
+            first.certainty,
+            conn_ids=frozenset(time_out.connection.conn_id for time_out in each),
+        )
+
+
+def _is_likely(time_out: TimeOut) -> bool:
+    return time_out.certainty == LIKELY
+
+
+def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
+    ending = ending_of(connection)
+    for side in (0, 1):
+        if ending is None or ending.side == side:
+            found = _unanswered(connection, side, None if ending is None else ending.moment.ns, knowledge)
+        else:
+            found = _time_to_live_over(connection, side, ending.moment.ns)
+        if found is not None:
+            yield found
+
+
+def _unanswered(connection: ObservedConnection, asker: int, closed: int | None, knowledge: Knowledge) -> TimeOut | None:
+    """The side `asker` has PINGs open, nothing came since, and it closed, or stopped sending any."""
+    heartbeats = connection.sides[asker].heartbeats
+    open_ = open_pings(connection, asker, knowledge.last_ns if closed is None else closed)
+    if heartbeats is None or heartbeats.last is None or not open_:
+        return None
+    first, interval = open_[0], heartbeats.interval.median
+    end = closed
+    if end is None:
+        if interval is None or knowledge.last_ns - heartbeats.last.ns < STOPPED * interval:
+            return None
+        end = heartbeats.last.ns + interval
+    waited = end - first.moment.ns
+    if not waits_in_vain(connection, asker, end):
+        return None
+    who = name_of(connection, asker)
+    answered, median = heartbeats.counts["answered"], heartbeats.rtt.median
+    before = f", {answered} before had theirs after {duration(median)}" if answered and median is not None else ""
+    gave_up = "closed the connection" if closed else "gave up"
+    evidence = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
+    if len(open_) > 1 and open_[0].moment == open_[-1].moment:
+        return TimeOut(
+            connection,
+            1 - asker,
+            end,
+            f"and {who} could not reach each other for a while: {len(open_)} PINGs of {who} came at once, in packet "
+            f"{first.moment.packet}, as TCP sends again what did not get through, and it {gave_up} {duration(waited)} "
+            "behind them",
+            tuple(evidence.values()),
+            LIKELY,
+            WAY_HINT,
+        )
+    every = f" (a PING every {duration(interval)}{before})" if interval is not None else ""
+    return TimeOut(
+        connection,
+        1 - asker,
+        end,
+        f"does not answer the heartbeats of {who}: the PING in packet {first.moment.packet} has no PONG, nothing else "
+        f"came either, and {who} {gave_up} {duration(waited)} behind it{every}",
+        tuple(reversed(evidence.values())),
+        PROVEN if interval is None or waited >= interval * A_WHOLE_INTERVAL else LIKELY,
+    )
+
+
+def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
+    """The side `asker` was silent for longer than the TTL of its last PING, and the other one closed."""
+    side = connection.sides[asker]
+    heartbeats = side.heartbeats
+    if heartbeats is None or heartbeats.last is None or not is_past_ttl(connection, asker, closed):
+        return None
+    ttl, silence = heartbeats.ttl_ms * MILLISECOND, closed - (side.last_ns or 0)
+    who = name_of(connection, 1 - asker)
+    return TimeOut(
+        connection,
+        asker,
+        closed,
+        f"fell silent: its last PING, in packet {heartbeats.last.packet}, promises a sign of life within "
+        f"{duration(ttl)} (its TTL), none came, and {who} closed the connection {duration(silence)} behind the last",
+        (Evidence(heartbeats.last, "its last PING"),),
+    )
+
+
+TABLE = (
+    Rule(
+        HEARTBEAT_TIMEOUT,
+        "error",
+        "A connection is given up since a peer does not answer heartbeats",
+        "A side had a PING open, nothing at all came from its peer since, and it closed the connection, or, where no "
+        "FIN came through, sent no PING any more; or a side was silent for longer than the TTL that its last PING "
+        "announced, and its peer closed. The silent side is named: its process hangs, or the way to it is broken; a "
+        "capture at one place cannot tell these two apart. It is likely only where the side closed sooner than it "
+        "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. What "
+        "comes behind its FIN or RST is no answer. It holds of connections only that were captured whole.",
+        _time_outs,
+        consequences=(
+            *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),
+            *("request-lost", "request-unanswered"),
+        ),
+    ),
+)

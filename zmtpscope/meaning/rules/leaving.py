@@ -1,0 +1,342 @@
+"""Who left: connections that end, how, how often, and who does not get over it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.disconnects import CUT_OFF, Disconnect, disconnects
+from zmtpscope.meaning.endings import ending_of, lifetime
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.rules import handshaking, pairing, refusing
+from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
+from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.meaning.words import address, client_name, duration, how_often, name_of, server_name, steady
+from zmtpscope.records import SECOND
+
+LEAST_PERIOD = SECOND
+"""Shorter lives are no period, but a storm."""
+LEAST_TIMES = 3
+LARGEST_DEVIATION = 0.1
+"""Lives that differ by a larger part have no period. Ends that are less than this part of it apart are one event: a
+server that stops ends all connections of a client at once."""
+
+
+def _disconnected(knowledge: Knowledge) -> dict[tuple[str, str | None, Endpoint], list[Disconnect]]:
+    """By client and endpoint, what ended without the client having meant it: the other side ended it."""
+    found: dict[tuple[str, str | None, Endpoint], list[Disconnect]] = {}
+    for departure in disconnects(knowledge):
+        connection = departure.connection
+        if departure.by_listener:
+            client = connection.sides[1 - connection.listener]
+            found.setdefault((client.ip, client.identity, connection.endpoint), []).append(departure)
+    return found
+
+
+IDLE_HINT = "a firewall, NAT or load balancer drops what is idle: let heartbeats pass more often (ZMQ_HEARTBEAT_IVL)"
+LIFE_HINT = (
+    "look for a limit of so many seconds, of life or of silence, on that host and on the way: load balancer, firewall, "
+    "a program that restarts; ZMQ_HEARTBEAT_IVL helps against limits of silence"
+)
+
+
+class Period(NamedTuple):
+    """The connections of two peers end after the same time each, `ns`: that of their lives, or of silence; `times` is
+    how often."""
+
+    ns: int
+    is_idle: bool
+    times: int
+
+
+def _period(departures: Sequence[Disconnect]) -> Period | None:
+    if len(departures) < LEAST_TIMES:
+        return None
+    lives = [lifetime(each.connection, each.ending) for each in departures]
+    idle = [each.ending.moment.ns - each.connection.spoke_ns for each in departures]
+    ends = sorted(map(_ended, departures))
+    for values, is_idle in ((lives, False), (idle, True)):
+        period = steady(values, LARGEST_DEVIATION)
+        if period is not None and period >= LEAST_PERIOD:
+            times = len(_apart(ends, period * LARGEST_DEVIATION))
+            return Period(period, is_idle, times) if times >= LEAST_TIMES else None
+    return None
+
+
+def _apart(times: Sequence[int], least: float) -> list[int]:
+    """The first of each group of times, which ascend: groups are more than `least` ns apart."""
+    return [*times[:1], *(time for before, time in pairwise(times) if time - before > least)]
+
+
+def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each client at an endpoint."""
+    for departures in _disconnected(knowledge).values():
+        period = _period(departures)
+        if period is None:
+            continue
+        connection = departures[0].connection
+        after = f"after {duration(period.ns)} of silence" if period.is_idle else f"after {duration(period.ns)}"
+        text = (
+            f"{server_name(connection)} {_how(departures)} each connection of {client_name(connection)} {after}, "
+            f"{period.times} times"
+        )
+        yield Diagnosis(
+            "periodic-disconnect",
+            "warn",
+            f"{client_name(connection)} at {address(connection.endpoint)}",
+            text,
+            IDLE_HINT if period.is_idle else LIFE_HINT,
+            _ends(departures),
+            period.times,
+            departures[-1].ending.moment.ns,
+            conn_ids=frozenset(each.connection.conn_id for each in departures) | _relayed(knowledge, departures),
+            explains=_cut_off(departures),
+        )
+
+
+RELAYED = SECOND // 20
+
+
+def _relayed(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
+    """The other half of what a relay ends: connections that the same host ended at the same time."""
+    connection, ending = departures[0].connection, departures[0].ending
+    host, times = connection.sides[ending.side].ip, sorted(each.ending.moment.ns for each in departures)
+    found = set()
+    for other in knowledge.connections:
+        end = None if other.endpoint == connection.endpoint else ending_of(other)
+        if end is not None and other.sides[end.side].ip == host:
+            place = bisect_left(times, end.moment.ns - RELAYED)
+            if place < len(times) and times[place] <= end.moment.ns + RELAYED:
+                found.add(other.conn_id)
+    return frozenset(found)
+
+
+Leaver = tuple[Endpoint, str | None, str | None]
+"""The endpoint, and where a client left it its address and identity."""
+
+
+def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each peer that left, with all that it left."""
+    periodic = {
+        each.connection.conn_id
+        for departures in _disconnected(knowledge).values()
+        if _period(departures) is not None
+        for each in departures
+    }
+    found: dict[Leaver, list[Disconnect]] = {}
+    for departure in disconnects(knowledge):
+        connection = departure.connection
+        if connection.conn_id not in periodic and _is_worth_telling(departure):
+            client = connection.sides[1 - connection.listener]
+            who = (None, None) if departure.by_listener else (client.ip, client.identity)
+            found.setdefault((connection.endpoint, *who), []).append(departure)
+    for departures in found.values():
+        departures.sort(key=_ended)
+        yield _departed(departures, knowledge.last_ns)
+
+
+def _is_worth_telling(departure: Disconnect) -> bool:
+    """Whether somebody did not expect it: who was left tries again, it came in the middle of a message, or one of
+    several left for good. Else clients come and go."""
+    if departure.cut_off() is not None:
+        return True
+    if departure.is_missed:
+        return departure.by_listener or departure.ending.is_reset
+    return departure.leaves_siblings and not departure.by_listener
+
+
+def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
+    connection, ending = departures[0].connection, departures[0].ending
+    listens, others = departures[0].by_listener, _others(departures)
+    times = [each.ending.moment.ns for each in departures]
+    moments = _apart(times, SECOND)
+    what = "its connection" if len(moments) == len(departures) else f"{len(departures)} connections"
+    text = f"{name_of(connection, ending.side)} {_how(departures)} {what} with {others}"
+    text += f", {how_often(moments)}" if len(moments) > 1 else ""
+    cut_off = [each for each in departures if each.cut_off() is not None]
+    text += ", in the middle of a message" if cut_off else ""
+    gone = departures[-1].is_missed and departures[-1].back_ns is None
+    back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
+    if gone:
+        text += "; who was left tried again in vain until the capture ended"
+    elif back:
+        text += f"; they were connected again {_durations(back)} later"
+    is_outage = listens and gone and now - times[-1] >= LEAST_OUTAGE
+    is_own_fault = any(each.cuts_itself() for each in cut_off)
+    return Diagnosis(
+        "peer-departed",
+        "warn" if is_outage or is_own_fault else "note",
+        f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
+        text,
+        "see its log around that time: FIN or RST without a word is a program that closed its socket, ended, or was "
+        "killed",
+        _ends(departures),
+        len(departures),
+        times[-1],
+        conn_ids=frozenset(each.connection.conn_id for each in departures),
+        explains=_cut_off(departures),
+    )
+
+
+def _durations(values: Sequence[int]) -> str:
+    """`2.9 s`, or `0.46 s to 5.4 s` where they differ."""
+    usual = steady(values)
+    return duration(usual) if usual is not None else f"{duration(min(values))} to {duration(max(values))}"
+
+
+MOST_OTHERS = 3
+
+
+def _others(departures: Sequence[Disconnect]) -> str:
+    """`SUB 10.0.0.2`, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
+    named, more = names[:MOST_OTHERS], len(names) - MOST_OTHERS
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def _how(departures: Sequence[Disconnect]) -> str:
+    resets = sum(each.ending.is_reset for each in departures)
+    return "resets" if resets == len(departures) else "closes" if not resets else "closes or resets"
+
+
+def _ends(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            each.ending.moment,
+            f"{'RST' if each.ending.is_reset else 'FIN'} of {name_of(each.connection, each.ending.side)}, "
+            f"{duration(lifetime(each.connection, each.ending))} after the connection began",
+            each.connection.ref,
+        )
+        for each in departures[:MOST_EVIDENCE]
+    )
+
+
+def _cut_off(departures: Sequence[Disconnect]) -> frozenset[tuple[str, str]]:
+    return frozenset((each.connection.conn_id, id_) for each in departures for id_ in CUT_OFF)
+
+
+def _ended(departure: Disconnect) -> int:
+    return departure.ending.moment.ns
+
+
+STORM = "ZMTP-CONN-10"
+
+
+def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each client address and endpoint."""
+    for endpoint, connections in knowledge.by_endpoint.items():
+        by_client: dict[str, list[ObservedConnection]] = {}
+        for connection in connections:
+            by_client.setdefault(connection.sides[1 - connection.listener].ip, []).append(connection)
+        for client, own in by_client.items():
+            findings = [each.finding(STORM) for each in own]
+            found = next((each for each in findings if each is not None), None)
+            if found is None:
+                continue
+            yield Diagnosis(
+                "reconnect-storm",
+                "warn",
+                f"{client} at {address(endpoint)}",
+                f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
+                f"{how_often([each.start.ns for each in own])}",
+                "find out why the connections end; ZMQ_RECONNECT_IVL_MAX makes clients wait longer each time",
+                (Evidence(found.moment, found.text, found.ref),),
+                len(own),
+                own[-1].last_ns,
+                conn_ids=frozenset(each.conn_id for each in own),
+            )
+
+
+VIOLATION = "ZMTP-CONN-08"
+
+OTHER_CAUSES = frozenset((*refusing.ERRORS, *pairing.TOLD, *handshaking.MISMATCH))
+"""Findings that other rules tell, behind which a side closes, too."""
+
+
+def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each kind of violation, of each client at an endpoint."""
+    found: dict[tuple[Endpoint, str, str, int], list[tuple[ObservedConnection, ObservedFinding, ObservedFinding]]] = {}
+    for connection in knowledge.connections:
+        closed = connection.finding(VIOLATION)
+        error = None if closed is None else connection.finding(closed.text.rpartition(" ")[2])
+        if closed is None or error is None or error.side is None or error.id in OTHER_CAUSES:
+            continue
+        client = connection.sides[1 - connection.listener].ip
+        key = connection.endpoint, client, error.id, error.side ^ connection.listener
+        found.setdefault(key, []).append((connection, closed, error))
+    for (endpoint, client, id_, _), met in found.items():
+        connection, closed, error = met[0]
+        offender = error.side or 0
+        times = [each.moment.ns for _, each, _ in met]
+        yield Diagnosis(
+            "violating-frame",
+            "error",
+            f"{id_} of {client} at {address(endpoint)}",
+            f"{name_of(connection, 1 - offender)} closes the connection because of what "
+            f"{name_of(connection, offender)} sends: {_decapitalised(error.text)}"
+            + (f", {how_often(times)}" if len(met) > 1 else ""),
+            error.hint or "see which implementation that peer uses, and mend it there",
+            tuple(
+                evidence
+                for _, closed, error in met[:MOST_EVIDENCE]
+                for evidence in (
+                    Evidence(error.moment, error.text, error.ref),
+                    Evidence(closed.moment, closed.text, closed.ref),
+                )
+            ),
+            len(met),
+            times[-1],
+            conn_ids=frozenset(each.conn_id for each, _, _ in met),
+            explains=frozenset((each.conn_id, told) for each, _, _ in met for told in (VIOLATION, id_, *CUT_OFF)),
+        )
+
+
+def _decapitalised(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+TABLE = (
+    Rule(
+        "periodic-disconnect",
+        "warn",
+        "Connections end after the same time again and again",
+        "At least three times connections of a client to an endpoint were ended by the other side (or by who speaks in "
+        "its name: firewalls and load balancers send RST for both), each after the same time of life, or of silence, "
+        "within a tenth. Ends at the same moment are one. A capture does not show who on the way sent an RST.",
+        _periodic_disconnect,
+        ("reconnect-storm", "peer-departed"),
+    ),
+    Rule(
+        "peer-departed",
+        "note",
+        "A peer left while others needed it",
+        "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
+        "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
+        "stayed. ZMTP has no goodbye: a program that closed its socket and one that was killed look alike. A warning "
+        "where who listened did not come back within 10 s although clients tried, or cut its own message off.",
+        _peer_departed,
+        ("connection-refused", "connection-unanswered", "reconnect-storm"),
+    ),
+    Rule(
+        "reconnect-storm",
+        "warn",
+        "A client connects again and again",
+        "More than five connections of a client to an endpoint failed within a minute, and the times between them did "
+        "not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. It mostly is "
+        "a consequence: look for why the connections end.",
+        _reconnect_storm,
+    ),
+    Rule(
+        "violating-frame",
+        "error",
+        "A connection is closed for what was sent on it",
+        "A frame broke the protocol, and the side that got it closed within a second. That it closed for this reason "
+        "is concluded from the time; libzmq does so.",
+        _violating_frame,
+        ("reconnect-storm", "peer-departed"),
+    ),
+)

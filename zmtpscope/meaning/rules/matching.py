@@ -1,0 +1,222 @@
+"""Topics and subscriptions that do not find each other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import NamedTuple
+
+from zmtpscope.meaning.deliveries import MOST_SIBLINGS
+from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.subscriptions import ref_of_subscription
+from zmtpscope.meaning.topic_groups import TopicKey
+from zmtpscope.meaning.topics import PublishedTopic
+from zmtpscope.meaning.words import counted, duration, name_of, topic_name
+from zmtpscope.records import SECOND
+
+PATIENCE_NS = SECOND
+"""A subscription that is in force for less may have had no chance, unless it is nearly that of a topic."""
+
+MOST_TOLD = 32
+"""Topics, and subscriptions, of one publisher that are told of one by one."""
+
+
+class Unanswered(NamedTuple):
+    """A subscription that got nothing."""
+
+    subscriber: Subscriber
+    subscription: ObservedSubscription
+
+
+# -- subscriptions that nothing matches --------------------------------------------------------------------------------
+
+
+def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for publisher in publishers(knowledge):
+        published = _published(publisher)
+        found: dict[bytes, list[Unanswered]] = {}
+        for each in _unanswered(publisher):
+            found.setdefault(each.subscription.topic, []).append(each)
+        for topic, unanswered in list(found.items())[:MOST_TOLD]:
+            diagnosis = _without_messages_diagnosis(publisher, topic, unanswered, published, knowledge)
+            if diagnosis is not None:
+                yield diagnosis
+
+
+def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
+    """The subscriptions of a publisher that match nothing that it is known to have published, where it filters."""
+    topics = sorted(key.topic or b"" for key in publisher.topic_keys())
+    for subscriber in publisher.subscribers:
+        if subscriber.is_filtered and not any(topic.unmatched for topic in subscriber.topics.values()):
+            for subscription in subscriber.subscriptions:
+                is_idle = subscription.topic and not subscription.messages
+                if is_idle and not _begins_any(subscription.topic, topics):
+                    yield Unanswered(subscriber, subscription)
+
+
+def _begins_any(prefix: bytes, topics: list[bytes]) -> bool:
+    """Whether one of some topics, which ascend, begins with it."""
+    place = bisect_left(topics, prefix)
+    return place < len(topics) and topics[place].startswith(prefix)
+
+
+def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
+    """What a publisher published, by what it begins with, as far as that is known."""
+    found: dict[bytes, PublishedTopic] = {}
+    for subscriber in publisher.subscribers:
+        for key, topic in subscriber.topics.items():
+            name = key.topic if key.is_frame else topic.beginning
+            if name:
+                found.setdefault(name, topic)
+    return found
+
+
+def _without_messages_diagnosis(
+    publisher: Publisher,
+    topic: bytes,
+    unanswered: list[Unanswered],
+    published: dict[bytes, PublishedTopic],
+    knowledge: Knowledge,
+) -> Diagnosis | None:
+    subscriber, subscription = unanswered[0]
+    start, end = subscription.moment.ns, subscription.until_ns
+    end = knowledge.last_ns if end is None else end
+    others = max(
+        sum(each.timeline.between(start, end + 1).least for each in sibling.topics.values())
+        for sibling in nlargest(MOST_SIBLINGS, publisher.subscribers, key=_latest)
+    )
+    is_open = ends_in_wildcard(topic)  # what else it has it has by another subscription
+    near = nearest_topic(topic, [name for name, each in published.items() if is_open or not _has(subscriber, each.key)])
+    if not others or (near is None and end - start < PATIENCE_NS):
+        return None  # nothing was published meanwhile, or it was not long
+    who = name_of(subscriber.connection, subscriber.side)
+    more = f" (and {len(unanswered) - 1} more)" if len(unanswered) > 1 else ""
+    length = duration(end - start)
+    what = f"none of the {others} messages that were sent to subscribers in {length} begins with it"
+    if others == 1:
+        what = f"the only message that was sent to subscribers in {length} does not begin with it"
+    evidence = [
+        Evidence(
+            subscription.moment,
+            f"{who} subscribed to {topic_name(topic)}",
+            ref_of_subscription(subscriber.connection, subscriber.side, subscription),
+        )
+    ]
+    if near is not None:
+        what += f"; {topic_name(near.name)} is published, the subscription {near.how}"
+        evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
+    is_telling = near is not None and near.is_telling
+    return Diagnosis(
+        "subscription-without-messages",
+        "warn" if is_telling else "note",
+        f"{topic_name(topic)} at {publisher.name}",
+        f"{who}{more} subscribed to {topic_name(topic)} at {_publisher_name(subscriber)}: {what}",
+        "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
+        "octets count, and there are no wildcards" + ("" if is_telling else "; or nothing was to be told yet"),
+        tuple(evidence),
+        len(unanswered),
+        unanswered[-1].subscription.moment.ns,
+        LIKELY if near is not None else PROVEN,
+        frozenset(each.subscriber.connection.conn_id for each in unanswered),
+    )
+
+
+def _latest(subscriber: Subscriber) -> int:
+    return subscriber.latest_ns
+
+
+def _has(subscriber: Subscriber, key: TopicKey) -> bool:
+    """Whether it gets a topic anyway."""
+    return bool(subscriber.matching(key))
+
+
+# -- topics that nothing matches ---------------------------------------------------------------------------------------
+
+
+def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for publisher in publishers(knowledge):
+        for name, got in list(_unmatched(publisher).items())[:MOST_TOLD]:
+            yield _without_subscriber_diagnosis(publisher, name, got)
+
+
+def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
+    """The topics of a publisher that came while nothing which they begin with was subscribed, on no connection."""
+    found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
+    matched: set[bytes] = set()
+    for subscriber in publisher.subscribers:
+        for key, topic in subscriber.topics.items():
+            name = key.topic if key.is_frame else topic.beginning
+            if not name:
+                continue
+            is_unmatched = key.topic is None or topic.unmatched == topic.timeline.count
+            if is_unmatched and _shows_subscriptions(subscriber):
+                found.setdefault(name, []).append((subscriber, topic))
+            else:
+                matched.add(name)
+    return {name: got for name, got in found.items() if name not in matched}
+
+
+def _shows_subscriptions(subscriber: Subscriber) -> bool:
+    """Whether all that it subscribed to is known, and something is."""
+    values = subscriber.connection.values or {}
+    is_sealed = values.get("sealed_0") or values.get("sealed_1")
+    is_known = subscriber.connection.is_whole and subscriber.has_all_subscriptions and not is_sealed
+    return is_known and bool(subscriber.subscriptions)
+
+
+def _without_subscriber_diagnosis(
+    publisher: Publisher, name: bytes, got: list[tuple[Subscriber, PublishedTopic]]
+) -> Diagnosis:
+    subscriber, topic = got[0]
+    wanted = (each.topic for subscriber in publisher.subscribers for each in subscriber.subscriptions)
+    near: Near | None = nearest_subscription(name, dict.fromkeys(wanted))
+    nearly = "" if near is None else f"; the subscription {topic_name(near.name)} {near.how}"
+    messages = max(each.timeline.count for _, each in got)
+    return Diagnosis(
+        "topic-without-subscriber",
+        "warn" if near is not None and near.is_telling else "note",
+        f"{topic_name(name)} at {publisher.name}",
+        f"{_publisher_name(subscriber)} sends {topic_name(name)} to "
+        f"{name_of(subscriber.connection, subscriber.side)}, and no subscription matches it: "
+        f"{counted(messages, 'message')} dropped on arrival{nearly}",
+        "this publisher does not filter (ZMQ_INVERT_MATCHING, a version before ZMTP 3.0, or a program of its own): the "
+        "subscriber drops what it did not ask for; correct the topic on one side, or let the publisher filter",
+        (Evidence(topic.first, f"the first message of {topic_name(name)}"),),
+        messages,
+        max(each.timeline.last_ns for _, each in got),
+        LIKELY if near is not None else PROVEN,
+        frozenset(each.connection.conn_id for each, _ in got),
+    )
+
+
+def _publisher_name(subscriber: Subscriber) -> str:
+    return name_of(subscriber.connection, 1 - subscriber.side)
+
+
+TABLE = (
+    Rule(
+        "subscription-without-messages",
+        "warn",
+        "Nothing that is published begins with a subscription",
+        "A subscription got no message, while the same publisher sent others, and none of its topics that were "
+        "captured begins with it. A warning where a topic is nearly like it (upper case, a blank or zero octet behind "
+        "it, a prefix that is longer than the topic, a "
+        "wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics "
+        "that nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those.",
+        _without_messages,
+    ),
+    Rule(
+        "topic-without-subscriber",
+        "warn",
+        "A topic is sent that no subscription matches",
+        "Messages came to subscribers whose subscriptions were all captured and do not match them. Since ZMTP 3.0 a "
+        "publisher filters, so this is seen with publishers before, or with such that do not filter. A warning where a "
+        "subscription nearly matches, else a note.",
+        _without_subscriber,
+    ),
+)

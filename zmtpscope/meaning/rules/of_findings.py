@@ -1,0 +1,118 @@
+"""Rules that stand on findings: what each says of one connection, told once for each client and endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.diagnosis import PROVEN, Diagnosis, Evidence
+from zmtpscope.meaning.endings import is_agreed
+from zmtpscope.meaning.handshakes import hung_handshakes
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.words import address, client_name, duration, how_often, server_name
+
+MOST_EVIDENCE = 3
+MISSPELT = "; the name ERROR is misspelt"
+"""How the remark begins that some releases of libzmq misspell a command, which is no fault of who asks."""
+
+
+class Met(NamedTuple):
+    """A connection, and the finding on it."""
+
+    connection: ObservedConnection
+    finding: ObservedFinding
+
+
+class OfFindings(NamedTuple):
+    """A rule that stands on findings: `ids` say that it holds where `holds` agrees, `also` are others that follow from
+    it; `are` has to agree to all of one client. `what` is the sentence, in which these are filled in: {client} and
+    {server}, {detail} what the finding says behind its text. Where a handshake succeeds later, it is only a note;
+    `is_final` says that this makes no difference."""
+
+    rule: str
+    severity: Severity
+    ids: tuple[str, ...]
+    what: str
+    hint: str | None
+    also: tuple[str, ...] = ()
+    certainty: Literal["proven", "likely"] = PROVEN
+    holds: Callable[[ObservedConnection, ObservedFinding], bool] = lambda _, __: True
+    are: Callable[[Knowledge, Sequence[Met]], bool] = lambda _, __: True
+    is_final: bool = False
+
+
+Asker = tuple[Endpoint, str, str | None]
+"""Where it connects to, its address and its user name."""
+
+
+def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+    """What finds the diagnoses of all these."""
+
+    def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
+        for kind in kinds:
+            for asker, met in _by_asker(kind, knowledge).items():
+                if kind.are(knowledge, met):
+                    yield _diagnosis(kind, knowledge, asker, met)
+
+    return find
+
+
+def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
+    found: dict[Asker, list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(*kind.ids)
+        if finding is not None and kind.holds(connection, finding):
+            client = connection.sides[1 - connection.listener]
+            asker = connection.endpoint, client.ip, client.username
+            found.setdefault(asker, []).append(Met(connection, finding))
+    return found
+
+
+def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[Met]) -> Diagnosis:
+    endpoint, client, user = asker
+    first = met[0].finding
+    times = sorted(each.finding.moment.ns for each in met)
+    count = sum(each.finding.count for each in met)
+    sentence = _sentence(kind, met) + (f", {how_often(times, count)}" if count > 1 else "")
+    later = None if kind.is_final else _came_about_later(knowledge, asker, times[-1])
+    if later is not None:
+        sentence += f"; a handshake succeeded {duration(later.start.ns - times[-1])} later"
+    conn_ids = frozenset(each.connection.conn_id for each in met)
+    return Diagnosis(
+        kind.rule,
+        kind.severity if later is None else "note",
+        f"{client} at {address(endpoint)}" if user is None else f"{user} of {client} at {address(endpoint)}",
+        sentence,
+        kind.hint or first.hint or "",
+        tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+        count,
+        max(each.finding.last_ns for each in met),
+        kind.certainty,
+        conn_ids,
+        frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*kind.ids, *kind.also)),
+    )
+
+
+def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
+    connection, finding = met[0]
+    detail = (finding.text.partition(": ")[2] or finding.text).partition(MISSPELT)[0]
+    return kind.what.format(client=client_name(connection), server=server_name(connection), detail=detail)
+
+
+def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
+    """The first connection of the same client that began later, and on which messages may flow."""
+    endpoint, ip, user = asker
+    for connection in knowledge.by_endpoint[endpoint]:
+        client = connection.sides[1 - connection.listener]
+        if (client.ip, client.username) == (ip, user) and connection.start.ns > time and is_agreed(connection):
+            return connection
+    return None
+
+
+def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
+    """Whether the same client was refused by closing each time, and never waited for an answer in vain."""
+    connection, hung = met[0].connection, hung_handshakes(knowledge)
+    client = connection.sides[1 - connection.listener].ip
+    return all((connection.endpoint, client, listens) not in hung for listens in (False, True))

@@ -1,0 +1,151 @@
+"""Sockets that do not fit together: by their types, or since somebody is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.meaning.words import address, how_often, name_of, server_name
+from zmtpscope.zmtp.socket_types import may_meet
+
+TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
+"""Both sides said of which type they are."""
+ONLY_CLOSED = ("NULL-08", "PLAIN-09")
+"""One side did not, and closed."""
+HINT = (
+    "connect types that fit: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, PAIR "
+    "with PAIR; see that the port is the one that was meant"
+)
+
+
+def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each client address and endpoint."""
+    found: dict[tuple[Endpoint, str], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(*TOLD) or connection.finding(*ONLY_CLOSED)
+        if finding is not None:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((connection.endpoint, client), []).append(Met(connection, finding))
+    for (endpoint, client), met in found.items():
+        connection, finding = met[0]
+        types = [_type_of(knowledge, met, listens) for listens in (True, False)]
+        if finding.id not in TOLD and (_fit(types) or not closed_at_once(knowledge, met)):
+            continue  # it closed for another reason, or its ZAP handler is slow
+        count = len(met)
+        conn_ids = frozenset(each.connection.conn_id for each in met)
+        yield Diagnosis(
+            "wrong-pairing",
+            "error",
+            f"{client} at {address(endpoint)}",
+            _sentence(connection, finding, types) + (f", {_how_often(met)}" if count > 1 else ""),
+            HINT,
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            count,
+            max(each.finding.last_ns for each in met),
+            "proven" if finding.id in TOLD else LIKELY,
+            conn_ids,
+            frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08")),
+        )
+
+
+def _fit(types: list[str | None]) -> bool:
+    one, other = types
+    return one is not None and other is not None and may_meet(one, other)
+
+
+def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
+    """The socket type of who listens, or of the client, as these or other connections between the two say."""
+    connection = met[0].connection
+    if listens:
+        known = [each.sides[each.listener].socket_type for each in knowledge.by_endpoint[connection.endpoint]]
+    else:
+        known = [each.connection.sides[1 - each.connection.listener].socket_type for each in met]
+    return next((type_ for type_ in known if type_), None)
+
+
+def _sentence(connection: ObservedConnection, finding: ObservedFinding, types: list[str | None]) -> str:
+    if all(types):
+        client = connection.sides[1 - connection.listener].ip
+        return f"{types[1]} of {client} connects to {types[0]} at {address(connection.endpoint)}, and these do not fit"
+    silent = finding.side or 0
+    return (
+        f"{name_of(connection, silent)} closes when {name_of(connection, 1 - silent)} says of which type it is: "
+        "their socket types do not fit"
+    )
+
+
+def _how_often(met: list[Met]) -> str:
+    return how_often([each.finding.moment.ns for each in met])
+
+
+IDENTITY = "ZMTP3X-META-15"
+
+
+def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each identity at an endpoint."""
+    found: dict[tuple[Endpoint, str], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(IDENTITY)
+        if finding is not None:
+            identity = connection.sides[1 - connection.listener].identity or ""
+            found.setdefault((connection.endpoint, identity), []).append(Met(connection, finding))
+    for (endpoint, identity), met in found.items():
+        connection = met[0].connection
+        same = [each for each in knowledge.by_endpoint[endpoint] if each.sides[1 - each.listener].identity == identity]
+        hosts = sorted({each.sides[1 - each.listener].ip for each in same})
+        conn_ids = frozenset(each.conn_id for each in same)
+        yield Diagnosis(
+            "identity-collision",
+            "warn",
+            f"{identity} at {address(endpoint)}",
+            f'Two clients are "{identity}" at {server_name(connection)} at the same time, from {" and ".join(hosts)}: '
+            "it sends to one of them only" + (f", {_how_often(met)}" if len(met) > 1 else ""),
+            "give each client a routing id of its own, or none; ZMQ_ROUTER_HANDOVER lets the newer one take over",
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            len(met),
+            max(each.finding.last_ns for each in met),
+            conn_ids=conn_ids,
+            explains=frozenset((conn_id, IDENTITY) for conn_id in conn_ids),
+        )
+
+
+PAIR_OCCUPIED = OfFindings(
+    "pair-occupied",
+    "warn",
+    ("EXPAIR-01",),
+    "{client} connects to {server}, which has a peer already: PAIR talks to one only, and gives it nothing",
+    "PAIR is for exactly two; use DEALER and ROUTER for more, or end the first connection before",
+    is_final=True,
+)
+
+TABLE = (
+    Rule(
+        "wrong-pairing",
+        "error",
+        "Socket types do not fit",
+        "Both sides said of which type they are, and these types may not be combined (wire.md 10.6). libzmq closes "
+        "without a word when it sees a type that does not fit, often before it has said its own: then it is likely, "
+        "unless other connections of the same two show that their types fit.",
+        _wrong_pairing,
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "identity-collision",
+        "warn",
+        "Two clients use one identity",
+        "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
+        "Connections that are known to be one, captured in two places, do not count. A client that came back before "
+        "the end of its old connection was noticed looks the same.",
+        _identity_collision,
+    ),
+    Rule(
+        "pair-occupied",
+        "warn",
+        "A second peer connects to PAIR",
+        "A client connected to a PAIR socket while another connection to it was open.",
+        diagnoses_of((PAIR_OCCUPIED,)),
+    ),
+)

@@ -1,0 +1,196 @@
+"""Receivers that do not take what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.deliveries import TAKES_EFFECT_NS, Delivery, deliveries
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedStall
+from zmtpscope.meaning.publishers import Subscriber
+from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, name_of, topic_name
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.socket_types import PUBLISHERS
+
+SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
+
+SHORTEST_NS = 100 * MILLISECOND
+"""A receiver that took nothing for less is not told of ..."""
+
+LONG_NS = SECOND
+"""... and one that took nothing for so long at once is a warning, whatever came of it."""
+
+UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
+"""What is said of a stream that ends inside a frame: so it must where a connection ends while one side cannot send."""
+
+DROPPING = (
+    "a publisher drops what exceeds its ZMQ_SNDHWM for a subscriber: let the subscriber read faster (in a thread of "
+    "its own), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE where only the last value matters"
+)
+WAITING = (
+    "what is sent to it waits, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): let the receiver read faster "
+    "(in a thread of its own), or share the work among more of them"
+)
+
+
+class Behind(NamedTuple):
+    """A sibling got so many messages of a topic more than a slow subscriber since that took nothing."""
+
+    messages: int
+    delivery: Delivery
+    sibling: Subscriber
+
+
+def _slow(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each receiver, of its worst connection."""
+    found: dict[str, list[Diagnosis]] = {}
+    for diagnosis in _of_connections(knowledge):
+        found.setdefault(diagnosis.subject, []).append(diagnosis)
+    for each in found.values():
+        worst = min(each, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
+        more = f" (and the same on {len(each) - 1} connections more)" if len(each) > 1 else ""
+        yield replace(
+            worst,
+            text=worst.text + more,
+            count=sum(diagnosis.count for diagnosis in each),
+            conn_ids=frozenset().union(*(diagnosis.conn_ids for diagnosis in each)),
+            explains=frozenset().union(*(diagnosis.explains for diagnosis in each)),
+        )
+
+
+def _of_connections(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    by_connection: dict[str, list[Delivery]] = {}
+    for delivery in deliveries(knowledge):
+        by_connection.setdefault(delivery.subscriber.connection.conn_id, []).append(delivery)
+    for connection in knowledge.connections:
+        for sender in (0, 1):
+            own = by_connection.get(connection.conn_id, [])
+            own = [delivery for delivery in own if delivery.subscriber.side == 1 - sender]
+            stalls = connection.sides[sender].stalls
+            diagnosis = (
+                _stalled(connection, sender, stalls, own, knowledge) if stalls else _dropped(connection, sender, own)
+            )
+            if diagnosis is not None:
+                yield diagnosis
+
+
+def _stalled(
+    connection: ObservedConnection,
+    sender: int,
+    stalls: Sequence[ObservedStall],
+    own: Sequence[Delivery],
+    knowledge: Knowledge,
+) -> Diagnosis | None:
+    total = sum(stall.duration_ns for stall in stalls)
+    behind = max((_behind(each, stalls[0].moment.ns, knowledge) for each in own), key=_messages, default=None)
+    if total < SHORTEST_NS:
+        return None
+    last = stalls[-1]
+    longest = max(stall.values["longest_ns"] or stall.duration_ns for stall in stalls)
+    severity: Severity = "warn" if longest >= LONG_NS or (behind is not None and behind.messages > 0) else "note"
+    times = sum(stall.values["count"] or 1 for stall in stalls)
+    how = f" in {times} stretches" if times > 1 else ""
+    state = "; it was still closed at the end" if last.values["until"] == "running" else ""
+    fewer = ""
+    if behind is not None and behind.messages > 0:
+        sibling = name_of(behind.sibling.connection, behind.sibling.side)
+        fewer = (
+            f", and it got {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
+            f"fewer than {sibling} since it closed first"
+        )
+    receiver, was_left = 1 - sender, last.values["until"] == "disconnected"
+    is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
+    return Diagnosis(
+        PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
+        severity,
+        _subject(connection, receiver),
+        f"{name_of(connection, receiver)} does not take what {name_of(connection, sender)} sends: its receive window "
+        f"was closed for {duration(total)}{how}{state}{fewer}",
+        DROPPING if connection.sides[sender].socket_type in PUBLISHERS else WAITING,
+        tuple(Evidence(stall.moment, f"closed for {duration(stall.duration_ns)}", stall.ref) for stall in stalls[:3]),
+        times,
+        last.moment.ns + last.duration_ns,
+        conn_ids=frozenset({connection.conn_id}),
+        explains=frozenset((connection.conn_id, each) for each in UNFINISHED if was_left),
+    )
+
+
+def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
+    """How much more than a slow subscriber a sibling got of a topic, from when that took nothing first."""
+    end = knowledge.last_ns - TAKES_EFFECT_NS
+    slow = delivery.subscriber
+    if not slow.connection.is_open:
+        end = min(end, slow.connection.last_ns)
+    got = 0 if delivery.topic is None else delivery.topic.timeline.between(since, knowledge.last_ns + 1).most
+    found = [
+        Behind(sibling.topics[delivery.key].timeline.between(since, end).least - got, delivery, sibling)
+        for sibling in delivery.publisher.subscribers
+        if sibling is not slow and delivery.key in sibling.topics
+    ]
+    return max(found, key=_messages, default=Behind(0, delivery, slow))
+
+
+def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
+    """One that got less than its siblings, though its window was open."""
+    missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
+    if not missed:
+        return None
+    most, delivery = max(missed, key=lambda each: each[0].messages)
+    if not most.messages:
+        return None
+    receiver = 1 - sender
+    name, sibling = name_of(connection, receiver), name_of(most.sibling.connection, most.sibling.side)
+    first = most.sibling.topics[delivery.key].first
+    return Diagnosis(
+        SLOW_RECEIVER,
+        "warn",
+        _subject(connection, receiver),
+        f"{name_of(connection, sender)} dropped {counted(most.messages, 'message')} of "
+        f"{topic_name(delivery.key.topic)} at least for {name}: it was subscribed, and {sibling} got them",
+        DROPPING,
+        (Evidence(first, f"the first message of {topic_name(delivery.key.topic)} to {sibling}"),),
+        most.messages,
+        conn_ids=frozenset({connection.conn_id}),
+        certainty=LIKELY,
+    )
+
+
+def _subject(connection: ObservedConnection, receiver: int) -> str:
+    return f"{name_of(connection, receiver)} at {address(connection.endpoint)}"
+
+
+def _messages(behind: Behind) -> int:
+    return behind.messages
+
+
+def _of_rule(rule: str) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+    return lambda knowledge: (diagnosis for diagnosis in _slow(knowledge) if diagnosis.rule == rule)
+
+
+TABLE = (
+    Rule(
+        SLOW_RECEIVER,
+        "warn",
+        "A receiver does not take what comes",
+        "Its receive window was closed (RFC 9293, 3.8.6), so that its peer could not send: its program reads too "
+        "slowly, or does something else. A warning where that took a second at once, or siblings of the same publisher "
+        "got more, else a note. Where no window was closed, but a sibling got what this one had subscribed to and did "
+        "not get, it is likely: the publisher had more to send to it than its ZMQ_SNDHWM allows. How full the queues "
+        "of libzmq are, no capture shows.",
+        _of_rule(SLOW_RECEIVER),
+    ),
+    Rule(
+        PUSH_BLOCKED,
+        "warn",
+        "A PUSH cannot send, since a PULL does not take what comes",
+        "The receive window of the PULL was closed for a second at once. Beyond its ZMQ_SNDHWM a PUSH waits for others "
+        "that are ready, and blocks where there are none; a capture shows that nothing goes out, not whether the "
+        "program waits in its send.",
+        _of_rule(PUSH_BLOCKED),
+    ),
+)

@@ -1,0 +1,138 @@
+"""Not let in: what a server says of credentials, and what it does to keys that are not for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Rule
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.rules.handshaking import unanswered_logins
+from zmtpscope.meaning.rules.of_findings import OfFindings, closed_at_once, diagnoses_of
+
+NOT_JUDGED = ("300", "500")
+"""Statuses of ZAP by which credentials were not judged at all (27/ZAP, Reply)."""
+
+ERRORS = ("PLAIN-06", "CURVE-26", "NULL-09", "GSSAPI-02")
+FOLLOWS = ("PLAIN-08", "ZMTP-CONN-08", "NULL-03")
+MISSPELT_HELLO = "PLAIN-07"
+
+
+def _status(connection: ObservedConnection, finding: ObservedFinding) -> str | None:
+    error = None if finding.side is None else connection.sides[finding.side].error
+    return None if error is None else error[1]
+
+
+def _is_refused(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return _status(connection, finding) not in NOT_JUDGED
+
+
+def _is_not_judged(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return not _is_refused(connection, finding)
+
+
+def _understands_hello(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    return connection.finding(MISSPELT_HELLO) is None
+
+
+LOGIN_REFUSED = (
+    OfFindings(
+        "login-refused", "error", ERRORS, "{server} refuses {client}: {detail}", None, FOLLOWS, holds=_is_refused
+    ),
+    OfFindings(
+        "login-refused",
+        "error",
+        ("CURVE-24",),
+        "{server} refuses {client}: it gives no answer to INITIATE and closes, as old releases do with a key that "
+        "their ZAP handler does not know",
+        "give the client's public key to the server's ZAP handler; if it is there, compare the socket types",
+        ("ZMTP-CONN-08",),
+        LIKELY,
+        are=closed_at_once,
+    ),
+)
+AUTHENTICATION_FAILING = OfFindings(
+    "authentication-failing",
+    "error",
+    ERRORS,
+    "Authentication fails at {server}, so {client} is not let in: {detail}",
+    None,
+    FOLLOWS,
+    holds=_is_not_judged,
+)
+
+
+def _authentication_failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    yield from diagnoses_of((AUTHENTICATION_FAILING,))(knowledge)
+    yield from unanswered_logins(knowledge)
+
+
+NO_ZAP_HANDLER = OfFindings(
+    "no-zap-handler",
+    "error",
+    ("PLAIN-08",),
+    "{server} closes on the login of {client} without a word, as where no ZAP handler runs in its process",
+    "start a ZAP handler in the process of the server before it binds (zmq.auth of pyzmq, zauth of CZMQ)",
+    certainty=LIKELY,
+    holds=_understands_hello,
+    are=closed_at_once,
+)
+WRONG_SERVER_KEY = (
+    OfFindings(
+        "wrong-server-key",
+        "error",
+        ("CURVE-22",),
+        "{client} has the wrong key of {server}: none of the server keys that were given opens its HELLO",
+        "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server",
+    ),
+    OfFindings(
+        "wrong-server-key",
+        "error",
+        ("CURVE-21",),
+        "{client} has the wrong key of {server}, which closes on its HELLO without a word",
+        "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; --keys with the keys of the server "
+        "proves it",
+        certainty=LIKELY,
+    ),
+)
+
+TABLE = (
+    Rule(
+        "login-refused",
+        "error",
+        "Credentials are refused",
+        "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for credentials that it "
+        "does not accept. Releases before 4.1 close without a word instead, which is only likely to mean the same. "
+        "Which credentials would be let in, only the server knows. A note where the same client was let in later.",
+        diagnoses_of(LOGIN_REFUSED),
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "authentication-failing",
+        "error",
+        "Credentials are not even judged",
+        "The ZAP handler of the server failed (status 500), could not judge for now (300), or gave no answer at all, "
+        "so that the handshake hung until one side gave up. libzmq sends nothing for 300: then it looks like a handler "
+        "that hangs, and a capture cannot tell them apart.",
+        _authentication_failing,
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "no-zap-handler",
+        "error",
+        "No ZAP handler runs",
+        "A server of PLAIN closes each connection right behind HELLO, without ERROR. libzmq does so where its process "
+        "has no ZAP handler; releases before 4.2 do so, too, where the handler refuses. A capture cannot tell which.",
+        diagnoses_of((NO_ZAP_HANDLER,)),
+        ("reconnect-storm",),
+    ),
+    Rule(
+        "wrong-server-key",
+        "error",
+        "The client was given the key of another server",
+        "A server of CURVE closes on HELLO without a word where its secret key does not open it: the client made it "
+        "for another public key. Proven where keys were given (--keys) and none of them opens it, else likely.",
+        diagnoses_of(WRONG_SERVER_KEY),
+        ("reconnect-storm",),
+    ),
+)

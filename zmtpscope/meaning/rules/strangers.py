@@ -1,0 +1,143 @@
+"""Who is no peer of ZeroMQ: scans, health checks, and clients or servers of other protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.endings import ending_of
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
+from zmtpscope.meaning.words import address, counted, how_often, server_name
+
+ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16")
+LEAST_PORTS = 5
+"""Who tries so many endpoints ..."""
+MOST_TRIES = 2
+"""... no more often each looks for open ports: a client of ZeroMQ goes on trying."""
+
+FOREIGN = "ZMTP-CONN-04"
+
+
+def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each address that tries many ports."""
+    tried: dict[str, dict[Endpoint, RunFinding]] = {}
+    for finding in knowledge.findings:
+        if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MOST_TRIES:
+            tried.setdefault(finding.client, {}).setdefault(finding.endpoint, finding)
+    for client, by_endpoint in tried.items():
+        if len(by_endpoint) < LEAST_PORTS:
+            continue
+        found = sorted(by_endpoint.values(), key=lambda each: each.moment.ns)
+        hosts = sorted({host for host, _ in by_endpoint})
+        where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host")
+        yield Diagnosis(
+            "scanner",
+            "note",
+            client,
+            f"{client} looks for open ports: it tried {len(by_endpoint)} of {where}, once or twice each",
+            "nothing to do if that is your own scan; else see who that address is",
+            tuple(Evidence(each.moment, each.text, each.ref) for each in found[:MOST_EVIDENCE]),
+            len(by_endpoint),
+            found[-1].moment.ns,
+            conn_ids=frozenset(each.conn_id for each in knowledge.connections if _is_stranger(each, client)),
+            explains=frozenset((each.ref.partition("/")[0], each.id) for each in found),
+        )
+
+
+def _is_stranger(connection: ObservedConnection, client: str) -> bool:
+    """Whether a client came to look, and not to speak ZMTP."""
+    side = 1 - connection.listener
+    return connection.sides[side].ip == client and connection.sides[side].ready is None
+
+
+def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each client address and endpoint: it connects, says nothing, and leaves."""
+    found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if _said_nothing(connection):
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((client, connection.endpoint), []).append(connection)
+    for (client, endpoint), visits in found.items():
+        first, times = visits[0], [each.start.ns for each in visits]
+        yield Diagnosis(
+            "scanner",
+            "note",
+            f"{client} at {address(endpoint)}",
+            f"{client} connects to {server_name(first)} and leaves without a word"
+            + (f", {how_often(times)}" if len(visits) > 1 else "")
+            + ": a health check, or somebody who looks what listens there",
+            "nothing to do for a health check; a client of ZeroMQ would have spoken",
+            tuple(Evidence(each.start, "the connection begins", each.ref) for each in visits[:MOST_EVIDENCE]),
+            len(visits),
+            visits[-1].last_ns,
+            conn_ids=frozenset(each.conn_id for each in visits),
+        )
+
+
+def _said_nothing(connection: ObservedConnection) -> bool:
+    client, ending = 1 - connection.listener, ending_of(connection)
+    return (
+        connection.is_whole
+        and connection.sides[1 - client].greeting is not None
+        and ending is not None
+        and ending.side == client
+        and connection.values is not None
+        and connection.values[f"stream_bytes_{client}"] == 0
+    )
+
+
+def _scanner(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    yield from _port_scans(knowledge)
+    yield from _silent_visits(knowledge)
+
+
+def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each address that speaks something else, at an endpoint."""
+    found: dict[tuple[str, Endpoint, bool], list[Met]] = {}
+    for connection in knowledge.connections:
+        finding = connection.finding(FOREIGN)
+        if finding is not None and finding.side is not None:
+            client, listens = connection.sides[1 - connection.listener].ip, finding.side == connection.listener
+            found.setdefault((client, connection.endpoint, listens), []).append(Met(connection, finding))
+    for (client, endpoint, listens), met in found.items():
+        connection, first = met[0]
+        detail = first.text.partition(": it ")[2]
+        speaks = detail or "speaks something else"
+        who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
+        yield Diagnosis(
+            "foreign-client",
+            "warn",
+            f"{client} at {address(endpoint)}",
+            (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
+            + (f", {how_often([each.finding.moment.ns for each in met])}" if len(met) > 1 else ""),
+            "correct the port where it connects; if it is a health check, let it check the TCP connection only",
+            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            len(met),
+            max(each.finding.last_ns for each in met),
+            conn_ids=frozenset(each.connection.conn_id for each in met),
+            explains=frozenset((each.connection.conn_id, FOREIGN) for each in met),
+        )
+
+
+TABLE = (
+    Rule(
+        "scanner",
+        "note",
+        "Somebody looks for open ports, or looks in",
+        "An address tried many endpoints once or twice each, or connected to one of ZeroMQ, said nothing at all and "
+        "left. Health checks of load balancers do the latter, at a regular interval.",
+        _scanner,
+        ("foreign-client",),
+    ),
+    Rule(
+        "foreign-client",
+        "warn",
+        "Something that is not ZeroMQ uses the port",
+        "The first octets of one side are no ZMTP of any version, while the other side speaks it. What it speaks is "
+        "told where its first two octets say so (HTTP, TLS, SSH).",
+        _foreign,
+        ("reconnect-storm",),
+    ),
+)

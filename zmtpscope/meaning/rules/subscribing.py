@@ -1,0 +1,259 @@
+"""Subscriptions that come too late, not again, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.deliveries import Delivery, Missed, deliveries
+from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
+from zmtpscope.meaning.subscriptions import delay_of, ref_of_subscription
+from zmtpscope.meaning.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
+from zmtpscope.records import SECOND
+
+LATEST_NS = 10 * SECOND
+"""Who subscribes so much later than its sibling is not late: it came later."""
+
+TOGETHER_NS = 200 * MILLISECOND
+"""Who subscribes this much later than its sibling started with it: one of them is always first."""
+
+LATER_NS = 2 * SECOND
+"""Who connects so much later than its sibling may have been started later."""
+
+DELAYED_NS = 50 * MILLISECOND
+"""A subscription that comes so long after the handshake was not made before the program connected, or the program did
+not call its socket."""
+
+
+# -- too late ----------------------------------------------------------------------------------------------------------
+
+
+def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found: dict[tuple[Publisher, str], list[tuple[Delivery, Missed]]] = {}
+    for delivery in deliveries(knowledge):
+        early = delivery.early
+        if early is not None and early.messages and _since_sibling(delivery, early) <= LATEST_NS:
+            found.setdefault((delivery.publisher, delivery.subscriber.name), []).append((delivery, early))
+    for (publisher, name), late in found.items():
+        yield _late_diagnosis(publisher, name, late)
+
+
+def _since_sibling(delivery: Delivery, early: Missed) -> int:
+    """How much later than its sibling it subscribed (ns), or than it left where that came later."""
+    siblings = early.sibling.intervals(delivery.key)
+    since = siblings[0][0] if siblings else early.sibling.connection.start.ns
+    return _since(delivery) - max(since, delivery.left_ns or 0)
+
+
+def _since(delivery: Delivery) -> int:
+    """When it subscribed."""
+    return delivery.subscriber.intervals(delivery.key)[0][0]
+
+
+def _is_delayed(delivery: Delivery) -> bool:
+    """Whether it subscribed long after its own handshake."""
+    delay = delay_of(delivery.subscriber.connection, delivery.subscriber.matching(delivery.key)[0])
+    return delay is not None and delay >= DELAYED_NS
+
+
+def _late_severity(delivery: Delivery, early: Missed) -> Severity:
+    """A note where it may have been started later, or with its sibling."""
+    by = _since_sibling(delivery, early)
+    may_be_meant = by < TOGETHER_NS or (by > LATER_NS and delivery.left_ns is None)
+    return "note" if may_be_meant and not _is_delayed(delivery) else "warn"
+
+
+def _late_diagnosis(publisher: Publisher, name: str, late: list[tuple[Delivery, Missed]]) -> Diagnosis:
+    delivery, early = max(late, key=_gravity)
+    subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
+    subscription = subscriber.matching(key)[0]
+    delay = delay_of(subscriber.connection, subscription)
+    after = f", {duration(delay)} after its own handshake" if _is_delayed(delivery) and delay is not None else ""
+    others = len({each.key for each, _ in late}) - 1
+    more = f" (and of {counted(others, 'topic')} more)" if others else ""
+    if delivery.left_ns is None:
+        published = "before"
+        how = (
+            f"subscribed to {topic_name(key.topic)} at {_publisher_name(subscriber)} "
+            f"{duration(_since_sibling(delivery, early))} after {_name(sibling)} did{after}"
+        )
+    else:
+        published = "meanwhile"
+        how = (
+            f"came back to {_publisher_name(subscriber)} and subscribed to {topic_name(key.topic)} again after "
+            f"{duration(_since(delivery) - delivery.left_ns)}{after}"
+        )
+    first = sibling.topics[key].first
+    return Diagnosis(
+        "late-subscriber",
+        _late_severity(delivery, early),
+        f"{name} at {publisher.name}",
+        f"{_name(subscriber)} {how}, and missed {counted(early.messages, 'message')} at least, "
+        f"published {published}{more}",
+        _late_hint(delivery),
+        (
+            Evidence(first, f"the first message of {topic_name(key.topic)} to {_name(sibling)}"),
+            _evidence(subscriber, subscription),
+        ),
+        sum(missed.messages for _, missed in late),
+        subscription.moment.ns,
+        conn_ids=frozenset(each.subscriber.connection.conn_id for each, _ in late),
+    )
+
+
+def _late_hint(delivery: Delivery) -> str:
+    if _is_delayed(delivery):
+        return (
+            "libzmq sends subscriptions when the program calls the socket: subscribe before connecting, and do not "
+            "leave the socket alone meanwhile"
+        )
+    if delivery.left_ns is not None:
+        return (
+            "a publisher keeps nothing for who is away: give who comes back what it missed, by a snapshot by REQ and "
+            "REP, or last values"
+        )
+    return (
+        "let the publisher wait until its subscribers are there (an XPUB is told of subscriptions), or give "
+        "who comes late what it missed: a snapshot by REQ and REP, or last values"
+    )
+
+
+def _gravity(late: tuple[Delivery, Missed]) -> tuple[bool, int]:
+    return _late_severity(*late) == "warn", late[1].messages
+
+
+# -- not again ---------------------------------------------------------------------------------------------------------
+
+
+def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for publisher, before, after, lost in not_made_again(knowledge):
+        yield _lost_diagnosis(publisher, before, after, lost, knowledge)
+
+
+def _lost_diagnosis(
+    publisher: Publisher,
+    before: Subscriber,
+    after: Subscriber,
+    lost: Sequence[ObservedSubscription],
+    knowledge: Knowledge,
+) -> Diagnosis:
+    start, end = after.connection.start, knowledge.last_ns if after.connection.is_open else after.connection.last_ns
+    topics = {each.topic for each in lost}
+    missed = max(
+        (
+            sum(
+                topic.timeline.between(start.ns, end + 1).least
+                for key, topic in sibling.topics.items()
+                if any((key.topic or b"").startswith(each) and not after.matching(key) for each in topics)
+            )
+            for sibling in publisher.subscribers
+            if sibling is not after
+        ),
+        default=0,
+    )
+    since = f"; at least {counted(missed, 'message')} of it went to another since" if missed else ""
+    may_be_other = may_be_another_program(before, after)
+    return Diagnosis(
+        "subscription-lost-on-reconnect",
+        "error" if missed and not may_be_other else "warn",
+        f"{after.name} at {publisher.name}",
+        f"{_name(after)} connected to {_publisher_name(after)} again after "
+        f"{duration(start.ns - before.connection.last_ns)} and did not subscribe again to "
+        f"{of_topics([each.topic for each in lost])}{since}",
+        "if the program makes a new socket, let it subscribe to the same topics; if it keeps its socket, raise its "
+        "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops those that exceed it when it connects again"
+        + ("; nothing where it is another program of that host" if may_be_other else ""),
+        (
+            _evidence(before, lost[0]),
+            Evidence(start, "the connection on which it was not made again", after.connection.ref),
+        ),
+        len(lost),
+        start.ns,
+        LIKELY if may_be_other else PROVEN,
+        frozenset({before.connection.conn_id, after.connection.conn_id}),
+    )
+
+
+# -- not at all --------------------------------------------------------------------------------------------------------
+
+
+def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for publisher in publishers(knowledge):
+        found: dict[str, list[Subscriber]] = {}
+        for each in publisher.subscribers:
+            is_mute = each.socket_type == "SUB" and each.is_filtered and not each.subscriptions
+            if is_mute and had_time_to_subscribe(each, knowledge):
+                found.setdefault(each.name, []).append(each)
+        for name, own in found.items():
+            first = own[0]
+            end = knowledge.last_ns if first.connection.is_open else first.connection.last_ns
+            ready = max(side.ready for side in first.connection.sides if side.ready is not None)
+            yield Diagnosis(
+                "no-subscription",
+                "warn",
+                f"{name} at {publisher.name}",
+                f"{_name(first)} was connected to {_publisher_name(first)} for {duration(end - ready.ns)} and never "
+                "subscribed: it gets nothing",
+                'let the program subscribe, to "" for everything; a SUB has no subscription by itself',
+                (Evidence(ready, "the handshake was complete", first.connection.ref),),
+                len(own),
+                own[-1].connection.last_ns,
+                conn_ids=frozenset(each.connection.conn_id for each in own),
+            )
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _name(subscriber: Subscriber) -> str:
+    return name_of(subscriber.connection, subscriber.side)
+
+
+def _publisher_name(subscriber: Subscriber) -> str:
+    return name_of(subscriber.connection, 1 - subscriber.side)
+
+
+def _evidence(subscriber: Subscriber, subscription: ObservedSubscription) -> Evidence:
+    ref = ref_of_subscription(subscriber.connection, subscriber.side, subscription)
+    return Evidence(subscription.moment, f"{_name(subscriber)} subscribed to {topic_name(subscription.topic)}", ref)
+
+
+TABLE = (
+    Rule(
+        "late-subscriber",
+        "warn",
+        "A subscriber comes too late for what is published",
+        "Another subscriber of the same publisher got messages of a topic before this one had subscribed to it, at "
+        "most ten seconds later. Since ZMTP 3.0 a publisher sends only what is subscribed to, so that a capture shows "
+        "what a slow joiner missed only where a sibling got it: what nobody had subscribed to is never on the wire. A "
+        "warning where it subscribed 50 ms or more after its own handshake, where it had the topic on an earlier "
+        "connection and came back 200 ms or more later, and where it came 200 ms to two seconds after its sibling; "
+        "else a note: it started together with it, or was started later, which may be meant.",
+        _late,
+    ),
+    Rule(
+        "subscription-lost-on-reconnect",
+        "warn",
+        "What was subscribed before a reconnect is not after it",
+        "The side of the publisher ended a connection, the same client (address and identity) connected again within a "
+        "minute, and did not subscribe again to what it had not cancelled. It is an error where others got messages of "
+        "it since, and only likely, and a warning, where the client has no identity and no topic in common with "
+        "before: it may be another program of that host. Where several connections of one address overlap, who "
+        "connects again is not known, and nothing is said. A capture does not show whether the program meant it.",
+        _lost,
+        ("no-subscription",),
+    ),
+    Rule(
+        "no-subscription",
+        "warn",
+        "A SUB never subscribes",
+        "The handshake was complete for a second at least, all of the connection was captured, and the SUB sent no "
+        "subscription. Before ZMTP 3.0, and where CURVE hides it, a capture does not show subscriptions: then nothing "
+        "is said. XSUBs are not meant: without subscribers of their own they ask for nothing.",
+        _none,
+    ),
+)

@@ -1,0 +1,229 @@
+"""What one side of a connection has subscribed to, and from when to when: counted as libzmq counts, so that one CANCEL
+ends any number of equal subscriptions (docs/protocol/wire.md 10.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscription, ObservedSubscriptions
+from zmtpscope.meaning.observer import DerivedTable, Rows, derived_record
+from zmtpscope.meaning.room import Room
+from zmtpscope.records import SCHEMA, empty, from_text, to_text
+from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
+
+MOST_OPEN = 16_384
+"""Subscriptions of one side that are in force ..."""
+
+MOST_ENDED = 1024
+"""... and that have ended; of these the oldest are forgotten."""
+
+SUBSCRIPTION_COST = 640
+"""Octets of memory that one takes beside its topic."""
+
+
+class Change(NamedTuple):
+    """A subscription, or its end, decidable with the segment `ordinal`."""
+
+    ordinal: int
+    source: int
+    offset: int
+    length: int
+    topic: bytes
+    is_new: bool
+    form: str
+    moment: Moment
+
+
+class Subscriptions:
+    """Follows the subscriptions of one side."""
+
+    def __init__(self, observed: ObservedConnection, side: int, room: Room) -> None:
+        self.observed = observed
+        self.side = side
+        self.room = room
+        self._known: ObservedSubscriptions | None = None
+        self._changes: list[Change] = []
+        """Those that were read, and are not in force yet."""
+        self._sizes = Counter[int]()
+        """How many topics in force have so many octets."""
+        self._matching: dict[bytes, list[ObservedSubscription]] = {}
+        """What was found of topics since the last change."""
+        self._ended: list[tuple[ObservedSubscription, int]] = []
+        """Those that have ended since somebody asked last, and with which segment."""
+
+    def feed(self, record: Record) -> None:
+        """Take a SUBSCRIBE or CANCEL."""
+        values = record.values
+        if values["topic"] is not None:
+            topic, is_new = from_text(values["topic"])[:LONGEST_TOPIC], values["name"] == "SUBSCRIBE"
+            place = record.order[0], values["source"], values["offset"], values["length"]
+            self._changes.append(Change(*place, topic, is_new, "command", Moment.of(values)))
+
+    def feed_rows(self, rows: Rows) -> None:
+        """Take the messages that subscribe or cancel."""
+        for run in rows.sides[self.side]:
+            kinds = run.flags[run.first] & MARKED
+            for row in np.flatnonzero(kinds).tolist():
+                topic, frame = run.topic(row), int(run.first[row])
+                if topic is not None:
+                    place = int(run.orders[row]), run.source, int(run.offsets[frame]), run.length(frame, frame)
+                    moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                    is_new = bool(kinds[row] == SUBSCRIBE)
+                    self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
+
+    def stretches(self, run: MessageRun) -> Iterator[MessageRun]:
+        """The messages of a run of the other side in stretches, with what was subscribed in front of each in force."""
+        self._changes.sort()
+        orders = run.orders
+        begin = 0
+        while begin < len(orders):
+            self._put_in_force(int(orders[begin]))
+            end = len(orders)
+            if self._changes:
+                end = int(orders.searchsorted(self._changes[0].ordinal))
+            yield run if end - begin == len(orders) else run.part(begin, end)
+            begin = end
+
+    def matching(self, topic: bytes) -> list[ObservedSubscription]:
+        """Those in force which a topic begins with."""
+        found = self._matching.get(topic)
+        if found is None:
+            known = {} if self._known is None else self._known.open
+            sizes = [size for size in self._sizes if size <= len(topic)]
+            found = [known[prefix] for size in sizes if (prefix := topic[:size]) in known]
+            if len(self._matching) == MOST_OPEN:
+                self._matching.clear()
+            self._matching[topic] = found
+        return found
+
+    def derive(self) -> list[DerivedTable]:
+        """Those that have ended since this was asked last."""
+        if self._changes:
+            self._changes.sort()
+            self._put_in_force(self._changes[-1].ordinal)
+        ended, self._ended = self._ended, []
+        return [SubscriptionTable(self.observed, self.side, ended)] if ended else []
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        """Those in force where the connection ends, or the capture."""
+        tables = self.derive()
+        if self._known is not None:
+            for subscription in self._known.open.values():
+                if not self.observed.is_open:
+                    subscription.until_ns, subscription.ended_by = self.observed.last_ns, "close"
+                self._ended.append((subscription, ordinal))
+        return tables + self.derive()
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _put_in_force(self, ordinal: int) -> None:
+        """Apply the changes up to a segment."""
+        if not self._changes or self._changes[0].ordinal > ordinal:
+            return
+        if self._known is None:
+            self._known = self.observed.sides[self.side].subscriptions = ObservedSubscriptions()
+        count = next((at for at, each in enumerate(self._changes) if each.ordinal > ordinal), len(self._changes))
+        for change in self._changes[:count]:
+            if change.is_new:
+                self._subscribe(change, self._known)
+            else:
+                self._cancel(change, self._known)
+        del self._changes[:count]
+        self._matching.clear()
+
+    def _subscribe(self, change: Change, known: ObservedSubscriptions) -> None:
+        held = known.open.get(change.topic)
+        if held is not None:
+            held.times += 1
+        elif len(known.open) >= MOST_OPEN or not self.room.take(self.observed, _cost(change.topic)):
+            known.left_out += 1
+        else:
+            place = change.source, change.offset, change.length
+            known.open[change.topic] = ObservedSubscription(change.topic, change.form, change.moment, *place)
+            self._sizes[len(change.topic)] += 1
+
+    def _cancel(self, change: Change, known: ObservedSubscriptions) -> None:
+        held = known.open.pop(change.topic, None)
+        if held is None:
+            return  # of something from before the capture
+        held.until_ns, held.ended_by = change.moment.ns, "cancel"
+        self._ended.append((held, change.ordinal))
+        known.ended.append(held)
+        if len(known.ended) > MOST_ENDED:
+            self.room.give_back(self.observed, _cost(known.ended.popleft().topic))
+            known.forgotten += 1
+        self._sizes[len(change.topic)] -= 1
+        if not self._sizes[len(change.topic)]:
+            del self._sizes[len(change.topic)]
+
+
+def _cost(topic: bytes) -> int:
+    return SUBSCRIPTION_COST + len(topic)
+
+
+def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
+    """How long after the handshake a subscription came (ns); None where the handshake was not captured."""
+    ready = [side.ready.ns for side in connection.sides if side.ready is not None]
+    return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
+
+
+def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
+    """The identity of the record that subscribed."""
+    record = "command" if subscription.form == "command" else "message"
+    return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
+
+
+class SubscriptionTable(DerivedTable):
+    """Subscriptions of one side of a connection that have ended, each with the segment that decided it."""
+
+    type = "subscription"
+
+    def __init__(self, observed: ObservedConnection, side: int, ended: list[tuple[ObservedSubscription, int]]) -> None:
+        self.observed = observed
+        self.side = side
+        self.ended = ended
+
+    def __len__(self) -> int:
+        return len(self.ended)
+
+    def records(self) -> Iterable[Record]:
+        """In the order in which they ended."""
+        stream, own, peer = self.observed.stream, self.observed.sides[self.side], self.observed.sides[1 - self.side]
+        for subscription, ordinal in self.ended:
+            values = empty("subscription")
+            moment = subscription.moment
+            values.update(
+                schema=SCHEMA,
+                record="subscription",
+                conn=stream.conn,
+                conn_id=stream.conn_id,
+                side=self.side,
+                ts_ns=moment.ns,
+                file=moment.file,
+                packet=moment.packet,
+                src_ip=own.ip,
+                src_port=own.port,
+                dst_ip=peer.ip,
+                dst_port=peer.port,
+                source=subscription.source,
+                offset=subscription.offset,
+                length=subscription.length,
+                topic=to_text(subscription.topic),
+                form=subscription.form,
+                until_ns=subscription.until_ns,
+                ended_by=subscription.ended_by,
+                times=subscription.times,
+                delay_ns=delay_of(self.observed, subscription),
+                messages=subscription.messages,
+                first_ns=subscription.first_ns,
+            )
+            yield derived_record("subscription", values, ordinal)

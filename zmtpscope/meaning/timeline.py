@@ -1,0 +1,72 @@
+"""When messages came, in little room: how many there had been at any time can be asked later."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from zmtpscope.dissect.records.columns import Int64
+
+EXACT = 32
+"""So many times are kept of the first messages ..."""
+
+MOST_SAMPLES = 64
+"""... and so many of all of them: those of every n-th."""
+
+
+class Bounds(NamedTuple):
+    """At least and at most so many."""
+
+    least: int
+    most: int
+
+
+def _numbers() -> array[int]:
+    return array("q")
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The times (ns) of `count` events, none earlier than the one before: exactly those of the first ones, and that of
+    each event whose number (from 1) is a multiple of `stride`, which doubles whenever there are too many."""
+
+    count: int = 0
+    last_ns: int = 0
+    stride: int = 1
+    first: array[int] = field(default_factory=_numbers)
+    samples: array[int] = field(default_factory=_numbers)
+
+    def add(self, times: Int64) -> None:
+        """The next events, at least one, as signed numbers of eight octets that ascend."""
+        count, more = self.count, len(times)
+        if count < EXACT:
+            self.first.frombytes(times[: EXACT - count].tobytes())
+        place = self.stride - count % self.stride - 1  # of the next that is kept, among these
+        while place < more:
+            room = (MOST_SAMPLES - len(self.samples)) * self.stride
+            self.samples.frombytes(times[place : place + room : self.stride].tobytes())
+            if len(self.samples) < MOST_SAMPLES:
+                break
+            del self.samples[::2]
+            self.stride *= 2
+            place = len(self.samples) * self.stride + self.stride - 1 - count
+        self.count = count + more
+        self.last_ns = int(times[-1])
+
+    def before(self, time: int) -> Bounds:
+        """How many there had been before a time."""
+        if time > self.last_ns:
+            return Bounds(self.count, self.count)
+        exact = bisect_left(self.first, time)
+        if exact < len(self.first):
+            return Bounds(exact, exact)
+        place = bisect_left(self.samples, time)
+        least = max(exact, place * self.stride)
+        return Bounds(least, max(least, min(self.count - 1, (place + 1) * self.stride - 1)))
+
+    def between(self, start: int, end: int) -> Bounds:
+        """How many there were from `start` on and before `end`."""
+        earlier, later = self.before(start), self.before(end)
+        return Bounds(max(0, later.least - earlier.most), max(0, later.most - earlier.least))

@@ -1,0 +1,232 @@
+"""Why the messages of a topic came to a peer or did not, one by one, as far as a capture can show it.
+
+What was published is known from a sibling: another subscriber of the same publisher, the one that got most. Without one
+only what the peer itself got is known, since a publisher of ZMTP 3.0 sends what is subscribed to and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from zmtpscope.meaning.deliveries import ARRIVES_NS, end_of_stall, stalls_of
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.topic_messages import TopicSearch
+from zmtpscope.meaning.words import address, duration, name_of, topic_name
+
+Client = list[Subscriber]
+"""The connections of one peer to a publisher, one after the other."""
+
+
+class Reason(NamedTuple):
+    """Why a message came, or did not; `moment` is that of what decided it, which the sentence ends with."""
+
+    came: bool
+    text: str
+    moment: Moment | None = None
+
+
+CAME = Reason(True, "came")
+
+
+class Fate(NamedTuple):
+    """One message: when it was published, as its first copy shows, and what became of it for the peer."""
+
+    moment: Moment
+    reason: Reason
+
+
+class Stretch(NamedTuple):
+    """The messages `first`..`last`, counted from 1, one after the other, for which the same is true."""
+
+    first: int
+    last: int
+    begin: Moment
+    end: Moment
+    reason: Reason
+
+
+class Answer(NamedTuple):
+    """What became of a topic at one publisher, for one peer; `sibling` is who shows what was published."""
+
+    publisher: str
+    peer: str
+    sibling: str | None
+    messages: int
+    stretches: list[Stretch]
+
+
+def peer_names(knowledge: Knowledge) -> list[str]:
+    """What subscribers may be called: identities and addresses."""
+    return list(dict.fromkeys(each.name for publisher in publishers(knowledge) for each in publisher.subscribers))
+
+
+def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
+    """One for each publisher that a peer was connected to, and for each of its connections that overlap. `peer` is its
+    identity, its address, or address and port."""
+    for publisher in publishers(knowledge):
+        clients = _clients(publisher.subscribers)
+        for own in clients:
+            if any(_is_called(each, peer) for each in own):
+                siblings = [each for each in clients if each is not own]
+                yield _answer(search, publisher, own, siblings)
+
+
+def _peer_name(client: Client) -> str:
+    """Type and identity, else address: with its port where there is one connection only, since others may have the
+    same address."""
+    first = client[0]
+    side = first.connection.sides[first.side]
+    where = side.ip if len(client) > 1 else address((side.ip, side.port))
+    return " ".join(filter(None, (first.socket_type, side.identity or where)))
+
+
+def _is_called(subscriber: Subscriber, name: str) -> bool:
+    side = subscriber.connection.sides[subscriber.side]
+    return name in (subscriber.identity, subscriber.ip, address((side.ip, side.port)))
+
+
+def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
+    """Connections that are one peer's: of one address and identity, one after the other. Where they overlap, each is
+    taken for a peer of its own."""
+    found: dict[tuple[str, str | None], Client] = {}
+    for each in subscribers:
+        found.setdefault((each.ip, each.identity), []).append(each)
+    clients: list[Client] = []
+    for own in found.values():
+        is_apart = all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
+        clients += [own] if is_apart else [[each] for each in own]
+    return clients
+
+
+class _Copy(NamedTuple):
+    """One copy of a message."""
+
+    time: int
+    packet: int
+    mark: int
+
+
+def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
+    found: list[_Copy] = []
+    for subscriber in client:
+        messages = search.found.get(subscriber.connection.conn_id)
+        if messages is not None:
+            found += map(_Copy, messages.times, messages.packets, messages.marks)
+    return sorted(found)
+
+
+def _answer(search: TopicSearch, publisher: Publisher, own: Client, siblings: Sequence[Client]) -> Answer:
+    got = _copies(search, own)
+    sibling = max(siblings, key=lambda each: _count(search, each), default=None)
+    published = [] if sibling is None else _copies(search, sibling)
+    fates = sorted(_fates(search, own, got, published), key=lambda fate: fate.moment.ns)
+    stretches = []
+    number = 1
+    for reason, each in groupby(fates, key=lambda fate: fate.reason):
+        same = list(each)
+        stretches.append(Stretch(number, number + len(same) - 1, same[0].moment, same[-1].moment, reason))
+        number += len(same)
+    has_shown = sibling is not None and bool(published)
+    return Answer(
+        name_of(own[0].connection, 1 - own[0].side),
+        _peer_name(own),
+        _peer_name(sibling) if sibling is not None and has_shown else None,
+        len(fates),
+        stretches,
+    )
+
+
+def _count(search: TopicSearch, client: Client) -> int:
+    found = (search.found.get(each.connection.conn_id) for each in client)
+    return sum(len(each.times) for each in found if each is not None)
+
+
+def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
+    """What became of each message. A copy that the peer got is taken for the next equal one that was published while
+    it was subscribed."""
+    waiting: dict[int, deque[_Copy]] = {}
+    for copy in got:
+        waiting.setdefault(copy.mark, deque()).append(copy)
+    lost: list[_Copy] = []
+    last_sent = 0
+    for copy in published:
+        reason = _why_not_sent(own, copy.time, search.topic)
+        equal = waiting.get(copy.mark, deque())
+        while equal and equal[0].time < copy.time - ARRIVES_NS:
+            yield Fate(_moment(search, equal.popleft()), CAME)  # nobody else got that one
+        if reason is not None:
+            yield Fate(_moment(search, copy), reason)
+        elif equal:
+            equal.popleft()
+            last_sent = copy.time
+            yield Fate(_moment(search, copy), CAME)
+        else:
+            lost.append(copy)
+    for copy in lost:
+        yield Fate(_moment(search, copy), _why_lost(own, copy.time, last_sent))
+    for equal in waiting.values():
+        for copy in equal:
+            yield Fate(_moment(search, copy), CAME)
+
+
+def _moment(search: TopicSearch, copy: _Copy) -> Moment:
+    return search.moment(copy.time, copy.packet)
+
+
+def _why_not_sent(own: Client, time: int, topic: bytes) -> Reason | None:
+    """Why the publisher had no cause to send a message to the peer at that time; None where it had."""
+    there = [each for each in own if each.connection.start.ns <= time and _until(each) >= time]
+    if not there:
+        return _why_not_connected(own, time)
+    subscriber = there[0]
+    if not subscriber.is_filtered:
+        return None  # it is sent all, or not all that it subscribed to is known
+    ready = [side.ready for side in subscriber.connection.sides if side.ready is not None]
+    if len(ready) < len(subscriber.connection.sides):
+        return Reason(False, "the handshake was never complete")
+    if max(ready).ns > time:
+        return Reason(False, "the handshake was not complete before", max(ready))
+    matching = [each for each in subscriber.subscriptions if topic.startswith(each.topic)]
+    if any(each.moment.ns <= time and (each.until_ns is None or time <= each.until_ns) for each in matching):
+        return None
+    later = [each.moment for each in matching if each.moment.ns > time]
+    if later:
+        return Reason(False, f"not subscribed to {topic_name(topic)} before", min(later))
+    if matching:
+        return Reason(False, "its subscription had been cancelled")
+    if any(each.topic.startswith(topic) for each in subscriber.subscriptions):
+        return Reason(False, "it may not match: the subscription of the peer is longer than this topic")
+    return Reason(False, "not subscribed to it on the connection that began", subscriber.connection.start)
+
+
+def _until(subscriber: Subscriber) -> float:
+    return float("inf") if subscriber.connection.is_open else subscriber.connection.last_ns
+
+
+def _why_not_connected(own: Client, time: int) -> Reason:
+    later = [each.connection.start for each in own if each.connection.start.ns > time]
+    if len(later) == len(own):
+        return Reason(False, "not connected before", later[0])
+    return Reason(False, "not connected again before", later[0]) if later else Reason(False, "not connected any more")
+
+
+def _why_lost(own: Client, time: int, last_sent: int) -> Reason:
+    """Why a message did not come to the peer that the publisher had to send; `last_sent` is when the last one was
+    published that came."""
+    subscriber = next(each for each in own if each.connection.start.ns <= time <= _until(each))
+    if not subscriber.connection.is_whole:
+        return Reason(False, "cannot tell: octets of its connection are missing in the capture")
+    if not subscriber.is_filtered:
+        return Reason(False, "cannot tell: what it subscribed to is not known")
+    if time < last_sent:
+        return Reason(False, "dropped by the publisher (its queue for this peer was full): later ones came")
+    for stall in stalls_of(subscriber):
+        if stall.moment.ns <= time <= end_of_stall(stall):
+            closed = f"the receive window of the peer was closed for {duration(stall.duration_ns)}"
+            return Reason(False, f"dropped, or it waits: {closed} from", stall.moment)
+    return Reason(False, "did not come before the capture or the connection ended: dropped, or on its way")

@@ -1,0 +1,104 @@
+"""How rules name peers, and say how often something happened. Text of peers stays as records have it (`to_text`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from zmtpscope.meaning.knowledge import Endpoint
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.records import SECOND, to_text
+
+LEAST_CADENCE = 3
+"""So many times make a rhythm, where ..."""
+LARGEST_DEVIATION = 0.25
+"""... no interval is off the usual one by a larger part of it."""
+
+MILLISECOND = SECOND // 1000
+
+
+def address(endpoint: Endpoint) -> str:
+    """`10.0.0.1:5555`, `[::1]:5555`."""
+    ip, port = endpoint
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def client_name(connection: ObservedConnection) -> str:
+    """`DEALER "worker-1" 10.0.0.2`: who connected."""
+    side = connection.sides[1 - connection.listener]
+    words = [side.socket_type, f'"{side.identity}"' if side.identity else None, side.ip]
+    return " ".join(word for word in words if word)
+
+
+def server_name(connection: ObservedConnection) -> str:
+    """`PUB 10.0.0.1:5556`: who was connected to."""
+    side = connection.sides[connection.listener]
+    return " ".join(word for word in (side.socket_type, address(connection.endpoint)) if word)
+
+
+def name_of(connection: ObservedConnection, side: int) -> str:
+    """Who sends on a side."""
+    return server_name(connection) if side == connection.listener else client_name(connection)
+
+
+def duration(ns: float) -> str:
+    """`37 ms`, `2.3 s`, `1.5 min`."""
+    if ns >= 120 * SECOND:
+        return f"{ns / SECOND / 60:.3g} min"
+    return f"{ns / SECOND:.3g} s" if ns >= SECOND else f"{ns / MILLISECOND:.3g} ms"
+
+
+def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) -> int | None:
+    """The usual one of these, where none is off it by a larger part."""
+    if not values:
+        return None
+    usual = median(values)
+    return int(usual) if all(abs(value - usual) <= usual * largest_deviation for value in values) else None
+
+
+def cadence(times: Sequence[int]) -> int | None:
+    """The usual time (ns) between events, where they have a rhythm; `times` ascend."""
+    if len(times) < LEAST_CADENCE:
+        return None
+    return steady([later - sooner for sooner, later in pairwise(times)])
+
+
+def counted(count: int, what: str) -> str:
+    """`1 client`, `3 clients`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def how_often(times: Sequence[int], count: int | None = None) -> str:
+    """`once`, `3 times in 90 s, every 30.1 s`; `count` where it was more often than there are times."""
+    count = len(times) if count is None else count
+    if count == 1 or not times:
+        return "once" if count == 1 else f"{count} times"
+    ordered = sorted(times)
+    span = ordered[-1] - ordered[0]
+    rhythm = cadence(ordered)
+    every = "" if rhythm is None else f", every {duration(rhythm)}"
+    return f"{count} times in {duration(span)}{every}" if span else f"{count} times"
+
+
+LONGEST_TOPIC_NAME = 60
+"""Characters of a topic that a sentence shows."""
+
+MOST_TOPICS_NAMED = 10
+
+
+def topic_name(topic: bytes | None) -> str:
+    """`"prices"`, `"" (everything)`; what is not shown of a long one is `…`."""
+    if not topic:
+        return '"" (everything)' if topic is not None else "an unknown topic"
+    text = to_text(topic)
+    return f'"{text if len(text) <= LONGEST_TOPIC_NAME else text[:LONGEST_TOPIC_NAME] + "…"}"'
+
+
+def of_topics(topics: Sequence[bytes]) -> str:
+    """`"prices", "news" and 3 topics more`."""
+    names = [topic_name(topic) for topic in topics[:MOST_TOPICS_NAMED]]
+    more = len(topics) - len(names)
+    if more:
+        return f"{', '.join(names)} and {counted(more, 'topic')} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
