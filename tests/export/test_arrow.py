@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.export.test_json_lines import OPTIONS, message_runs
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
@@ -23,7 +23,6 @@ from zmtpscope.export.tables import by_type
 from zmtpscope.export.values import as_base64
 from zmtpscope.records import RECORDS, to_text
 
-FILES = sorted(CAPTURES.rglob("*.pcap*"))
 ODD = [*OPTIONS, Options(bodies="head", head=0), Options(body_limit=0), Options(body_limit=1 << 70)]
 
 
@@ -52,7 +51,7 @@ def careful(batch: Batch, options: Options) -> list[dict[str, Any]]:
 )
 def test_rows_of_captures_are_those_of_the_careful_way(options: Options) -> None:
     options = replace(options, frames=True)
-    for path in FILES:
+    for path in CAPTURE_FILES:
         if path.suffix != ".json" and path.stem != "many-small":
             for batch in Analyser(options).run(open_captures([str(path)])):
                 for record, part in by_type(batch):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.rows_by_hand import values_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
@@ -28,8 +29,6 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import RECORDS, empty
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
-CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
-FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json")
 DEFAULT = Options()
 STREAM = Stream(3, "00ff00ff00ff00ff", 0, "10.0.0.2", 51234, "fe80::1%25", 5555)
 
@@ -47,7 +46,7 @@ def careful(batch: Batch, options: Options) -> list[bytes]:
     return [line_of(values) for values in values_of(batch, options)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)
 def test_lines_have_every_field_of_their_record_and_the_time(path: pathlib.Path) -> None:
     for record in records(path, Options(frames=True)):
         names = [field.name for field in RECORDS[record["record"]].fields]
@@ -68,7 +67,7 @@ OPTIONS = [
 def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> None:
     names = ("pubsub", "reqrep", "curve-4.3.5", "holes", "xpub-xsub", "frame-sizes", "midstream-1.0", "jeromq-pubsub")
     names += ("jupyter", "zre-zyre")
-    for path in FILES:
+    for path in CAPTURE_FILES:
         if path.stem in names:
             for batch in batches(path, options):
                 assert list(lines(batch, options)) == careful(batch, options)

@@ -22,7 +22,7 @@ from zmtpscope.export import parquet
 from zmtpscope.export.arrow import arrow_schema
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.tables import by_type
-from zmtpscope.records import RECORDS
+from zmtpscope.records import PLURALS, RECORDS
 
 PUBSUB, MANY = CAPTURES / "patterns" / "pubsub.pcap", CAPTURES / "patterns" / "many-small.pcap"
 
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Tables of a capture with subscriptions, in Parquet and as JSON lines."""
     folder = tmp_path_factory.mktemp("tables")
     for form in ("parquet", "jsonl"):
-        assert run(["export", str(PUBSUB), "-o", str(folder), "--frames", "--format", form]) == 0
+        assert run(["export", str(PUBSUB), "-o", str(folder), "--frames", "--derived", "--format", form]) == 0
     return folder
 
 
@@ -80,7 +80,7 @@ def test_pandas(folder: pathlib.Path, messages: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("record", RECORDS)
 def test_the_file_has_the_schema_of_the_records(folder: pathlib.Path, record: str) -> None:
     expected = arrow_schema(record, [field.name for field in RECORDS[record].fields])
-    read = pq.read_schema(folder / f"{record}s.parquet")
+    read = pq.read_schema(folder / f"{PLURALS[record]}.parquet")
     assert read.names == expected.names
     for name in expected.names:
         if pa.types.is_list(expected.field(name).type):  # Parquet calls the elements of lists otherwise

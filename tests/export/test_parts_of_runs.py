@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.export.test_arrow import table
 from tests.export.test_json_lines import OPTIONS, frames_of, message_runs
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.runs import assert_columns_agree
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
@@ -90,7 +90,7 @@ def test_a_batch_of_one_type_says_what_the_whole_batch_does(run: MessageRun, fir
 
 @pytest.mark.parametrize("options", [Options(), Options(payloads=Registry())], ids=["off", "payloads"])
 def test_parts_of_the_runs_of_captures_say_what_the_whole_does(options: Options) -> None:
-    for path in sorted(CAPTURES.rglob("*.pcap*")):
+    for path in CAPTURE_FILES:
         if path.suffix == ".json" or path.stat().st_size > 100_000:
             continue
         for batch in Analyser(options).run(open_captures([str(path)])):

@@ -4,33 +4,61 @@ from __future__ import annotations
 
 import pathlib
 from collections import Counter
+from itertools import takewhile
 
 import pytest
 
 from tests.dissect.talks import hello, message
-from tests.traffic import Capture, Conversation, records
+from tests.traffic import CLIENT, SERVER, Capture, Conversation, Packet, records
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.records import finding_endpoints
 from zmtpscope.dissect.records.sink import Summary
-from zmtpscope.export.summary import statistics_lines, summary_lines
+from zmtpscope.export.summary import INDENT, statistics_lines, summary_lines
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 
 
 def quiet(name: str, *, chat: bool = False) -> dict[str, str]:
     """What `read -q` says about captures/`name`: the text of each labelled line, and of each finding by its id."""
-    captures = open_captures([str(CAPTURES / name)])
-    analyser = Analyser(Options(records=False))
-    for _ in analyser.run(captures):
-        pass
     lines = {}
-    for line in summary_lines(analyser.summary, captures.statistics, captures.problems, chat=chat):
+    for line in quiet_lines(name, chat=chat):
         if " x " in line[:12]:
             count, _, severity, id_, text = line.split(maxsplit=4)
             lines[id_] = f"{count} {severity} {text}"
         else:
             lines[line[:16].rstrip()] = line[17:]
     return lines
+
+
+def quiet_lines(*names: str, chat: bool = False) -> list[str]:
+    """The lines of `read -q` about captures/`names`."""
+    captures = open_captures([str(CAPTURES / name) for name in names])
+    analyser = Analyser(Options(records=False))
+    for _ in analyser.run(captures):
+        pass
+    problems, files = captures.problems, captures.files
+    return [*summary_lines(analyser.summary, captures.statistics, problems, files=files, chat=chat)]
+
+
+def rows_below(lines: list[str], id_: str) -> list[str]:
+    """The endpoints below the line of a finding."""
+    at = next(number for number, line in enumerate(lines) if f" {id_} " in line) + 1
+    return [line.strip() for line in takewhile(lambda line: line.startswith(INDENT), lines[at:])]
+
+
+def settled_versions(*ends: tuple[bytes, int]) -> list[str]:
+    """What `read -q` lists below ZMTP-CONN-06, which is said of every connection: each of `ends` is the address of a
+    client, and the port that it went to."""
+    packets: list[Packet] = []
+    for number, (client, port) in enumerate(ends):
+        talk = Conversation(ports=(40_000 + number, port), hosts=(client, SERVER))
+        talk.send(0, hello("PUSH"))
+        talk.send(1, hello("PULL"))
+        packets += talk.packets
+    _, analyser = records(Capture(packets), Options(records=False))
+    lines = [*summary_lines(analyser.summary, CaptureStatistics(), [], chat=True)]
+    return rows_below(lines, "ZMTP-CONN-06")
 
 
 def test_a_finding_is_listed_with_the_severity_that_it_had() -> None:
@@ -56,6 +84,54 @@ def test_a_finding_is_listed_with_what_to_do_in_that_case() -> None:
     assert "the other side was not up yet" in quiet("unreachable/server-up-later.pcap")["ZMTP-CONN-14"]
     assert "its ZAP handler never answered" in quiet("security/plain-zap-handler-hangs.pcap")["PLAIN-08"]
     assert "no ZAP handler runs" in quiet("security/plain-no-zap-handler.pcap")["PLAIN-08"]
+
+
+def test_a_finding_is_listed_with_each_endpoint_and_its_first_packet() -> None:
+    lines = quiet_lines("unreachable/host-silent.pcap")
+    assert rows_below(lines, "ZMTP-CONN-15") == [
+        "10.0.0.77:5555 from 10.0.0.2: packet 1",
+        "10.0.0.77:5556 from 10.0.0.2: packet 2",
+    ]
+    assert rows_below(quiet_lines("security/plain-no-zap-handler.pcap"), "PLAIN-08") == [
+        "10.0.0.1:5555 from 10.0.0.2: 3 times, first in packet 11"
+    ]
+
+
+def test_packets_of_several_files_are_named_with_their_file() -> None:
+    lines = quiet_lines("security/plain-no-zap-handler.pcap", "security/plain-wrong-password.pcap")
+    assert rows_below(lines, "PLAIN-04") == [
+        "10.0.0.1:5555 from 10.0.0.2: 4 times, first in packet plain-no-zap-handler.pcap:10",
+        "127.0.0.1:5700 from 127.0.0.1: packet plain-wrong-password.pcap:10",
+    ]
+
+
+def test_endpoints_with_the_most_findings_come_first_and_the_others_are_counted() -> None:
+    assert settled_versions(*[(CLIENT, 5000 + number % 7) for number in range(8)]) == [
+        "10.0.0.1:5000 from 10.0.0.2: 2 times, first in packet 5",
+        *[f"10.0.0.1:500{number} from 10.0.0.2: packet {5 + 5 * number}" for number in range(1, 5)],
+        "and 2 more endpoints",
+    ]
+
+
+def test_several_clients_of_an_endpoint_are_counted() -> None:
+    (row,) = settled_versions(*[(bytes([10, 0, 1, number]), 5555) for number in (1, 2, 2, 3)])
+    assert row == "10.0.0.1:5555 from 3 clients: 4 times, first in packet 5"
+
+
+def test_what_is_beyond_the_limits_is_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding_endpoints, "MOST_ENDPOINTS", 6)
+    monkeypatch.setattr(finding_endpoints, "MOST_CLIENTS", 2)
+    rows = settled_versions(*[(bytes([10, 0, 1, 1 + number // 9]), 5000 + number % 9) for number in range(18)])
+    assert rows[0] == "10.0.0.1:5000 from more than 1 client: 2 times, first in packet 5"
+    assert rows[2] == "10.0.0.1:5002 from other clients: 2 times, first in packet 15"
+    assert rows[-1] == "and more than 1 more endpoint"
+
+
+def test_stalls_are_counted_and_summed_up() -> None:
+    said = quiet("problems/receiver-naps.pcap")
+    assert said["stalls"] == "7 stretches in which a receive window was closed, 1.3 s in all"
+    assert said["damage"] == "none"
+    assert "stalls" not in quiet("problems/receiver-pauses.pcap")
 
 
 def test_a_frame_under_way_where_the_capture_ends_is_no_damage() -> None:

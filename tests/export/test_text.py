@@ -8,6 +8,7 @@ import unicodedata
 
 import pytest
 
+from tests.readings import CAPTURE_FILES, CAPTURES
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import FORMS, Clock
@@ -17,9 +18,7 @@ from zmtpscope.export.sides_column import WIDEST
 from zmtpscope.export.text import STYLES, Look, TextLines
 from zmtpscope.records import RECORDS, empty
 
-CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 NUMBER = len("c1  ")
-FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json")
 
 
 def text(
@@ -37,7 +36,7 @@ def what(printed: str) -> list[str]:
     return [re.split(r" > \S+(?: [A-Z]+)?(?: \"[^\"]*\")? {2,}", line, maxsplit=1)[1] for line in printed.splitlines()]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)
 def test_nothing_in_a_capture_breaks_a_line_or_reaches_the_terminal(path: pathlib.Path) -> None:
     printed = text(str(path), options=Options(frames=True, details=True), chat=True, tree=True, hex=True)
     kinds = {unicodedata.category(character) for character in printed.replace("\n", "")}
@@ -107,7 +106,7 @@ def test_short_contents_fit_in_80_columns(name: str) -> None:
     assert max(map(len, shown)) <= 80
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)
 def test_a_terminal_of_any_width_shows_what_a_pipe_gets(path: pathlib.Path) -> None:
     options = Options(bodies="none")
     pipe = text(str(path), options=options).split()

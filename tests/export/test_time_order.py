@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.test_text import FILES
 from tests.invariants import in_blocks, lines_of, packets_of_capture
+from tests.readings import CAPTURE_FILES
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options, Record
 from zmtpscope.export.clock import Clock
@@ -135,7 +135,7 @@ def said(path: str, *, waits: bool) -> list[tuple[int, str]]:
     return [(int(match[1] + match[2]), f"{match[3]} {match[4]}") for match in found if match]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)
 def test_captures_are_shown_in_the_order_of_time(path: object) -> None:
     as_decided, in_order = said(str(path), waits=False), said(str(path), waits=True)
     assert sorted(as_decided) == sorted(in_order)
@@ -144,7 +144,7 @@ def test_captures_are_shown_in_the_order_of_time(path: object) -> None:
 
 @pytest.mark.parametrize("name", ["jupyter", "midstream-3.0", "greeting-octet-by-octet", "broker-mixed-versions"])
 def test_lines_that_wait_depend_on_no_block(name: str) -> None:
-    (path,) = (path for path in FILES if path.stem == name)
+    (path,) = (path for path in CAPTURE_FILES if path.stem == name)
     packets = packets_of_capture(path.read_bytes())
     whole = lines_of(packets, Options(details=True), waits=True)
     for size in (1, 7, 50):

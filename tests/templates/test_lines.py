@@ -170,10 +170,11 @@ def test_other_values() -> None:
 
 
 def test_which_records_have_a_line() -> None:
-    assert of_fields(["time", "topic"], Separators()).records == {"message", "command"}
+    with_topics = {"message", "command", "subscription", "topic", "delivery"}
+    assert of_fields(["time", "topic"], Separators()).records == with_topics
     assert of_fields(["time", "ip"], Separators()).records == set(RECORDS)
     assert of_fields(["frame.number", "tcp.stream"], Separators()).records == set(RECORDS)
-    assert of_fields(["topic", "severity"], Separators()).records == {"message", "command", "finding"}
+    assert of_fields(["topic", "severity"], Separators()).records == with_topics | {"finding", "diagnosis"}
     assert of_fields(["len(payload.fields.a)"], Separators()).records == {"message", "datagram"}
 
 

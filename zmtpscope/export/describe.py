@@ -148,6 +148,24 @@ def describe_gap(values: Values) -> str:
     return f"gap of {lost} at offset {values['offset']}, not captured ({why}), {behind}"
 
 
+def describe_stall(values: Values) -> str:
+    """`10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
+    until, count = values["until"], values["count"]
+    duration = _duration(values["duration_ns"])
+    took, was = ("has taken", "is") if until == "running" else ("took", "was")
+    how_long = {
+        "disconnected": f"for the last {duration} of the connection",
+        "unseen": f"for {duration} or longer",
+        "running": f"for {duration}, up to the last packet",
+    }.get(until, f"for {duration}")
+    if count > 1:
+        took, was = "took", "was"
+        how_long = f"for {duration} in {count} more stretches, the longest of {_duration(values['longest_ns'])}"
+    receiver = endpoint(values["dst_ip"], values["dst_port"])
+    probes = f" ({counted(values['window_probes'], 'window probe')})" if values["window_probes"] else ""
+    return f"{receiver} {took} nothing {how_long}: its receive window {was} closed{probes}"
+
+
 def describe_leftover(values: Values) -> str:
     """How much of what is in no unit, and why."""
     octets = counted(values["bytes"], "octet")
@@ -274,14 +292,74 @@ def describe_zre_pair(values: Values) -> str:
     return f"ZRE nodes {safe_text(one)} and {safe_text(other)} have found each other, {conns}{after}"
 
 
+def describe_request(values: Values) -> str:
+    """`REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
+    outcome, waited = values["outcome"], values["waited_ns"]
+    if outcome == "unasked":
+        return "REQUEST none: a reply to nobody"
+    took = "" if waited is None else f" {'after' if values['latency_ns'] is not None else 'for'} {_duration(waited)}"
+    return f"REQUEST {outcome}{took}"
+
+
+def describe_subscription(values: Values) -> str:
+    """`SUBSCRIBED to "topic" for 3.000 s (cancel), 12 messages`."""
+    until = values["until_ns"]
+    how = (
+        "until the end" if until is None else f"for {_duration(max(0, until - values['ts_ns']))}, {values['ended_by']}"
+    )
+    messages = "" if values["messages"] is None else f", {counted(values['messages'], 'message')}"
+    return f"SUBSCRIBED to {quoted(values['topic'] or '')} {how}{messages}"
+
+
+def describe_heartbeat(values: Values) -> str:
+    """`HEARTBEAT answered after 0.3 ms`."""
+    rtt = "" if values["rtt_ns"] is None else f" after {_duration(values['rtt_ns'])}"
+    return f"HEARTBEAT {values['outcome']}{rtt}"
+
+
+def describe_peer(values: Values) -> str:
+    """`PEER DEALER "worker-1": 3 connections, gone`."""
+    kind = [safe_text(values["socket_type"])[:LONGEST_TYPE]] if values["socket_type"] else []
+    name = named(values["identity"]) if values["identity"] else safe_text(values["name"] or "")
+    return f"PEER {' '.join([*kind, name])}: {counted(values['connections'], 'connection')}, {values['state']}"
+
+
+def describe_topic(values: Values) -> str:
+    """`TOPIC "news": 12 messages to 2 subscribers`."""
+    to = counted(values["subscribers"], "subscriber")
+    return f"TOPIC {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')} to {to}"
+
+
+def describe_delivery(values: Values) -> str:
+    """`DELIVERY of "news": 12 messages, missed 3`."""
+    missed = (values["missed"] or 0) + (values["missed_early"] or 0)
+    return (
+        f"DELIVERY of {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')}"
+        + f", missed {missed} at least" * bool(missed)
+    )
+
+
+def describe_diagnosis(values: Values) -> str:
+    """Severity, rule and cause."""
+    return f"{values['severity']} {values['rule']} {safe_text(values['text'][:LONGEST_SENTENCE])}"
+
+
 DESCRIBE: dict[str, Callable[[Values], str]] = {
     "greeting": describe_greeting,
     "command": describe_command,
     "gap": describe_gap,
+    "stall": describe_stall,
     "leftover": describe_leftover,
     "finding": describe_finding,
     "connection": describe_connection,
     "datagram": describe_datagram,
     "zre_pair": describe_zre_pair,
+    "request": describe_request,
+    "subscription": describe_subscription,
+    "heartbeat": describe_heartbeat,
+    "peer": describe_peer,
+    "topic": describe_topic,
+    "delivery": describe_delivery,
+    "diagnosis": describe_diagnosis,
 }
 """For every record that is not a row of a run."""

@@ -82,6 +82,18 @@ class OutputFile:
             raise OSError(error.errno, error.strerror, str(self.target)) from error
 
 
+def write_file(path: Path, octets: bytes) -> None:
+    """Write a whole file. Raises an `OSError` that names it."""
+    file = OutputFile(path)
+    try:
+        file.open()
+        file.write(octets)
+        file.finish()
+        file.commit()
+    finally:
+        file.discard()
+
+
 def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)

@@ -59,10 +59,15 @@ class RunWords:
             more = " MORE" if flags & MORE else ""
             what = f"  frame{self.doubt} {counted(self.sizes[index], 'octet')}{more} flags {flags:02x}"
             return what + self._bodies(index, index, used + len(what))
+        what = self.named(index)
+        return what if self.flags[self.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
+
+    def named(self, index: int) -> str:
+        """Message `index` without what it carries: what and how large, and its topic or addresses."""
         first, last = self.first[index], self.last[index]
         doubt = self.doubt if self.complete[index] else f"{self.doubt} incomplete"
         if self.flags[first] & SPECIAL:
-            return self._special(run, index, doubt)
+            return self._special(self.run, index, doubt)
         if first == last:
             what = f"{self.message}{doubt} {counted(self.sizes[first], 'octet')}"
         else:
@@ -79,7 +84,7 @@ class RunWords:
                 what += f" and {addresses - MOST_ADDRESSES} more"
         elif first < content:
             what += f" {self._name(first)}"
-        return what + self._carried(index, used + len(what))
+        return what
 
     def content(self, index: int) -> str:
         """What message `index` carries, without sizes, topic and addresses."""

@@ -7,17 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Summary
 from zmtpscope.dissect.findings.drops import by_interface
+from zmtpscope.dissect.records.finding_endpoints import AtEndpoint, FindingEndpoints
+from zmtpscope.export.describe import endpoint
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, is_habitual, plain
-from zmtpscope.export.words import counted
+from zmtpscope.export.words import counted, packet_name
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import SECOND
 
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet seen", "evicted": "being given up"}
 LABEL = 16
 """Columns of the words on the left."""
+INDENT = " " * 11
+"""In front of the endpoints of a finding: below its severity."""
+MOST_ROWS = 5
+"""Endpoints that have a row, of each kind of finding: those with the most."""
 
 
 def summary_lines(
@@ -26,11 +33,13 @@ def summary_lines(
     problems: Sequence[CaptureProblem],
     paint: Paint = plain,
     *,
+    files: Sequence[str | None] = (),
     chat: bool = False,
 ) -> Iterator[str]:
     """What was there: packets, connections, versions, mechanisms, messages, damage, findings.
 
-    `chat` lists also the findings that are normal events or habits, which are always counted.
+    `files` are those that packet references index. `chat` lists also the findings that are normal events or habits,
+    which are always counted.
     """
     first, last = statistics.first_time, statistics.last_time
     span = ""
@@ -62,9 +71,14 @@ def summary_lines(
     if summary.curve_connections:
         what = f"{counted(summary.curve_connections, 'connection')} with CURVE that came to messages"
         yield _line("decrypted", f"{summary.opened_connections} of {what}: {counted(summary.opened_boxes, 'MESSAGE')}")
+    if summary.stalls:
+        how_often = counted(summary.stalls, "stretch", "stretches")
+        yield _line(
+            "stalls", f"{how_often} in which a receive window was closed, {summary.stalled / SECOND:.1f} s in all"
+        )
     damage = damage_of(summary, statistics, problems)
     yield _line("damage", "; ".join(damage) or "none")
-    yield from _finding_lines(summary, paint, chat)
+    yield from _finding_lines(summary, paint, files, chat)
 
 
 def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
@@ -85,8 +99,8 @@ def dropped(drops: Mapping[str, int]) -> str:
     return f"{counted(sum(drops.values()), 'packet')} dropped while captured: {by_interface(drops)}"
 
 
-def _finding_lines(summary: Summary, paint: Paint, chat: bool) -> Iterator[str]:
-    """How many of each severity, then each kind and what to do about it, the worst first."""
+def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], chat: bool) -> Iterator[str]:
+    """How many of each severity, then each kind, what to do about it and where it was made, the worst first."""
     counts, lines, news = [], [], True
     for severity in SEVERITIES:
         kinds = sorted((id_, count) for (of, id_), count in summary.findings.items() if of == severity)
@@ -98,8 +112,34 @@ def _finding_lines(summary: Summary, paint: Paint, chat: bool) -> Iterator[str]:
                 continue
             hints = "".join(f" -> {hint}" for hint in sorted(summary.hints.get((severity, id_), ())))
             lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {FINDINGS[id_].text}{hints}")
+            if (severity, id_) in summary.finding_endpoints:
+                lines += _endpoint_lines(summary.finding_endpoints[severity, id_], files)
     yield _line("findings", (", ".join(counts) or "none") + ("" if news else " (--verbose lists all)"))
     yield from lines
+
+
+def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None]) -> Iterator[str]:
+    """Where findings of one kind were made, those with the most first."""
+    rows = sorted(found.endpoints.items(), key=lambda row: (-row[1].count, row[1].first))
+    for (address, port), at in rows[:MOST_ROWS]:
+        yield f"{INDENT}{endpoint(address, port)} {_from_whom(at)}: {_first_of(at, files)}"
+    if len(rows) > MOST_ROWS:
+        more_than = "more than " if found.elsewhere else ""
+        yield f"{INDENT}and {more_than}{counted(len(rows) - MOST_ROWS, 'more endpoint')}"
+
+
+def _from_whom(at: AtEndpoint) -> str:
+    """The client, or how many there were."""
+    if at.has_more_clients:
+        return f"from more than {counted(len(at.clients), 'client')}" if at.clients else "from other clients"
+    return f"from {len(at.clients)} clients" if len(at.clients) > 1 else f"from {next(iter(at.clients))}"
+
+
+def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
+    """`packet 12`, or `3 times, first in packet b.pcap:12`."""
+    file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
+    name = packet_name(files[file] if file < len(files) else None, packet, several=len(files) > 1)
+    return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.line_tables import CsvTable, JsonLinesTable
+from zmtpscope.records import PLURALS
 
 Columns = tuple[str, ...]
 
@@ -73,7 +74,7 @@ class Tables:
 
     def path(self, record: str) -> Path:
         """Where the table of a record type goes: `messages.parquet`."""
-        return self.directory / f"{record}s.{self._format}"
+        return self.directory / f"{PLURALS[record]}.{self._format}"
 
     def _refuse_to_overwrite(self) -> None:
         if self.directory.exists() and not self.directory.is_dir():

@@ -2,13 +2,12 @@
 
 The first line of a connection and its last name both addresses. In between a side is known by its identity or socket
 type, and the one that was connected to by its port, so that a line fits in 80 columns; `wide` lines have the addresses,
-too. The lines are the same for a terminal and a pipe; only a terminal folds and cuts them. Nothing in a line is exact
+too. The lines are the same for a terminal and a pipe; only a terminal wraps and cuts them. Nothing in a line is exact
 beyond its first characters: `-V`, `-x` and JSON lines are.
 """
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
@@ -18,18 +17,18 @@ import numpy as np
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.details import hex_lines, tree_lines
-from zmtpscope.export.fold import INDENT, fold
+from zmtpscope.export.repeats.folding import Folding
+from zmtpscope.export.repeats.stretches import Repeats, Stretch
 from zmtpscope.export.rows import RunWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.sides_column import SidesColumn
 from zmtpscope.export.time_order import RECORDS, TimeOrder
 from zmtpscope.export.values import record_values
+from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import COMMON, STREAM
+from zmtpscope.records import COMMON, DERIVED, STREAM
 
 Source = tuple[Record | RunWords, Sequence[str | None]]
 """A record, or the rows of a run; and the files of its batch."""
@@ -46,7 +45,9 @@ STYLES = {
     "connection": "bold",
     "datagram": "bold",
     "zre_pair": "bold",
+    **dict.fromkeys(DERIVED, "bold"),
     "gap": "bold yellow",
+    "stall": "bold yellow",
     "leftover": "yellow",
     "error": "bold red",
     "warn": "yellow",
@@ -60,6 +61,8 @@ MORE_FRAMES = f"... and more than {MOST_FRAMES:,} frames: --frames gives each a 
 
 MOST_BEACONS = 4096
 """Beacons that are remembered, so that a line tells only what is new."""
+
+HOW_TO_UNFOLD = "--all has a line for each"
 
 LOSS = "ZMTP-CONN-05"
 """Stands beside every gap."""
@@ -89,6 +92,8 @@ class Look(NamedTuple):
     """Whether lines wait for what may come earlier; else a line is there as soon as its packet is."""
     chat: bool = False
     """Whether findings are shown that are normal events or habits."""
+    folds: bool = False
+    """Whether heartbeats and retries that repeat others are counted, and written together."""
     tree: bool = False
     hex: bool = False
 
@@ -101,6 +106,7 @@ class TextLines:
         self.options = options
         self.sides = SidesColumn(look.paint, wide=look.wide)
         self.order = TimeOrder(self._source_of, records=RECORDS if look.waits else 0)
+        self.folding = Folding(folds=look.folds, waits=look.waits)
         self.packet_width = 5
         self.hints: set[str] = set()
         """Hints that were told; a run tells each once."""
@@ -111,11 +117,11 @@ class TextLines:
 
     def lines(self, batch: Batch) -> Iterator[str]:
         """The lines of the records of a batch that need not wait, in the order of time, each with its newline."""
-        return self._lines(self.order.feed(batch))
+        return self._lines(self.folding.feed(self.order.feed(batch)))
 
     def rest(self) -> Iterator[str]:
-        """The lines of what still waits for its place in time: no more batch comes."""
-        return self._lines(self.order.finish())
+        """The lines of what still waits, for its place in time or for others like it: no more batch comes."""
+        return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
         """The lines of the records of a batch in the order of records, whatever their times: each with the number that
@@ -146,8 +152,11 @@ class TextLines:
     def _source_of(self, item: Record | MessageRun | FrameRun, files: Sequence[str | None]) -> Source:
         return item if isinstance(item, Record) else RunWords(item, self.options, self.look.width), files
 
-    def _lines(self, stretches: list[tuple[Source, int, int]]) -> Iterator[str]:
+    def _lines(self, stretches: Iterable[Stretch]) -> Iterator[str]:
         for (said, files), low, high in stretches:
+            if isinstance(said, Repeats):
+                yield self._line_of_repeats(said, files) + "\n"
+                continue
             item = said if isinstance(said, Record) else said.run
             for index, line in enumerate(self._made((said, files), low, high), low):
                 if line is None:
@@ -168,24 +177,34 @@ class TextLines:
             return None
         if kind == "datagram" and self._is_repeated(values):
             return None
-        who, columns = self._who_of_record(values)
         if kind == "gap":
             self.gap = _place(values)
+        return self._line_of(values, files, DESCRIBE[kind](values), self._hint(values))
+
+    def _line_of_repeats(self, repeats: Repeats, files: Sequence[str | None]) -> str:
+        return self._line_of(record_values(repeats.last, self.options), files, repeats.text, HOW_TO_UNFOLD)
+
+    def _line_of(self, values: dict[str, Any], files: Sequence[str | None], words: str, hint: str | None) -> str:
+        """A line about a record: what there is to do about it is told once in a run."""
+        kind = values["record"]
+        who, columns = self._who_of_record(values)
         if kind == "connection":
             packet, time = "", values["end_ns"]
         else:
             packet, time = self._packet(values["file"], values["packet"], files), values["ts_ns"]
-        style = values["severity"] if kind == "finding" else kind
-        what = self.look.paint(style, DESCRIBE[kind](values))
-        hint = self._hint(values)
+        what = self.look.paint(values["severity"] if kind == "finding" else kind, words)
         if hint is not None and hint not in self.hints:
             self.hints.add(hint)
             what += f" -> {hint}"
         front = self._front(packet, time)
-        return self._folded(self.look.paint("dim", front) + who, len(front) + columns, what)
+        return self._wrapped(self.look.paint("dim", front) + who, len(front) + columns, what)
 
-    def _folded(self, prefix: str, used: int, what: str) -> str:
-        return prefix + what if self.look.width is None else fold(prefix, used, what, self.look.width)
+    def _wrapped(self, prefix: str, used: int, what: str) -> str:
+        if self.look.width is None:
+            return prefix + what
+        from zmtpscope.export.wrap import wrap  # files and pipes do without
+
+        return wrap(prefix, used, what, self.look.width)
 
     def _left_out(self, values: dict[str, Any]) -> bool:
         """Whether a finding is of no news: normal, a habit, or what the line of a gap has just said."""
@@ -206,7 +225,7 @@ class TextLines:
         return False
 
     def _hint(self, values: dict[str, Any]) -> str | None:
-        """What to do about it; told once in a run."""
+        """What to do about it."""
         kind = values["record"]
         if kind == "gap":
             return FINDINGS[LOSS].hint
@@ -233,7 +252,9 @@ class TextLines:
             if width is None or used + len(line) <= width:
                 yield prefix + line
             else:  # it has a line of its own, where more fits
-                yield fold(prefix, used, words.describe(index, INDENT), width)
+                from zmtpscope.export.wrap import INDENT
+
+                yield self._wrapped(prefix, used, words.describe(index, INDENT))
 
     def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Sequence[str | None]) -> None:
         """What `_rows` knows when it is over."""
@@ -258,9 +279,7 @@ class TextLines:
     # -- the columns in front ----------------------------------------------------------------------------------------
 
     def _packet(self, file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
-        if packet is None:
-            return ""
-        return f"{packet}" if len(files) == 1 else f"{safe_text(os.path.basename(file or '-'))}:{packet}"
+        return "" if packet is None else packet_name(file, packet, several=len(files) > 1)
 
     def _front(self, packet: str, time: int) -> str:
         """Packet and time."""
@@ -271,7 +290,7 @@ class TextLines:
     def _who_of_record(self, values: dict[str, Any]) -> tuple[str, int]:
         """Who to whom as it was known before this record, which says itself what it adds."""
         if values["src_ip"] is None:
-            return self.sides.nobody("the capture")
+            return self.sides.nobody(values["record"] if values["record"] in DERIVED else "the capture")
         names = ("conn", "conn_id", "side", "src_ip", "src_port", "dst_ip", "dst_port")
         stream = Stream(*[values[name] for name in names])
         if values["record"] == "connection":
@@ -284,6 +303,9 @@ class TextLines:
 
 def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, options: Options) -> Iterator[str]:
     """The lines under that of a record, with its fields or its octets, as `look` has it, each with its newline."""
+    from zmtpscope.dissect.records.details import details  # lines alone need none of it
+    from zmtpscope.export.details import hex_lines, tree_lines
+
     secrets = options.show_secrets
     shown = 0
     for shown, detail in enumerate(details(item, index), 1):

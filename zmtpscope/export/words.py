@@ -1,6 +1,10 @@
-"""Numbers and sizes in sentences."""
+"""Numbers, sizes and packets in sentences."""
 
 from __future__ import annotations
+
+import os.path
+
+from zmtpscope.export.safe_text import safe_text
 
 SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
@@ -8,6 +12,11 @@ SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 octet`, `2 octets`; `plural` where it is not the noun with an s."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def packet_name(file: str | None, packet: int, *, several: bool) -> str:
+    """`12`, or `b.pcap:12` where there are several files."""
+    return f"{safe_text(os.path.basename(file or '-'))}:{packet}" if several else f"{packet}"
 
 
 def size(octets: float) -> str:

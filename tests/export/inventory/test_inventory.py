@@ -109,7 +109,7 @@ def test_whatever_peers_call_themselves_lines_fit_and_are_safe(words: list[tuple
     assert sum(each["connections"] for each in objects(inventory, {}) if each["found"] == "endpoint") == len(words)
 
 
-def test_long_sentences_are_folded() -> None:
+def test_long_sentences_are_wrapped() -> None:
     inventory = Inventory()
     finding = empty("finding") | {
         "record": "finding",

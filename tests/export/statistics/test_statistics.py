@@ -14,21 +14,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tests.readings import CAPTURES, read
+from tests.readings import CAPTURE_FILES, CAPTURES, read
 from tests.scripted import GREETING, message, ready
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.statistics.report import Look, sparkline, table
 from zmtpscope.export.statistics.rows import lines_of
 from zmtpscope.export.statistics.sizes import Sizes
 from zmtpscope.export.statistics.statistics import KINDS, Statistics
 from zmtpscope.export.statistics.tally import Pairs
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
 
 SECOND = 1_000_000_000
-PATHS = sorted(path for path in CAPTURES.glob("*/*.pcap*") if ".truth" not in path.name and ".keys" not in path.name)
 
 
 def rows_of(capture: Any, interval: int = SECOND, most: int = 1000) -> list[dict[str, Any]]:
@@ -65,7 +64,7 @@ def percentile(sizes: list[int], part: float) -> int:
     return sorted(sizes)[max(0, math.ceil(part * len(sizes)) - 1)]
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.stem)
 def test_numbers_are_those_of_the_records(path: pathlib.Path) -> None:
     records = read(path).records
     messages = [

@@ -8,12 +8,12 @@ from typing import Any
 
 from zmtpscope.capture import CaptureStatistics
 from zmtpscope.export.describe import endpoint as endpoint_name
-from zmtpscope.export.fold import fold
 from zmtpscope.export.inventory.inventory import Inventory
 from zmtpscope.export.inventory.json_lines import objects
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted
+from zmtpscope.export.wrap import wrap
 from zmtpscope.records import SECOND
 
 WIDTH = 80
@@ -134,7 +134,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _below(text: str) -> str:
     """Lines that are indented."""
-    return fold(" " * INDENT, INDENT, text, WIDTH)
+    return wrap(" " * INDENT, INDENT, text, WIDTH)
 
 
 def _time(nanoseconds: int, form: str = "%H:%M:%S") -> str:

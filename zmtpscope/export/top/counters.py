@@ -35,8 +35,8 @@ class TooManyRows(Exception):
 
 
 class Counters(Generic[Key]):
-    """One kind of rows. `interval` has the numbers of the interval under way, `previous` those of the one before, and
-    `total` all up to its end."""
+    """One kind of rows, of which there are no more than `most`, 3 or more: a message has up to two. `interval` has the
+    numbers of the interval under way, `previous` those of the one before, and `total` all up to its end."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.clock import timestamp
 from zmtpscope.export.preview import parts_preview, quoted
 from zmtpscope.export.safe_text import safe_text
@@ -24,7 +25,6 @@ from zmtpscope.export.top.counters import (
 )
 from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
 from zmtpscope.export.top.rates import Interval, Rates
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
 from zmtpscope.records import to_text
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.top.peers import ConnectionEnds, Peer
-
-LONGEST_TOPIC = 256
-"""Octets of a topic or subscription that tell it from others; the rest is cut off."""
 
 MOST_SUBSCRIPTIONS = 131_072
 """Subscriptions of all connections that are counted, at most 50 MB; those beyond are left out."""

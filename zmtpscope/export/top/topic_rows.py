@@ -9,25 +9,17 @@ the dictionary and takes the place.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.topic_words import FACTOR, LONGEST_TOPIC, WORD, UInt64, mixed, words_of
 from zmtpscope.export.top.columns import Columns
 from zmtpscope.export.top.counters import Counters
 from zmtpscope.export.top.open_connections import OpenConnections
 from zmtpscope.export.top.peers import Peer, Topic
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
 
-UInt64 = NDArray[np.uint64]
-
-WORD, MOST_WORDS = 8, 4
+MOST_WORDS = 4
 PLACE_BITS = 12
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, with its bits spread: 2^64 divided by the golden ratio."""
-
-MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
-"""What a word keeps of so many octets of a topic; the first octet of a word is its lowest."""
 
 LEAST_MESSAGES = 64
 """Fewer are not worth the columns."""
@@ -122,20 +114,6 @@ class TopicRows:
         return found
 
 
-def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt64]:
-    """The octets `start..start + size` as words, with zeros behind them; all words lie in `data`."""
-    octets = np.frombuffer(data, np.uint8)
-    windows = np.lib.stride_tricks.as_strided(octets, (len(octets) - WORD + 1, WORD), (1, 1), writeable=False)
-    words = []
-    for place in range(count):
-        left = np.clip(sizes - WORD * place, 0, WORD)
-        words.append(windows[starts + WORD * place].view("<u8")[:, 0] & MASKS[left])
-    return words
-
-
 def _places(words: list[UInt64], sizes: Int64, sender: int) -> Int64:
-    mixed = sizes.astype(np.uint64) + np.uint64(sender << 16)
-    for word in words:
-        mixed = (mixed ^ word) * FACTOR
-        mixed ^= mixed >> np.uint64(32)
-    return (mixed * FACTOR >> np.uint64(64 - PLACE_BITS)).astype(np.int64)
+    seeds = sizes.astype(np.uint64) + np.uint64(sender << 16)
+    return (mixed(seeds, words) * FACTOR >> np.uint64(64 - PLACE_BITS)).astype(np.int64)

@@ -5,32 +5,32 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmtpscope.export.fold import INDENT, LEAST, fold
+from zmtpscope.export.wrap import INDENT, LEAST, wrap
 
 WORDS = "warn ZMTP-CONN-08 The connection closed within a second of an error"
 
 
 def test_what_fits_stays_as_it_is() -> None:
-    assert fold("9 1.0 a > b  ", 13, WORDS, 13 + len(WORDS)) == "9 1.0 a > b  " + WORDS
+    assert wrap("9 1.0 a > b  ", 13, WORDS, 13 + len(WORDS)) == "9 1.0 a > b  " + WORDS
 
 
 def test_what_does_not_fit_goes_on_below_the_first_word() -> None:
     words = f"{WORDS}, said its peer"
-    assert fold("9 1.0 a > b  ", 13, words, 80) == (
+    assert wrap("9 1.0 a > b  ", 13, words, 80) == (
         "9 1.0 a > b  warn ZMTP-CONN-08 The connection closed within a second of an\n             error, said its peer"
     )
 
 
 def test_where_hardly_anything_is_left_the_words_get_lines_of_their_own() -> None:
-    assert fold("9 1.0 a > b  ", 13, WORDS, 52) == (
+    assert wrap("9 1.0 a > b  ", 13, WORDS, 52) == (
         "9 1.0 a > b\n        warn ZMTP-CONN-08 The connection closed\n        within a second of an error"
     )
 
 
 def test_colours_take_no_room() -> None:
     words = "\x1b[31mfour\x1b[0m five " * 4
-    folded = fold("", 0, words.rstrip(), 45)
-    assert [line.count("five") for line in folded.split("\n")] == [4]
+    wrapped = wrap("", 0, words.rstrip(), 45)
+    assert [line.count("five") for line in wrapped.split("\n")] == [4]
 
 
 @given(
@@ -39,7 +39,7 @@ def test_colours_take_no_room() -> None:
     width=st.integers(INDENT + 30, 150),
 )
 def test_every_word_is_there_and_no_line_is_too_long(used: int, words: str, width: int) -> None:
-    first, *rest = fold("p" * used, used, words, width).split("\n")
+    first, *rest = wrap("p" * used, used, words, width).split("\n")
     indent = used if width - used >= LEAST else INDENT
     assert " ".join([first[used:], *rest]).split() == words.split()
     for line in rest:

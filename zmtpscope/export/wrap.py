@@ -1,4 +1,4 @@
-"""Lines that are too long for the terminal, folded between words. What goes to a file or a pipe is never folded."""
+"""Lines that are too long for the terminal, wrapped between words. What goes to a file or a pipe is never wrapped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INDENT = 8
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def fold(prefix: str, used: int, words: str, width: int) -> str:
+def wrap(prefix: str, used: int, words: str, width: int) -> str:
     """`prefix`, which takes `used` columns, and `words` behind it, in lines of at most `width` where spaces allow it.
 
     What does not fit goes on below the first word, or, where that leaves little room, on lines of its own.

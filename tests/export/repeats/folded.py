@@ -1,0 +1,48 @@
+"""The lines of scripted and real captures with what repeats folded, as time and words of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tests.traffic import Capture, Packet
+from zmtpscope.dissect import Analyser
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.text import Look, TextLines
+
+LINE = re.compile(r" *(?:\S+ )? *(-?[\d.]+)  (?:(c\d+|udp) +)?(.*)\n")
+
+Line = tuple[float, str | None, str]
+"""Second, connection and last column, of which what a hint or a body says is left out."""
+
+
+def lines_of(capture: Any, *, waits: bool = True, folds: bool = True) -> Iterator[Line]:
+    """What `read` writes of a capture."""
+    analyser = Analyser()
+    text = TextLines(Look(Clock("e", lambda: 0), waits=waits, folds=folds), analyser.options)
+    for line in [*(line for batch in analyser.run(capture) for line in text.lines(batch)), *text.rest()]:
+        found = LINE.fullmatch(line)
+        assert found
+        yield float(found[1]), found[2], found[3].split("  ")[-1].strip().split(" -> ")[0]
+
+
+def written(packets: Iterable[Packet], *, waits: bool = True) -> list[Line]:
+    """The same of packets, which come one by one where lines do not wait; seconds since the first."""
+    ordered = sorted(packets, key=lambda packet: packet.time)
+    lines = list(lines_of(Capture(ordered, 1 << 30 if waits else 1), waits=waits))
+    return [(time - ordered[0].time / 1e9, conn, what) for time, conn, what in lines]
+
+
+def words(packets: Iterable[Packet], *, waits: bool = True) -> list[str]:
+    """The last columns alone."""
+    return [what for _, _, what in written(packets, waits=waits)]
+
+
+def repeated(what: str) -> int:
+    """How many heartbeats or attempts a line says were like others; 0: it is another line."""
+    if what.startswith("tried again"):
+        return int(what.split()[2]) if " times, " in what else 1
+    if what.startswith("PING/PONG"):
+        return int(what.split()[1]) if " times " in what else 1
+    return 0

@@ -1,0 +1,169 @@
+"""Retries in lines for people: an attempt that fails as one did that was written is counted, and no other."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.cli.running import Run
+from tests.dissect.talks import SECOND, hello, message
+from tests.export.repeats.folded import lines_of, repeated, words, written
+from tests.readings import CAPTURE_FILES, CAPTURES
+from tests.traffic import CLIENT, Conversation, Packet
+from zmtpscope.capture import open_captures
+from zmtpscope.export.repeats import retries
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+
+START = 1_700_000_000_000_000_000
+PORTS = count(40_000)
+
+
+def plain(name: str, **fields: object) -> bytes:
+    """A command frame of PLAIN."""
+    return build_frame(Framing.V2, build_command("PLAIN", name, fields), command=True)
+
+
+def attempt(second: float, *, user: str = "admin", client: bytes = CLIENT, port: int = 5555) -> Conversation:
+    """A PLAIN client says HELLO."""
+    talk = Conversation(ports=(next(PORTS), port), hosts=(client, CLIENT), start=START + int(second * SECOND))
+    talk.send(0, build_greeting_3("PLAIN", version="3.1"))
+    talk.send(1, build_greeting_3("PLAIN", version="3.1", as_server=1))
+    talk.send(0, plain("HELLO", username=user, password="secret"))
+    return talk
+
+
+def refused(second: float, reason: str = "400", **given: object) -> list[Packet]:
+    """An attempt of a PLAIN client that is not let in."""
+    talk = attempt(second, **given)  # type: ignore[arg-type]
+    talk.send(1, plain("ERROR", reason=reason))
+    talk.close()
+    return talk.packets
+
+
+def accepted(second: float) -> list[Packet]:
+    """The client is let in, and sends a message."""
+    talk = attempt(second)
+    talk.send(1, plain("WELCOME"))
+    talk.send(0, plain("INITIATE", metadata=[{"name": "Socket-Type", "value": "PUSH"}]))
+    talk.send(1, plain("READY", metadata=[{"name": "Socket-Type", "value": "PULL"}]))
+    talk.send(0, message(b"work"))
+    talk.close()
+    return talk.packets
+
+
+def joined(*talks: list[Packet]) -> Iterator[Packet]:
+    """All packets."""
+    for packets in talks:
+        yield from packets
+
+
+def test_a_client_that_is_refused_over_and_over_is_one_line(zmtpscope: Run) -> None:
+    path = CAPTURES / "security" / "curve-wrong-server-key.pcap"
+    _, output, _ = zmtpscope("read", path)
+    assert output.count("GREETING") == 2
+    assert output.splitlines()[-1] == (
+        "        0.636546  c5  127.0.0.1:48774 > 127.0.0.1:5710  "
+        "tried again 4 times, c2 to c5, every 0.159 s: each went as c1 did -> --all has a line for each"
+    )
+    _, output, _ = zmtpscope("read", "--all", path)
+    assert output.count("GREETING") == 10
+
+
+def test_a_hundred_are_one_line_too() -> None:
+    told = words(joined(*[refused(number * 0.3) for number in range(118)]))
+    assert len([what for what in told if what.startswith("GREETING")]) == 2
+    assert told[-1] == "tried again 117 times, c2 to c118, every 0.3 s: each went as c1 did"
+
+
+def test_one_is_said_in_words() -> None:
+    assert words(joined(refused(0), refused(0.5)))[-1] == "tried again after 0.5 s: it went as c1 did"
+
+
+def test_another_user_another_answer_and_another_endpoint_are_other_attempts() -> None:
+    for other in (refused(1, user="guest"), refused(1, reason="500"), refused(1, port=5556)):
+        told = words(joined(refused(0), other))
+        assert len([what for what in told if what.startswith("closed")]) == 2
+
+
+def test_clients_are_counted_one_by_one() -> None:
+    one, other = bytes([10, 0, 0, 8]), bytes([10, 0, 0, 9])
+    talks = [refused(number, client=other if number % 3 else one) for number in range(12)]
+    told = [what for what in words(joined(*talks)) if what.startswith("tried")]
+    assert told == [
+        "tried again 3 times, c4 to c10, every 3 s: each went as c1 did",
+        "tried again 7 times, c3 to c12, every 1.43 s: each went as c2 did",
+    ]
+
+
+def test_what_was_counted_is_written_when_the_client_is_let_in() -> None:
+    told = written(joined(refused(0), refused(1), refused(2), accepted(3), refused(10)))
+    begin = [conn for _, conn, _ in told].index("c4")
+    assert told[begin - 1][1:] == ("c3", "tried again 2 times, c2 to c3, every 1 s: each went as c1 did")
+    assert [what for _, conn, what in told if conn == "c4"][4:] == [
+        "WELCOME", "INITIATE PUSH", "READY PULL", "work", "closed by PUSH after 10.0 ms, 3.1 PLAIN, 1 message from PUSH"
+    ]  # fmt: skip
+    assert next(what for _, conn, what in told if conn == "c5") == "GREETING 3.1 PLAIN"
+
+
+def test_two_ways_to_fail_in_turn_are_counted_each() -> None:
+    told = words(joined(*[refused(number, reason="500" if number % 2 else "400") for number in range(10)]))
+    assert told[-2:] == [
+        "tried again 4 times, c3 to c9, every 2 s: each went as c1 did",
+        "tried again 4 times, c4 to c10, every 2 s: each went as c2 did",
+    ]
+
+
+@pytest.mark.parametrize(("second", "ends", "waits", "kept"), [
+    (5, 30, True, True), (5, 30, False, False), (1.5, 1.8, False, True), (70, 80, True, False)
+])  # fmt: skip
+def test_lines_are_kept_back_for_a_minute_and_for_a_second_where_they_do_not_wait(
+    second: float, ends: float, waits: bool, kept: bool
+) -> None:
+    hangs = attempt(1)
+    hangs.wait(int((ends - 1) * SECOND))
+    hangs.reset(0)
+    other = Conversation(ports=(next(PORTS), 5557), start=START + int(second * SECOND))
+    other.send(0, hello("PUSH"))
+    other.send(1, hello("PULL"))
+    conns = [conn for _, conn, _ in written([*refused(0), *hangs.packets, *other.packets], waits=waits)][7:]
+    assert conns.count("c2") >= 5
+    assert conns.index("c2") > conns.index("c3") if kept else conns.index("c3") > conns.index("c2")
+
+
+def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
+    told = written(joined(*[refused(number) for number in range(35)]), waits=False)
+    assert [(round(time), what) for time, _, what in told if what.startswith("tried")] == [
+        (10, "tried again 10 times, c2 to c11, every 1 s: each went as c1 did"),
+        (20, "tried again 10 times, c12 to c21, every 1 s: each went as c1 did"),
+        (30, "tried again 10 times, c22 to c31, every 1 s: each went as c1 did"),
+        (34, "tried again 4 times, c32 to c35, every 1 s: each went as c1 did"),
+    ]
+
+
+def test_what_is_remembered_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOST_OPEN", "MOST_PAIRS", "MOST_FAILURES"):
+        monkeypatch.setattr(retries, name, 2)
+    talks = [refused(number, port=5555 + number % 3, reason=str(number % 4)) for number in range(36)]
+    told = words(joined(*talks))
+    assert sum(map(repeated, told)) + len([what for what in told if what.startswith("closed")]) == 36
+
+
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)
+def test_every_line_of_real_captures_is_there_or_counted(path: pathlib.Path) -> None:
+    folded, left = (
+        Counter(what for _, _, what in lines_of(open_captures([str(path)]), folds=folds)) for folds in (True, False)
+    )
+    assert all(repeated(what) for what in folded - left)
+    left -= folded
+    heartbeats = sum(repeated(what) for what in folded if what.startswith("PING/PONG"))
+    attempts = sum(repeated(what) for what in folded if what.startswith("tried"))
+    assert left["PING"] + left["PONG"] == 2 * heartbeats
+    assert sum(number for what, number in left.items() if what.startswith(("closed by", "reset by"))) == attempts
+    assert bool(left) == bool(heartbeats + attempts)

@@ -1,0 +1,1 @@
+"""Diagnoses as a report for people."""

@@ -1,0 +1,63 @@
+"""Diagnoses for people: the cause first, what it stands on beneath it, and what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.text import Paint, plain
+from zmtpscope.export.words import counted
+from zmtpscope.findings import SEVERITIES
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Explained
+
+INDENT = "      "
+
+
+def report_lines(
+    found: Sequence[Explained], clock: Clock, paint: Paint = plain, *, width: int = 120, many_files: bool = False
+) -> Iterator[str]:
+    """One paragraph for each cause, the worst first, and how many of each severity there are."""
+    for explained in found:
+        yield from _paragraph(explained.diagnosis, clock, paint, width, many_files)
+        for consequence in explained.consequences:
+            line = f"because of this: {safe_text(consequence.text)} [{consequence.rule}]"
+            yield from textwrap.wrap(line, width, initial_indent=INDENT, subsequent_indent=INDENT + "  ")
+        yield ""
+    counts = Counter(each.diagnosis.severity for each in found)
+    sums = ", ".join(f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity])
+    yield f"{counted(len(found), 'diagnosis', 'diagnoses')}: {sums}" if found else "nothing wrong was found"
+
+
+def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
+    """One cause in one line: when it was first seen, and what to do."""
+    likely = "likely: " if diagnosis.certainty == LIKELY else ""
+    when = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
+    severity = paint(diagnosis.severity, f"{diagnosis.severity:<5}")
+    return f"{when}{severity} {likely}{safe_text(diagnosis.text)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"
+
+
+def _paragraph(diagnosis: Diagnosis, clock: Clock, paint: Paint, width: int, many_files: bool) -> Iterator[str]:
+    word = f"{diagnosis.severity:<5}"
+    likely = "likely: " if diagnosis.certainty == LIKELY else ""
+    sentence = f"{likely}{safe_text(diagnosis.text)} [{diagnosis.rule}]"
+    first, *rest = textwrap.wrap(sentence, width - len(INDENT), break_on_hyphens=False)
+    yield f"{paint(diagnosis.severity, word)} {first}"
+    for line in rest:
+        yield INDENT + line
+    for evidence in diagnosis.evidence:
+        line = _evidence(evidence, clock, many_files)
+        for part in textwrap.wrap(line, width - len(INDENT), subsequent_indent="  ", break_on_hyphens=False):
+            yield INDENT + paint("dim", part)
+    yield from textwrap.wrap(
+        f"-> {safe_text(diagnosis.hint)}", width, initial_indent=INDENT, subsequent_indent=INDENT + "   "
+    )
+
+
+def _evidence(evidence: Evidence, clock: Clock, many_files: bool) -> str:
+    moment = evidence.moment
+    packet = "" if moment.packet is None else f" packet {moment.packet}"
+    file = f" of {safe_text(moment.file)}" if many_files and moment.file is not None else ""
+    return f"{clock(moment.ns).strip()}{packet}{file}: {safe_text(evidence.text)}"

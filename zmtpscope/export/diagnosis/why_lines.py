@@ -1,0 +1,58 @@
+"""Why messages came to a peer or did not, in lines for people: equal ones that follow each other are one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.text import Paint, plain
+from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.why import Answer, Stretch
+
+MOST_LINES = 200
+"""Of one answer."""
+
+MOST_NAMES = 10
+"""Of subscribers, where none has the one that was asked for."""
+
+
+def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = plain) -> Iterator[str]:
+    """A paragraph for each answer; `topic` as it is shown."""
+    for answer in found:
+        came = sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
+        yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {came} of {answer.messages} messages came")
+        yield "  " + paint("dim", safe_text(_known_from(answer)))
+        for stretch in answer.stretches[:MOST_LINES]:
+            yield _line(stretch, clock, paint)
+        if len(answer.stretches) > MOST_LINES:
+            yield f"  and {len(answer.stretches) - MOST_LINES} stretches more"
+        yield ""
+
+
+def _known_from(answer: Answer) -> str:
+    if answer.sibling is None:
+        return "nobody else got any of them: what was published beside these is not on the wire"
+    return f"what was published is known from {answer.sibling}, which got most"
+
+
+def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:
+    count = stretch.last - stretch.first + 1
+    which = f"message {stretch.first}" if count == 1 else f"messages {stretch.first}..{stretch.last}"
+    when = _at(stretch.begin, clock) if count == 1 else f"{_at(stretch.begin, clock)} .. {_at(stretch.end, clock)}"
+    reason = stretch.reason
+    why = reason.text + ("" if reason.moment is None else f" {_at(reason.moment, clock)}")
+    return f"  {which} ({when}): {safe_text(why) if reason.came else paint('warn', safe_text(why))}"
+
+
+def _at(moment: Moment, clock: Clock) -> str:
+    packet = "" if moment.packet is None else f" packet {moment.packet}"
+    return f"{clock(moment.ns).strip()}{packet}"
+
+
+def nothing_found(topic: str, names: Iterable[str]) -> str:
+    """What is said where the peer is not among the subscribers."""
+    known = [safe_text(name) for name in names]
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    there = f"subscribers are {', '.join(known[:MOST_NAMES])}{more}" if known else "there are no subscribers"
+    return f"nobody of that name subscribed where {safe_text(topic)} might be published; {there}"

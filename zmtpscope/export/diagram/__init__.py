@@ -1,0 +1,1 @@
+"""Sequence diagrams: what happened between peers, in which order, and when."""

@@ -1,0 +1,237 @@
+"""What is drawn of a record: an event, in words that are safe to show.
+
+What a peer says goes from its lifeline to that of its peer; what is said about a connection stands between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from os.path import basename
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.dissect import MessageRun, Options
+from zmtpscope.dissect.durations import SECOND, duration
+from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
+from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.message_columns import KINDS
+from zmtpscope.export.describe import DESCRIBE
+from zmtpscope.export.rows import RunWords
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import name_of_side
+from zmtpscope.export.text import LOSS, is_habitual
+from zmtpscope.export.words import counted
+from zmtpscope.zmtp.events import SPECIAL
+
+Values = dict[str, Any]
+End = tuple[str, int]
+"""Address and port."""
+
+SAID = frozenset({"greeting", "command", "message", "datagram"})
+"""Kinds of events in which one side says something."""
+
+OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
+"""The others: a connection begins, a side sends FIN or RST, somebody tries to connect in vain, and what is said about a
+connection. A gap or leftover keeps the name of its record."""
+
+ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
+"""Kinds of events that are drawn from one lifeline to another; the others are notes."""
+
+HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
+"""Commands that come before messages, unless something is wrong."""
+
+HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
+"""Commands that ask whether the other side is there (False), and that answer (True)."""
+
+DRAWN = frozenset({"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "zre_pair"})
+"""Records of which something is drawn, but for messages and connections."""
+
+OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
+"""What came of attempts to connect, by the findings that sum them up."""
+
+MOST_WORDS = 400
+"""Characters of what an event says; what is longer is cut."""
+
+MOST_CONTENT = 60
+"""Characters of what a message carries, about."""
+
+
+class Ends(NamedTuple):
+    """The two ends of a connection, side 0 first; of datagrams (`conn` None) the sender and the receiver."""
+
+    conn: int | None
+    one: End
+    other: End
+
+
+class Event(NamedTuple):
+    """`packet` is its number, with its file where there are several. `ends` are None for what is about all of the
+    capture. `side` sent it; None where it is about both. `name` is what it is called where many are counted, `what`
+    says it, `content` what it carries."""
+
+    time: int
+    packet: str
+    ends: Ends | None
+    side: int | None
+    kind: str
+    name: str
+    what: str
+    content: str = ""
+    severity: str = ""
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """Alike for what is the same again; it begins with whom it is about."""
+        return self.ends, self.side, self.kind, self.name
+
+    @property
+    def is_handshake(self) -> bool:
+        """Whether it is part of a handshake that goes well."""
+        return self.kind == "greeting" or (self.kind == "command" and self.name in HANDSHAKE)
+
+
+def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
+    """What is drawn of a record that is no message and no connection; None: nothing. `chat`: also findings that are
+    normal events."""
+    kind = values["record"]
+    ends = ends_of(values)
+    if kind not in DRAWN or (kind == "finding" and not _is_drawn(values, chat)):
+        return None
+    packet = "" if values["packet"] is None else _packet(values["file"], values["packet"], files)
+    what = DESCRIBE[kind](values)
+    name, content, severity = kind, "", ""
+    if kind == "command":
+        name = safe_text(values["name"] or "command")
+    elif kind == "greeting":
+        name = "GREETING"
+    elif kind == "gap":
+        what, content = f"{counted(values['bytes'], 'octet')} lost here", what.partition(", ")[2]
+    elif kind == "finding":
+        name, severity = values["id"], values["severity"]
+        kind = ATTEMPT if name in OUTCOMES else NOTE
+        if kind == ATTEMPT:
+            what, content = f"{OUTCOMES[name]} ({name})", what.partition(": ")[2]
+    elif kind in ("stall", "zre_pair"):
+        name, kind = kind, NOTE
+        severity = "warn" if name == "stall" else ""
+    side = 0 if kind in ("datagram", ATTEMPT) else values["side"]
+    return Event(values["ts_ns"], packet, ends, side, kind, name, _cut(what), _cut(content), severity)
+
+
+def _is_drawn(values: Values, chat: bool) -> bool:
+    """Whether a finding says more than what stands there already, and is no normal event."""
+    return values["id"] != LOSS and (chat or not is_habitual(values["severity"], values["id"]))
+
+
+class MessageEvents:
+    """The events of the messages of a run; `files` are those of its batch."""
+
+    def __init__(self, run: MessageRun, options: Options, files: Sequence[str | None]) -> None:
+        self.run, self.files, self._options = run, files, options
+        stream = run.stream
+        ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
+        self.ends = Ends(stream.conn, *(ends[::-1] if stream.side == 1 else ends))
+
+    @cached_property
+    def _words(self) -> RunWords:
+        return RunWords(self.run, self._options, MOST_CONTENT)
+
+    def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
+        """The messages `low..high` (high excluded) by what they are called where many are counted: (name, begin, end)
+        for each stretch of one name."""
+        if self._are_data:
+            yield self._name(0), low, high
+            return
+        kinds = self._kinds[low:high]
+        begin = 0
+        for end in [*(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), high - low]:
+            yield self._name(int(kinds[begin])), low + begin, low + end
+            begin = end
+
+    @cached_property
+    def _kinds(self) -> Int64:
+        kinds: Int64 = self.run.flags[self.run.first] & SPECIAL
+        return kinds
+
+    @cached_property
+    def _are_data(self) -> bool:
+        return not self._kinds.any()
+
+    def _name(self, special: int) -> str:
+        kind = KINDS[special]
+        decrypted = "decrypted message" if self.run.regime.opened else "message"
+        return {"data": decrypted, "encrypted": "encrypted message"}.get(kind, kind.upper())
+
+    def key(self, name: str) -> tuple[Hashable, ...]:
+        """That of the events of this name."""
+        return self.ends, self.run.stream.side, "message", name
+
+    def event(self, row: int, name: str) -> Event:
+        """The event of a message of this name."""
+        words, reference = self._words, self._words.packets[row]
+        is_open = name.endswith("message") and name != "encrypted message"
+        packet = _packet(self.files[reference >> FILE_SHIFT], reference & PACKET_MASK, self.files)
+        return Event(
+            words.times[row],
+            packet,
+            self.ends,
+            self.run.stream.side,
+            "message",
+            name,
+            _cut(words.named(row)),
+            _cut(words.content(row)) if is_open else "",
+        )
+
+
+def opening(values: Values, *, short: bool) -> Event:
+    """How a connection began, by its record; `short`: with its handshake, which is drawn nowhere else."""
+    ends, start = _of_connection(values), values["start_ns"]
+    if values["opened_by"] is None:
+        what = "begins before the capture" if values["handshake"] == "unseen" else "TCP opening not captured"
+        return Event(start, "", ends, None, NOTE, "start", what)
+    if not short:
+        return Event(start, "", ends, 0, OPENING, "connection", "TCP connect")
+    spoken = safe_text(f"{values['version']} {values['mechanism'] or ''}").rstrip()
+    return Event(start, "", ends, 0, OPENING, "connection", f"TCP connect, handshake of {spoken}")
+
+
+def closings(values: Values) -> list[Event]:
+    """How a connection ended, by its record: who sent the first FIN or RST, and what came of it."""
+    ends, end, how = _of_connection(values), values["end_ns"], values["close"]
+    story = DESCRIBE["connection"](values)
+    closed, by = values["closed_ns"], values["closed_by"]
+    if closed is None:
+        return [Event(end, "", ends, None, NOTE, "end", _cut(story))]
+    at_once = how == "rst" and values["reset_by"] == by and end == closed
+    flag, verb = ("RST", "reset") if at_once else ("FIN", "closed")
+    story = story.removeprefix(f"{verb} by {name_of_side(values, by)} ")  # that is what the arrow says
+    events = [Event(closed, "", ends, by, CLOSING, flag, flag, _cut(story))]
+    later = f"{duration(end - closed)} later"
+    if how == "rst" and not at_once:
+        events.append(Event(end, "", ends, values["reset_by"], CLOSING, "RST", "RST", later))
+    elif how == "fin" and end - closed >= SECOND:  # else it is no news
+        events.append(Event(end, "", ends, 1 - by, CLOSING, "FIN", "FIN", later))
+    return events
+
+
+def ends_of(values: Values) -> Ends | None:
+    """The ends of the connection or flow of a record; None for what is of no connection."""
+    if values["src_ip"] is None:
+        return None
+    ends = (values["src_ip"], values["src_port"]), (values["dst_ip"], values["dst_port"])
+    return Ends(values["conn"], *(ends[::-1] if values["side"] == 1 else ends))
+
+
+def _of_connection(values: Values) -> Ends:
+    return Ends(values["conn"], (values["ip_0"], values["port_0"]), (values["ip_1"], values["port_1"]))
+
+
+def _packet(file: str | None, packet: int, files: Sequence[str | None]) -> str:
+    return f"{packet}" if len(files) == 1 else f"{safe_text(basename(file or '-'))}:{packet}"
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"

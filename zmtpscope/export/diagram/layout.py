@@ -1,0 +1,227 @@
+"""The layout of a diagram: lifelines side by side, and below them rows in the order of time. All writers draw this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from zmtpscope.dissect.durations import SECOND, duration
+from zmtpscope.export.diagram.events import ARROWS, Event, closings, opening
+from zmtpscope.export.diagram.folding import Fold, Folding, Step
+from zmtpscope.export.diagram.lifelines import MOST_LIFELINES, Lifeline, Lifelines, name_all
+from zmtpscope.export.diagram.sequence import EventSequence
+from zmtpscope.export.diagram.thinning import Key, Thinning
+from zmtpscope.export.words import counted
+
+FOLD, PAUSE, REST = "fold", "pause", "rest"
+"""Kinds of rows that are no events: repeats that are not drawn, a time in which nothing happened, and what is left out
+at the end."""
+
+FEW_CONNECTIONS = 3
+"""Of so many connections the handshakes are drawn in full."""
+
+SHORTEST_PAUSE = SECOND // 10
+"""What is shorter is no pause, ..."""
+PAUSE_SHARE = 20
+"""... nor what is a smaller share of the time that is drawn."""
+
+ALIKE = (8, 4, 2)
+"""Where there are more steps than may be drawn, so many of a kind are drawn between two peers before others are
+counted: the first number with which all fit, else the last one."""
+
+MOST_NAMES = 4
+"""Names of what is folded that are listed."""
+
+
+class Row(NamedTuple):
+    """One row: an event, or a kind of its own. `source` and `target` are places of lifelines: from which to which, or,
+    of what is no arrow, the first and the last that it is about. `until` is another time for what takes a while."""
+
+    kind: str
+    time: int
+    until: int
+    source: int
+    target: int
+    what: str
+    content: str = ""
+    packet: str = ""
+    conn: int | None = None
+    severity: str = ""
+
+    @property
+    def is_arrow(self) -> bool:
+        """Whether it goes from `source` to `target`."""
+        return self.kind in ARROWS
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """What is drawn. `left_out` says what is not, in words; empty: nothing is left out."""
+
+    lifelines: list[Lifeline]
+    rows: list[Row]
+    left_out: str = ""
+
+    @property
+    def connections(self) -> set[int]:
+        """Those that rows are of."""
+        return {row.conn for row in self.rows if row.conn is not None}
+
+
+def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
+    """The diagram of a sequence that is finished, of at most `most` arrows and notes. `whole`: connections were chosen
+    as a whole, so that handshakes can be drawn; else a connection begins with one arrow."""
+    in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
+    steps = _with_ends_of_connections(sequence, in_full=in_full)
+    every = dict.fromkeys(event.ends for step in steps for event in _events(step) if event.ends is not None)
+    lines = Lifelines(sequence.connections.values(), every)
+    if sequence.folds:
+        steps = _folded(steps, lines, most)
+    drawn, rest = steps[:most], steps[most:]
+    order = _order(drawn, lines)
+    if len(order) > MOST_LIFELINES:
+        kept = set(order[:MOST_LIFELINES])
+        rest += [step for step in drawn if not _lines_of(step, lines) <= kept]
+        drawn = [step for step in drawn if _lines_of(step, lines) <= kept]
+    shown = order[:MOST_LIFELINES]
+    if not shown:
+        return Diagram([], [])
+    name_all(shown)
+    places = {line: place for place, line in enumerate(shown)}
+    rows = [_row(step, lines, places) for step in drawn]
+    left_out = _left_out(rest, sequence, len(order) - len(shown))
+    if left_out:
+        until = max(sequence.until or 0, *(_until(step) for step in rest), 0)
+        rows.append(Row(REST, until, until, 0, max(0, len(shown) - 1), left_out))
+    return Diagram(shown, list(_with_pauses(rows)), left_out)
+
+
+def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
+    """The steps in the order of time, with how connections began and ended."""
+    before: list[Step] = []
+    behind: list[Step] = []
+    short = set()
+    """Connections that begin with one arrow."""
+    for conn, values in sequence.connections.items():
+        is_short = not in_full and values["handshake"] == "complete" and values["opened_by"] is not None
+        if is_short:
+            short.add(conn)
+        before.append(opening(values, short=is_short))
+        behind += closings(values)
+    steps = [step for step in sequence.steps if not (isinstance(step, Event) and _is_in(short, step))]
+    return sorted([*before, *steps, *behind], key=lambda step: step.time)
+
+
+def _is_in(short: set[int], event: Event) -> bool:
+    """Whether an event is part of the one arrow with which a connection begins."""
+    return event.is_handshake and event.ends is not None and event.ends.conn in short
+
+
+def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
+    """The steps with repeats folded between peers, whatever their connections: such as attempts to connect. Where that
+    are more than `most`, they are thinned out, as far as it needs."""
+
+    def key_of(event: Event) -> Key:
+        sides = () if event.ends is None else tuple(lines.of(event.ends, side) for side in (0, 1))
+        return sides, event.side, event.kind, event.name
+
+    folding = Folding()
+    for step in steps:
+        if isinstance(step, Fold):
+            folding.feed_fold(step)
+        else:
+            folding.feed(step, key_of(step))
+    folding.finish()
+    found = folding.steps
+    for alike in ALIKE:
+        if len(found) <= most:
+            break
+        thinning = Thinning(key_of, alike)
+        thinned = [drawn for step in folding.steps for drawn in thinning.feed(step)]
+        found = sorted([*thinned, *thinning.finish()], key=lambda step: step.time)
+    return found
+
+
+def _events(step: Step) -> tuple[Event, ...]:
+    """The event of a step, or those that a fold repeats."""
+    return step.cycle if isinstance(step, Fold) else (step,)
+
+
+def _lines_of(step: Step, lines: Lifelines) -> set[Lifeline]:
+    ends = [event.ends for event in _events(step) if event.ends is not None]
+    return {lines.of(each, side) for each in ends for side in (0, 1)}
+
+
+def _until(step: Step) -> int:
+    return step.until if isinstance(step, Fold) else step.time
+
+
+def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
+    """The lifelines from left to right: by their first messages, so that what goes on from one to the next goes from
+    left to right; behind them those that say nothing."""
+    messages: dict[Lifeline, None] = {}
+    others: dict[Lifeline, None] = {}
+    for step in steps:
+        for event in _events(step):
+            if event.ends is None:
+                continue
+            found = messages if event.kind in ("message", "datagram") else others
+            side = event.side or 0
+            found.update(dict.fromkeys((lines.of(event.ends, side), lines.of(event.ends, 1 - side))))
+    return [*messages, *(line for line in others if line not in messages)]
+
+
+def _row(step: Step, lines: Lifelines, places: Mapping[Lifeline, int]) -> Row:
+    about = [places[line] for line in _lines_of(step, lines)] or [*places.values()] or [0]
+    first, last = min(about), max(about)
+    if isinstance(step, Fold):
+        conns = {event.ends.conn for event in step.cycle if event.ends is not None}
+        conn = conns.pop() if len(conns) == 1 else None
+        return Row(FOLD, step.time, step.until, first, last, _words_of_fold(step), conn=conn)
+    if step.kind in ARROWS and step.ends is not None and step.side is not None:
+        first, last = (places[lines.of(step.ends, side)] for side in (step.side, 1 - step.side))
+    conn = None if step.ends is None else step.ends.conn
+    said = (step.what, step.content, step.packet, conn, step.severity)
+    return Row(step.kind, step.time, step.time, first, last, *said)
+
+
+def _words_of_fold(fold: Fold) -> str:
+    """`118 more messages in 2.3 s`; of a longer cycle `49 more times the 2 above in 2.3 s`."""
+    took = f" in {duration(fold.until - fold.time)}" if fold.until > fold.time else ""
+    length = len(fold.cycle)
+    if length > 1 and fold.in_order and fold.events % length == 0:
+        times = fold.events // length
+        return f"{times} more {'time' if times == 1 else 'times'} the {length} above{took}"
+    names = [_more(count, name) for name, count in fold.names.most_common(MOST_NAMES)]
+    others = fold.events - sum(count for _, count in fold.names.most_common(MOST_NAMES))
+    return ", ".join([*names, *([f"{others} others"] if others else [])]) + took
+
+
+def _more(count: int, name: str) -> str:
+    """`118 more messages`, `7 more PING`: names of the protocol have no plural."""
+    return f"{count} more {name}" + ("s" if name.islower() and count > 1 else "")
+
+
+def _left_out(rest: Iterable[Step], sequence: EventSequence, peers: int) -> str:
+    names = sequence.left_out.copy()
+    for step in rest:
+        names.update(step.names if isinstance(step, Fold) else [step.name])
+    messages = sum(count for name, count in names.items() if name.endswith("message"))
+    others = names.total() - messages
+    words = [counted(count, noun) for count, noun in ((messages, "message"), (others, "other event")) if count]
+    words += [counted(peers, "peer")] if peers else []
+    return f"{' and '.join(words)} more are left out" if words else ""
+
+
+def _with_pauses(rows: list[Row]) -> Iterator[Row]:
+    """The rows, and between them the times in which nothing happened."""
+    if not rows:
+        return
+    shortest = max(SHORTEST_PAUSE, (rows[-1].until - rows[0].time) // PAUSE_SHARE)
+    now = rows[0].time
+    for row in rows:
+        if row.kind != REST and row.time - now >= shortest:
+            yield Row(PAUSE, now, row.time, 0, 0, f"{duration(row.time - now)} later")
+        yield row
+        now = max(now, row.until)

@@ -1,0 +1,187 @@
+"""Who is drawn as one lifeline: the connections of one peer, as far as the capture tells that they are of one.
+
+Whoever is connected to is known by its address and port. Whoever connects is known by its address, socket type and
+identity, on all its connections, unless two of these to one peer are there at the same time. Without an identity only
+connections that follow one another, of one type and to one peer, are taken for those of one that connects again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from zmtpscope.dissect.identity import listening_side
+from zmtpscope.export.describe import endpoint
+from zmtpscope.export.diagram.events import End, Ends, Values
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, name_and_type, named
+
+MOST_SINGLE = 12
+"""Where there would be more lifelines, those that connect to one peer with one type become one."""
+
+MOST_LIFELINES = 24
+"""So many are drawn."""
+
+MOST_COMPARED = 100
+"""So many lifelines of one kind are looked at for one that connects again."""
+
+MOST_ADDRESSES = 4
+"""Addresses of a lifeline that are named."""
+
+FOR_EVER = 1 << 63
+
+
+@dataclass(eq=False)
+class Lifeline:
+    """One peer. `name` is short, and no other lifeline of the diagram has it; `about` says who it is."""
+
+    ends: list[End]
+    """Its addresses and ports."""
+    socket_type: str | None = None
+    identity: str | None = None
+    is_bound: bool = False
+    """Whether it was seen to accept connections."""
+    peers: int = 1
+    """How many it stands for."""
+    name: str = ""
+    connected_until: dict[End, int] = field(default_factory=dict)
+    """Until when it was connected to whom."""
+
+    @property
+    def kind(self) -> str:
+        """Identity, else socket type, else nothing."""
+        if self.identity and self.peers == 1:
+            return named(self.identity, LONGEST_SHORT_IDENTITY)
+        return safe_text(self.socket_type)[:LONGEST_TYPE] if self.socket_type else ""
+
+    @property
+    def about(self) -> list[str]:
+        """What its name does not say: its type, where it has an identity, where it is, and whether it was bound."""
+        if self.peers > 1:
+            hosts = sorted({host for host, _ in self.ends})
+            shown = ", ".join(hosts[:MOST_ADDRESSES]) + (", ..." if len(hosts) > MOST_ADDRESSES else "")
+            return [f"on {shown}"]
+        who = " ".join(reversed(name_and_type(self.socket_type, self.identity))) if self.identity else ""
+        (host, port), *others = self.ends
+        if not port:
+            return []
+        more = [f":{each}" for each_host, each in others if each_host == host][: MOST_ADDRESSES - 1]
+        more += ["..."] * (len(others) > len(more))
+        where = ", ".join([endpoint(host, port), *more])
+        return [*filter(None, [who]), where + (" bound" if self.is_bound else "")]
+
+
+class Lifelines:
+    """The lifelines of connections, and of what else has two ends."""
+
+    def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
+        self._of_end: dict[End, Lifeline] = {}
+        """Of those that are known by address and port."""
+        self._of_side: dict[tuple[int, int], Lifeline] = {}
+        """By connection and side."""
+        self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
+        for values in sorted(connections, key=lambda values: values["start_ns"]):
+            self._add_connection(values)
+        for ends in others:
+            if ends.conn is None or (ends.conn, 0) not in self._of_side:
+                self._add_ends(ends)
+        every = list(dict.fromkeys(self._of_side.values()))
+        if len(every) > MOST_SINGLE:
+            self._join(every)
+
+    def of(self, ends: Ends, side: int) -> Lifeline:
+        """The lifeline of a side of a connection, or of an end of a flow of datagrams."""
+        if ends.conn is not None:
+            return self._of_side[ends.conn, side]
+        return self._of_end[ends.other if side else ends.one]
+
+    def _add_connection(self, values: Values) -> None:
+        ends = [(values["ip_0"], values["port_0"]), (values["ip_1"], values["port_1"])]
+        seen = values["opened_by"]
+        listening = listening_side((ends[0][1], ends[1][1]), None if seen is None else 1 - seen)
+        for side in (listening, 1 - listening):
+            is_bound = side == listening and seen is not None
+            type_, identity = values[f"socket_type_{side}"], values[f"identity_{side}"]
+            if side == listening:
+                line = self._bound(ends[side])
+            else:
+                line = self._of_one_that_connects(values, ends[side], ends[1 - side], type_, identity)
+            line.is_bound |= is_bound
+            line.socket_type = line.socket_type or type_
+            line.identity = line.identity or identity
+            self._of_side[values["conn"], side] = line
+
+    def _bound(self, end: End) -> Lifeline:
+        return self._of_end.setdefault(end, Lifeline([end]))
+
+    def _of_one_that_connects(
+        self, values: Values, end: End, other: End, type_: str | None, identity: str | None
+    ) -> Lifeline:
+        if end in self._of_end:
+            return self._of_end[end]
+        known = self._connecting.setdefault((end[0], type_, identity), [])
+        for line in known[-MOST_COMPARED:]:
+            is_free = line.connected_until.get(other, 0 if identity else values["start_ns"] + 1) <= values["start_ns"]
+            if is_free:
+                break
+        else:
+            line = Lifeline([])
+            known.append(line)
+        line.ends.append(end)
+        line.connected_until[other] = FOR_EVER if values["close"] == "open" else values["end_ns"]
+        return line
+
+    def _add_ends(self, ends: Ends) -> None:
+        """Of no connection: those who tried in vain, and datagrams."""
+        other = self._bound(ends.other)
+        if ends.conn is None:
+            self._bound(ends.one)
+            return
+        tried = [line for lines in self._connecting.values() for line in lines if self._may_be(line, ends)]
+        one = tried[0] if len(tried) == 1 else self._of_end.setdefault((ends.one[0], 0), Lifeline([(ends.one[0], 0)]))
+        self._of_side[ends.conn, 0], self._of_side[ends.conn, 1] = one, other
+
+    def _may_be(self, line: Lifeline, ends: Ends) -> bool:
+        return line.ends[0][0] == ends.one[0] and ends.other in line.connected_until
+
+    def _join(self, lines: Sequence[Lifeline]) -> None:
+        """Those of one type that connect to the same peers become one."""
+        joined: dict[tuple[object, ...], Lifeline] = {}
+        single = set(self._of_end.values())
+        new: dict[Lifeline, Lifeline] = {}
+        for line in lines:
+            if line in single:
+                continue
+            key = line.socket_type, frozenset(line.connected_until)
+            if key not in joined:
+                joined[key] = Lifeline([], line.socket_type, peers=0)
+            joined[key].ends += line.ends
+            joined[key].peers += 1
+            new[line] = joined[key]
+            if joined[key].peers == 1:
+                joined[key].identity = line.identity
+        self._of_side = {place: new.get(line, line) for place, line in self._of_side.items()}
+
+
+def name_all(lines: Sequence[Lifeline]) -> None:
+    """Give each a short name of its own: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` where there are several."""
+    names = [_short(line) for line in lines]
+    counts = Counter(names)
+    for place, line in enumerate(lines):
+        if counts[names[place]] > 1 and not line.kind and line.ends[0][1]:
+            names[place] = endpoint(*line.ends[0])
+    counts = Counter(names)
+    numbers: Counter[str] = Counter()
+    for line, name in zip(lines, names, strict=True):
+        numbers[name] += 1
+        line.name = name if counts[name] == 1 else f"{name} {numbers[name]}"
+
+
+def _short(line: Lifeline) -> str:
+    if line.peers > 1:
+        return f"{line.peers} {line.kind or 'peers'}"
+    host, port = line.ends[0]
+    if line.is_bound:
+        return f"{line.kind}:{port}"
+    return line.kind or (f":{port}" if port else host)

@@ -1,0 +1,75 @@
+"""A diagram as Mermaid text, which Markdown pages of GitHub, GitLab and others draw: `sequenceDiagram`.
+
+Nothing that peers sent can be taken for Mermaid: all but letters, digits and a few characters of ASCII is written as
+`#NNN;`, which Mermaid shows as the character of this number (mermaid.js.org, "Entity codes to escape characters").
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from zmtpscope.export.clock import Clock
+from zmtpscope.export.diagram.events import ATTEMPT, CLOSING, OPENING
+from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
+
+MOST_TEXT = 50_000
+"""Mermaid draws nothing of a longer text (`maxTextSize`)."""
+
+WIDEST = 60
+"""Characters of a line in a label."""
+
+MOST_LINES = 8
+"""Lines of a label."""
+
+ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
+"""Dotted for TCP, with a cross where nobody answered; all others are solid."""
+
+_ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
+"""(`wrap:` at the beginning of a label is a directive.)"""
+
+
+def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
+    """The lines of the text, each with its newline, of at most `MOST_TEXT` characters."""
+    yield "sequenceDiagram\n"
+    size = len("sequenceDiagram\n")
+    last = len(diagram.lifelines)
+    for number, line in enumerate(diagram.lifelines, 1):
+        text = f"    participant p{number} as {_label([line.name, *line.about])}\n"
+        size += len(text)
+        yield text
+    for place, row in enumerate(diagram.rows):
+        text = f"    {_statement(row, clock, len(diagram.connections) > 1, last)}\n"
+        rest = f"    Note over p1,p{last}: {len(diagram.rows) - place} more rows are left out, Mermaid draws no more\n"
+        if size + len(text) > MOST_TEXT - len(rest):
+            yield rest
+            return
+        size += len(text)
+        yield text
+
+
+def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
+    """An arrow or a note; `many`: there are several connections; `last` is the number of the last lifeline."""
+    if row.kind in (PAUSE, REST):
+        return f"Note over p1,p{last}: {_label([row.what])}" if last > 1 else f"Note over p1: {_label([row.what])}"
+    conn = f" c{row.conn}" if many and row.conn is not None else ""
+    time = clock(row.time).strip()
+    if row.is_arrow:
+        said = _label([f"{time}{conn} {row.what}", row.content])
+        return f"p{row.source + 1}{ARROWS.get(row.kind, '->>')}p{row.target + 1}: {said}"
+    more = "… " if row.kind == FOLD else ""
+    over = f"p{row.source + 1}" + (f",p{row.target + 1}" if row.target > row.source else "")
+    return f"Note over {over}: {_label([f'{time}{conn} {more}{row.what}', row.content])}"
+
+
+def _label(parts: Iterable[str]) -> str:
+    """Texts below one another, each folded where it is long."""
+    lines: Sequence[str] = [line for part in parts for line in textwrap.wrap(part, WIDEST)]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], "…"]
+    return "<br/>".join(map(_escaped, lines))
+
+
+def _escaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: f"#{ord(match[0])};", text)

@@ -1,0 +1,180 @@
+"""What happened in a capture, in the order of time, as far as it is drawn: batches in, steps out.
+
+Memory is bounded by `MOST_STEPS`: what comes when so many are there is only counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+
+from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.export.diagram.events import HEARTBEATS, Event, MessageEvents, Values, event_of_record
+from zmtpscope.export.diagram.folding import Fold, Step
+from zmtpscope.export.diagram.repeats import Repeats
+from zmtpscope.export.time_order import TimeOrder
+from zmtpscope.export.values import record_values
+
+MOST_STEPS = 10_000
+"""Steps that are remembered: many more than are drawn, since repeats fold further once it is known who is who."""
+
+Source = tuple[Record | MessageEvents, Sequence[str | None]]
+"""A record, or the messages of a run; and the files of its batch."""
+
+
+class EventSequence:
+    """Takes the batches of a run, all of them; then it has what is drawn. `chat`: also findings that are normal
+    events; `folds`: of what repeats only the first and the last."""
+
+    def __init__(self, options: Options, *, chat: bool = False, folds: bool = True) -> None:
+        self.folds = folds
+        self.connections: dict[int, Values] = {}
+        """The records of the connections on which something is drawn."""
+        self.left_out: Counter[str] = Counter()
+        """What came when there was no room any more, by name."""
+        self.until: int | None = None
+        """When the last of it came."""
+        self._options = options
+        self._chat = chat
+        self._order = TimeOrder(self._source_of)
+        self._repeats = Repeats(lambda event: event.key, folds=folds)
+        self._heartbeats: dict[int, Heartbeats] = {}
+        self._aside: list[Step] = []
+        """Heartbeats, which happen beside all else."""
+        self._counted: dict[Hashable, tuple[MessageEvents, int, str]] = {}
+        """By key, the last message, and its name, of those that were only counted."""
+        self._drawn: set[int] = set()
+        """Connections on which something is drawn that have not ended."""
+
+    @property
+    def steps(self) -> list[Step]:
+        """What is drawn, in the order of time."""
+        return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
+
+    def feed(self, batch: Batch) -> None:
+        """Take in what a batch says."""
+        self._take(self._order.feed(batch))
+
+    def finish(self) -> None:
+        """No more batch comes."""
+        self._take(self._order.finish())
+        self._repeats.finish()
+        for heartbeats in self._heartbeats.values():
+            self._aside += heartbeats.finish()
+        self._heartbeats.clear()
+
+    def _source_of(self, item: Record | MessageRun | FrameRun, files: Sequence[str | None]) -> Source:
+        if isinstance(item, Record):
+            return item, files
+        assert isinstance(item, MessageRun), "frames were not asked for"
+        return MessageEvents(item, self._options, files), files
+
+    def _take(self, stretches: Iterable[tuple[Source, int, int]]) -> None:
+        for (said, files), low, high in stretches:
+            if isinstance(said, Record):
+                self._take_record(record_values(said, self._options), files)
+            elif self._has_room:
+                self._take_messages(said, low, high)
+            else:
+                self._leave_out("message", high - low, int(said.run.times[high - 1]))
+        self._keep_counted()  # what it refers to is large
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._repeats) + len(self._aside) < MOST_STEPS
+
+    def _leave_out(self, name: str, count: int, time: int) -> None:
+        self.left_out[name] += count
+        self.until = max(time, self.until or time)
+
+    def _take_record(self, values: Values, files: Sequence[str | None]) -> None:
+        conn = values["conn"]
+        if values["record"] == "connection":
+            if (heartbeats := self._heartbeats.pop(conn, None)) is not None:
+                self._aside += heartbeats.finish()
+            if conn in self._drawn or self._has_room:
+                self.connections[conn] = values
+            self._drawn.discard(conn)
+            return
+        event = event_of_record(values, files, chat=self._chat)
+        if event is None:
+            return
+        if not self._has_room:
+            self._leave_out(event.kind, 1, event.time)
+            return
+        if conn is not None:
+            self._drawn.add(conn)
+        if self.folds and conn is not None and event.name in HEARTBEATS and event.kind == "command":
+            if conn not in self._heartbeats:
+                self._heartbeats[conn] = Heartbeats()
+            self._aside += self._heartbeats[conn].feed(event)
+        else:
+            self._keep_counted()
+            self._repeats.feed(event)
+
+    def _take_messages(self, events: MessageEvents, low: int, high: int) -> None:
+        """The messages `low..high` (high excluded) of a run."""
+        if events.ends.conn is not None:
+            self._drawn.add(events.ends.conn)
+        for name, begin, end in events.alike(low, high):
+            self._take_alike(events, name, begin, end)
+
+    def _take_alike(self, events: MessageEvents, name: str, row: int, high: int) -> None:
+        """The messages `row..high` (high excluded) of a run, all of one name. Where they repeat, many are counted."""
+        repeats, key, times = self._repeats, events.key(name), events.run.times
+        while row < high:
+            if repeats.only_counts(key):
+                repeats.count(key, name, high - row, int(times[row]), int(times[high - 1]))
+                self._counted[key] = events, high - 1, name
+                return
+            self._keep_counted()
+            repeats.feed(events.event(row, name))
+            row += 1
+            between = high - 1 - row
+            if repeats.can_pass_by(key, between):
+                repeats.pass_by(between, name, int(times[high - 2]))
+                row = high - 1
+
+    def _keep_counted(self) -> None:
+        """Make events of the last messages of what was only counted."""
+        for events, row, name in self._counted.values():
+            self._repeats.keep(events.event(row, name))
+        self._counted.clear()
+
+
+class Heartbeats:
+    """Those of one connection: the first that was answered is drawn, and each that was not; the others are counted."""
+
+    def __init__(self) -> None:
+        self._open: list[Event | None] = [None, None]
+        """What each side asked, as long as the other has not answered."""
+        self._names: Counter[str] = Counter()
+        self._since = self._until = 0
+        self._cycle: tuple[Event, ...] = ()
+        """The first that was answered, with its answer."""
+
+    def feed(self, event: Event) -> list[Event]:
+        """Take in the next PING or PONG of the connection; what is drawn now."""
+        is_answer = HEARTBEATS[event.name]
+        assert event.side is not None
+        asker = 1 - event.side if is_answer else event.side
+        asked, self._open[asker] = self._open[asker], None if is_answer else event
+        if not is_answer:
+            return [] if asked is None else [asked]
+        if asked is None:
+            return [event]
+        if not self._cycle:
+            self._cycle = (asked, event)
+            return [asked, event]
+        if not self._names:
+            self._since = asked.time
+        self._names.update((asked.name, event.name))
+        self._until = event.time
+        return []
+
+    def finish(self) -> list[Step]:
+        """What is drawn at the end of the connection."""
+        steps: list[Step] = [asked for asked in self._open if asked is not None]
+        if self._names:
+            steps.append(Fold(self._since, self._until, self._names, self._cycle, in_order=False))
+        return steps

@@ -1,0 +1,1 @@
+"""Heartbeats and retries, folded in lines for people."""

@@ -1,0 +1,37 @@
+"""All that is folded in lines for people, one kind after the other; what stands there in place of records that repeat
+what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from zmtpscope.export.repeats.heartbeats import HeartbeatFold
+from zmtpscope.export.repeats.retries import RetryFold
+from zmtpscope.export.repeats.stretches import Fold, Stretch
+
+
+class Folding:
+    """Folds what repeats, if it `folds` at all. `waits`: lines may wait until it is clear whether they repeat others,
+    else for about a second."""
+
+    def __init__(self, *, folds: bool, waits: bool) -> None:
+        self._folds: list[Fold] = []
+        if folds:
+            self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits)
+
+    def feed(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
+        """What is to be written now."""
+        for fold in self._folds:
+            stretches = fold.feed(stretches)
+        return stretches
+
+    def rest(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
+        """What is to be written last, when no more comes than `stretches`."""
+        for fold in self._folds:
+            stretches = _with_rest(fold, stretches)
+        return stretches
+
+
+def _with_rest(fold: Fold, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    yield from fold.feed(stretches)
+    yield from fold.rest()
