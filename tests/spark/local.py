@@ -10,20 +10,23 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES, CAPTURES
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.tables import by_type
 from zmtpscope.filter import Filter
+from zmtpscope.records import DERIVED, RECORDS
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.source import CaptureReader
 
 Row = dict[str, Any]
 
-FILES = sorted(CAPTURES.glob("*/*.pcap*"))
-"""All captures."""
+FILES = [*CAPTURE_FILES, CAPTURES / "problems" / "receiver-naps.pcap"]
+"""All captures but those of problems, and of these one with stalls."""
+READ = [record for record in RECORDS if record not in DERIVED]
+"""Types of records that are read from captures; test_derived.py is about the others."""
 KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
 """What opens those of them that are encrypted."""
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.invariants import COMPARING
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from zmtpscope.capture import SegmentBlock, open_captures
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Batch, Options
@@ -25,7 +25,6 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.spark.flows import FlowFilter, partitions_of
 
 keys = st.one_of(st.binary(min_size=12, max_size=12), st.binary(min_size=36, max_size=36))
-FILES = sorted(CAPTURES.glob("*/*.pcap*"))
 
 
 def reverse(key: bytes) -> bytes:
@@ -87,7 +86,7 @@ def records(blocks: Iterable[SegmentBlock], path: Path) -> dict[str, list[dict[s
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_parts_of_a_run_say_of_each_connection_what_one_run_says(path: Path) -> None:
     blocks = list(open_captures([str(path)], block_size=1 << 14))
     whole = records(blocks, path)

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
 from tests.spark.rotation import packets_of, rotate, write
 from tests.test_captures_in_blocks import options_for
@@ -58,12 +58,11 @@ def in_batches(folder: Path, make_options: Any, *, partitions: int = 1, **how: A
     return found
 
 
-ALL = sorted(CAPTURES.glob("*/*.pcap*"))
-NAMES = [f"{path.parent.name}/{path.stem}" for path in ALL]
+NAMES = [f"{path.parent.name}/{path.stem}" for path in CAPTURE_FILES]
 COMPARED = (b'"record":"finding"', b'"record":"zre_pair"')
 
 
-@pytest.mark.parametrize("path", ALL, ids=NAMES)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=NAMES)
 def test_batches_have_the_records_of_one_run(path: Path, tmp_path: Path) -> None:
     random, packets = Random(path.stem), len(packets_of(path))
     rotate(path, tmp_path, [random.randint(1, packets) for _ in range(4 if packets else 0)])
@@ -72,7 +71,7 @@ def test_batches_have_the_records_of_one_run(path: Path, tmp_path: Path) -> None
         assert found == in_one_run(tmp_path, options_for(path, details=False))
 
 
-SOME = [path for path in ALL if path.parent.name in ("network", "patterns", "damage")]
+SOME = [path for path in CAPTURE_FILES if path.parent.name in ("network", "patterns", "damage")]
 
 
 @pytest.mark.parametrize("path", SOME, ids=[f"{path.parent.name}/{path.stem}" for path in SOME])

@@ -6,6 +6,7 @@ import gzip
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -21,16 +22,27 @@ from tests.capture.containers import ETHERNET, Packet, pcapng
 from tests.capture.test_fragments import fragments
 from tests.invariants import packets_of_capture
 from tests.readings import CAPTURES
-from tests.spark.local import FILES, FILTERED, KEYS, Row, filtered_rows, in_any_order, local_rows, rows_of_all_captures
+from tests.spark.local import (
+    FILES,
+    FILTERED,
+    KEYS,
+    READ,
+    Row,
+    filtered_rows,
+    in_any_order,
+    local_rows,
+    rows_of_all_captures,
+)
 from zmtpscope.capture import CaptureError
+from zmtpscope.capture.decoder import Fragment
 from zmtpscope.capture.packets import PacketBlock
-from zmtpscope.records import RECORDS
 from zmtpscope.spark import comparing, read, schema, shuffle, splitting, storage
 from zmtpscope.spark.chunks import ORDER, chunks_of
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, ComparisonStage, Run, SplitStage
+from zmtpscope.spark.splitting import FragmentPartitions
 from zmtpscope.spark.storage import find_stored
 
 if TYPE_CHECKING:
@@ -63,13 +75,12 @@ def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[R
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("record", RECORDS)
-def test_rows_of_all_captures_are_those_of_one_run(record: str) -> None:
+@pytest.mark.parametrize(("record", "partitions"), list(zip(READ, cycle((8, 1, 2)), strict=False)))
+def test_rows_of_all_captures_are_those_of_one_run(record: str, partitions: int) -> None:
     """All captures at once: they overlap in time, some have the same sockets, and there are fragments."""
     local = rows_of_all_captures(record)
-    for partitions in (1, 2, 8):
-        settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
-        assert in_any_order(shuffled_rows(FILES, settings)) == local
+    settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
+    assert in_any_order(shuffled_rows(FILES, settings)) == local
 
 
 @pytest.mark.parametrize(("record", "filter"), FILTERED)
@@ -121,7 +132,7 @@ SMALL = [path for path in FILES if path.stat().st_size <= 100_000]
 
 @given(
     path=st.sampled_from(SMALL),
-    record=st.sampled_from(list(RECORDS)),
+    record=st.sampled_from(READ),
     files=st.integers(1, 5),
     partitions=st.integers(1, 5),
     overlapping=st.booleans(),
@@ -256,3 +267,15 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
     monkeypatch.setattr(storage, "FileSystem", Stores)
     return "s3://bucket"
+
+
+def test_a_datagram_of_which_all_partitions_have_a_part_goes_to_all_of_them() -> None:
+    """Else a part that waits in vain is joined with the next datagram of that identification, of another connection."""
+    key = bytes([127, 0, 0, 1]) * 2 + bytes([6]) + bytes(2)
+    one, another = (port.to_bytes(2, "big") + bytes([21, 179]) for port in (40_001, 40_000))
+    of_one, of_another = (Fragment(0, key, begins, False, 0, 8, 0) for begins in (one, another))
+    middle, end = Fragment(0, key, None, False, 8, 8, 0), Fragment(0, key, None, True, 16, 4, 0)
+    partitions = FragmentPartitions(2)
+    in_order, end_first = [of_one, end, middle], [end, of_one, middle]
+    numbers = [partitions.partition(each) for each in (*in_order, *end_first, of_another, middle, end)]
+    assert numbers == [0, 0, 0, None, None, None, 1, 1, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from functools import cache
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.spark.local import (
     FILES,
     FILTERED,
     KEYS,
+    READ,
     Row,
     filtered_rows,
     in_any_order,
@@ -53,14 +55,13 @@ def spark_rows(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("record", RECORDS)
-def test_rows_of_a_shared_scan_are_those_of_one_run(record: str) -> None:
+@pytest.mark.parametrize(("record", "partitions"), list(zip(READ, cycle((1, 2, 8)), strict=False)))
+def test_rows_of_a_shared_scan_are_those_of_one_run(record: str, partitions: int) -> None:
     """All captures at once: some hundred connections, encrypted ones with their keys."""
     local = rows_of_all_captures(record)
     assert local
-    for partitions in (1, 2, 8):
-        settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
-        assert in_any_order(scanned_rows(FILES, settings)) == local
+    settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
+    assert in_any_order(scanned_rows(FILES, settings)) == local
 
 
 @pytest.mark.parametrize(("record", "filter"), FILTERED)
@@ -89,7 +90,7 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
 @given(
     capture=st.sampled_from([path for path in FILES if path.suffix == ".pcap"]),
     cuts=st.lists(st.integers(0, 10_000), min_size=1, max_size=6),
-    record=st.sampled_from(list(RECORDS)),
+    record=st.sampled_from(READ),
     partitions=st.sampled_from([1, 2, 8]),
 )
 def test_rows_of_a_capture_in_pieces_are_those_of_one_run(
@@ -112,7 +113,7 @@ def whole_rows(record: str) -> list[Row]:
     return scanned_rows(MIXED, ReadSettings.parse({"record": record, "keys": KEYS}))
 
 
-@given(record=st.sampled_from(list(RECORDS)), numbers=st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))
+@given(record=st.sampled_from(READ), numbers=st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))
 @example(record="message", numbers=[2])
 @example(record="connection", numbers=[2])  # conn alone, which is null in all rows
 def test_columns_are_the_same_whatever_else_is_asked_for(record: str, numbers: list[int]) -> None:

@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from tests.readings import CAPTURES
+from tests.spark.local import READ
 from tests.spark.rotation import packets_of, rotate
 from zmtpscope.capture import CaptureError
-from zmtpscope.records import RECORDS
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.schemas import column_names
@@ -113,7 +113,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("record", READ)
 def test_a_stream_that_starts_again_at_every_file_has_the_rows_of_one_run(
     folder: Path, tmp_path: Path, record: str
 ) -> None:

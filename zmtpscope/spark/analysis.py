@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.meaning.derivation import Derivation, derived_records
 from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.comparing import FactChunks, end_chunk
+from zmtpscope.spark.deriving import observed_chunks
 from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.merging import Merger, TakenBlock
 
@@ -22,26 +24,42 @@ class Analysed(NamedTuple):
 
 
 class PartitionAnalysis:
-    """The analysis of the flows of one partition: iterate over one of `batches` and `batches_and_facts`."""
+    """The analysis of the flows of one partition: iterate over one of `batches` and `batches_and_facts`. With a
+    `derivation` there are also derived records of single connections, or what it takes for the others."""
 
-    def __init__(self, flows: FlowFilter, chunks: Iterable[Chunk], files: Sequence[str], options: Options) -> None:
+    def __init__(
+        self,
+        flows: FlowFilter,
+        chunks: Iterable[Chunk],
+        files: Sequence[str],
+        options: Options,
+        derivation: Derivation | None = None,
+    ) -> None:
         self.number = flows.partition
         self._chunks = chunks
         self._files: list[str | None] = [*files]
         self._merger = Merger(flows)
         self._analyser = Analyser(options, comparing=False)
+        self._derivation = derivation
         self._ends: list[Chunk] = []
         """Those of the files."""
 
     def batches(self) -> Iterator[Batch]:
         """What the analyser makes of the chunks."""
-        return (analysed.batch for analysed in self._analyse())
+        for batch, _ in self._analyse():
+            if self._derivation is not None:
+                batch.records += derived_records(self._derivation.feed(batch))
+            yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
         """The same, with the chunks that the last stage compares."""
         facts = FactChunks()
         for batch, block in self._analyse():
+            if self._derivation is not None:
+                self._derivation.feed(batch)
             yield batch, facts.add(batch.facts, block)
+        if self._derivation is not None:
+            yield Batch(self._files), [*observed_chunks(self._derivation)]
         reports = {end.packet >> FILE_SHIFT: pickle.loads(end.octets) for end in self._ends if end.octets}
         if reports:
             latest = max(end.taken for end in self._ends)

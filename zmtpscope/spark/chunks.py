@@ -49,7 +49,9 @@ class Kind(IntEnum):
     """What an analyser reports for the comparison of all connections."""
     ROWS = 4
     """Rows of the result, as Arrow has them."""
-    WRITTEN = 5
+    OBSERVED = 5
+    """What is known of connections that one partition has read, for those who compare all of them."""
+    WRITTEN = 6
     """The name of a file that was written."""
 
 

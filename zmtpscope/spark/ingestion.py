@@ -25,7 +25,7 @@ from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.parquet import ParquetRows
 from zmtpscope.export.tables import by_type
 from zmtpscope.filter import Filter
-from zmtpscope.records import RECORDS
+from zmtpscope.records import DERIVED, PLURALS, RECORDS
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
 from zmtpscope.spark.comparing import compare
 from zmtpscope.spark.errors import SettingsError, one_sentence
@@ -35,8 +35,9 @@ from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 from zmtpscope.spark.shuffle import AnalyserStage, Paths, Run
 from zmtpscope.spark.storage import locate
 
-TABLES = tuple(record for record in RECORDS if record != "frame")
-"""Frames are asked for by name, in `read`: they are as many rows as messages, or more."""
+TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
+"""Frames are asked for by name, in `read`: they are as many rows as messages, or more. Derived records are made of
+all."""
 MODES = ("error", "overwrite")
 
 WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
@@ -93,7 +94,7 @@ def ingest(
         with suppress(OSError):
             filesystem.delete_dir(staging)
     return {
-        f"{record}s": Written(
+        PLURALS[record]: Written(
             f"{str(out).rstrip('/')}/{_folder(record)}",
             sum(part.rows for part in some),
             sum(part.octets for part in some),
@@ -111,7 +112,7 @@ def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
     found: dict[str, DataFrame] = {}
     for record in RECORDS:
         for suffix in ("parquet", "jsonl"):
-            name = f"{record}s.{suffix}"
+            name = f"{PLURALS[record]}.{suffix}"
             info = filesystem.get_file_info(f"{root}/{name}")
             if info.type == FileType.NotFound:
                 continue
@@ -121,7 +122,7 @@ def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
                     columns = pq.read_schema(file).names
             reader = spark.read.schema(schema(record, columns))
             place = f"{str(out).rstrip('/')}/{name}"
-            found[f"{record}s"] = reader.parquet(place) if suffix == "parquet" else reader.json(place)
+            found[PLURALS[record]] = reader.parquet(place) if suffix == "parquet" else reader.json(place)
             break
     if not found:
         raise FileNotFoundError(
@@ -235,7 +236,7 @@ def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBa
 
 
 def _folder(record: str) -> str:
-    return f"{record}s.parquet"
+    return f"{PLURALS[record]}.parquet"
 
 
 def _refuse_to_overwrite(filesystem: FileSystem, root: str) -> None:

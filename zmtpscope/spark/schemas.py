@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from zmtpscope.export.types import translate
 from zmtpscope.option_texts import nearest
-from zmtpscope.records import RECORDS
+from zmtpscope.records import PLURALS, RECORDS
 
 SPARK: dict[str, DataType] = {
     "int": LongType(),
@@ -31,14 +31,14 @@ SPARK: dict[str, DataType] = {
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
 """Spark takes no dictionaries and none of the types with offsets of 64 bits."""
 
-PLURALS = {f"{name}s": name for name in RECORDS}
+SINGULARS = {plural: name for name, plural in PLURALS.items()}
 
 
 def record_name(name: str) -> str:
     """The record type of a table: "messages" and "message" are "message". Raises `ValueError` with a sentence."""
-    record = PLURALS.get(name.lower(), name.lower())
+    record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
-        raise ValueError(f"there is no table {name!r}{nearest(name, PLURALS)}")
+        raise ValueError(f"there is no table {name!r}{nearest(name, SINGULARS)}")
     return record
 
 

@@ -21,7 +21,7 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.fields import CAPTURE_START
 from zmtpscope.option_texts import LAST_PORT, Body, Forced, nearest, parse_body, parse_decode_as, parse_payload
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.records import SECOND
+from zmtpscope.records import ACROSS, SECOND
 from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.paths import PATH_OPTIONS
 from zmtpscope.spark.schemas import check_schema, column_names, record_name
@@ -34,7 +34,7 @@ FULL = Body("full", None)
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
 """These columns are null: each worker would count the connections that it sees. `conn_id` is the key."""
 
-COMPARING = frozenset({"finding", "zre_pair"})
+COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
 """Record types that compare connections: what they say of one depends on others."""
 
 

@@ -20,9 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from zmtpscope.capture import CaptureError
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Options
+from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.records import ACROSS, DERIVED
 from zmtpscope.spark.analysis import PartitionAnalysis
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, batch_of, chunks_of, rows_chunk, rows_of
 from zmtpscope.spark.comparing import compare
+from zmtpscope.spark.deriving import derive_across
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.flows import Endpoints, FlowFilter, asked_for
 from zmtpscope.spark.paths import find_paths
@@ -162,7 +165,8 @@ class AnalyserStage:
         chunks = (chunk for batch in batches for chunk in chunks_of(batch))
         for partition, some in groupby(chunks, _partition_of):
             flows = FlowFilter(partition, self.run.partitions, self.run.endpoints)
-            yield PartitionAnalysis(flows, some, self.run.files, options)
+            derivation = Derivation() if self.run.settings.record in DERIVED else None
+            yield PartitionAnalysis(flows, some, self.run.files, options, derivation)
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,8 @@ class ComparisonStage:
                     for chunk in some:
                         yield from rows_of(chunk)
                 else:
-                    for made in compare(some, self.run.files, options):
+                    last_stage = derive_across if self.run.settings.record in ACROSS else compare
+                    for made in last_stage(some, self.run.files, options):
                         yield from rows.add(made)
             yield from rows.finish()
 

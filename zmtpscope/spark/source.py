@@ -17,6 +17,8 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError, reopen_captures
 from zmtpscope.dissect import Analyser, Batch
+from zmtpscope.meaning.deriving import with_derived
+from zmtpscope.records import DERIVED
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.filters import can_decide, endpoints_of, filtered
 from zmtpscope.spark.flows import FlowFilter, asked_for
@@ -124,7 +126,8 @@ class CaptureReader(DataSourceReader):
         options = self.settings.dissect_options(self.columns)
         batches = RowBatches(self.settings, self.columns, options)
         analyser = Analyser(options, comparing=self.settings.compares)
-        for batch in self._analysed(analyser, flows):
+        analysed = self._analysed(analyser, flows)
+        for batch in with_derived(analysed) if self.settings.record in DERIVED else analysed:
             for rows in batches.add(batch):
                 yield filtered(rows, self.filters)
         for rows in batches.finish():

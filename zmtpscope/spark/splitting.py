@@ -11,6 +11,7 @@ import numpy as np
 from zmtpscope.capture.captures import BLOCK_SIZE, Segmenter
 from zmtpscope.capture.decoder import PORTS, TCP, UDP, Fragment
 from zmtpscope.capture.files import CaptureFile
+from zmtpscope.capture.fragments import Fragments
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import DATAGRAM, FILE_SHIFT, Column, SegmentBlock, SegmentRows
 from zmtpscope.capture.statistics import FileReports
@@ -111,24 +112,29 @@ class Splitter:
 
 class FragmentPartitions:
     """Where the fragments of IP datagrams go: all of a datagram to one partition, if the fragment with its ports came
-    first, as it usually does. Others may be wanted by any partition, and so may what is or may be a tunnel."""
+    first, as it usually does. Else all of it goes to each partition, and so does what is or may be a tunnel: one that
+    had only a part would join it with the next datagram of that identification."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self._known: OrderedDict[bytes, int] = OrderedDict()
-        """Of datagrams that are under way."""
+        self._under_way = Fragments()
+        """Without their octets."""
+        self._known: OrderedDict[bytes, int | None] = OrderedDict()
+        """Where datagrams that are under way go; None: all have a part of it."""
 
     def partition(self, fragment: Fragment) -> int | None:
         """The partition of the next fragment; None: all of them."""
-        if fragment.begins is not None:
-            self._known.pop(fragment.key, None)
-            number = self._of_first(fragment.key, fragment.begins)
-            if number is not None:
-                self._known[fragment.key] = number
-                if len(self._known) > REMEMBERED_DATAGRAMS:
-                    self._known.popitem(last=False)
-            return number
-        return self._known.pop(fragment.key, None) if fragment.is_last else self._known.get(fragment.key)
+        key, begins = fragment.key, fragment.begins
+        if key in self._under_way.waiting:
+            number = self._known.pop(key, None)
+        else:
+            number = None if begins is None else self._of_first(key, begins)
+        self._under_way.add(key, fragment.offset, not fragment.is_last, b"", fragment.size, fragment.time)
+        if key in self._under_way.waiting:
+            self._known[key] = number
+            if len(self._known) > REMEMBERED_DATAGRAMS:
+                self._known.popitem(last=False)
+        return number
 
     def _of_first(self, key: bytes, begins: bytes) -> int | None:
         addresses, protocol = split_fragment_key(key)

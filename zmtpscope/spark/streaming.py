@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.dissect import Analyser, Batch, Options
+from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, next_micro_batch, path_now
 from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.flows import FlowFilter, asked_for
@@ -73,6 +74,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with one_sentence():
             settings = StreamSettings.parse(self._options)
             settings.read.check_schema(self._schema)
+            if settings.read.record in DERIVED:
+                raise SettingsError(
+                    f"{PLURALS[settings.read.record]} are derived from whole captures, and a stream has no end; read "
+                    "them with spark.read, or make them of streamed records"
+                )
             return settings
 
     @cached_property

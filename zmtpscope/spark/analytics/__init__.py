@@ -21,6 +21,14 @@ from zmtpscope.spark.analytics.connections import (
     top_talkers,
     version_inventory,
 )
+from zmtpscope.spark.analytics.derived import (
+    delivery_gaps,
+    heartbeat_rtt,
+    request_latency,
+    slow_consumers,
+    subscription_churn,
+    topic_fanout,
+)
 from zmtpscope.spark.analytics.findings import findings_by_rule, reconnect_storms
 from zmtpscope.spark.analytics.messages import (
     payload_types,
@@ -32,13 +40,19 @@ from zmtpscope.spark.analytics.messages import (
 
 __all__ = [
     "connection_lifetimes",
+    "delivery_gaps",
     "findings_by_rule",
     "handshake_times",
+    "heartbeat_rtt",
     "payload_types",
     "reconnect_storms",
+    "request_latency",
     "size_distribution",
+    "slow_consumers",
+    "subscription_churn",
     "throughput",
     "top_talkers",
+    "topic_fanout",
     "topic_rates",
     "topic_sizes",
     "version_inventory",

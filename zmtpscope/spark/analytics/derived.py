@@ -1,0 +1,172 @@
+"""Questions about derived records: how long requests and heartbeats take, who subscribes to what, and who misses what.
+
+The tables are those of `zmtpscope.spark.read` with these names, or of `zmtpscope export --derived`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from zmtpscope.spark.analytics.columns import quantiles, span
+
+ASKED = ["address", "port"]
+"""Who was asked."""
+
+
+def _of_asked() -> list[Column]:
+    return [F.col("dst_ip").alias("address"), F.col("dst_port").alias("port")]
+
+
+def _outcomes(*outcomes: str) -> list[Column]:
+    return [F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in outcomes]
+
+
+def request_latency(requests: DataFrame) -> DataFrame:
+    """How long replies take, for each socket that is asked.
+
+    Columns: `address` and `port` of who is asked; `socket_type` and `peer_socket_type` of who asks and who is asked;
+    `requests`; how many were `answered`, `late`, `open` where the capture ends, `unanswered`, `unknown` since octets
+    are missing; `unasked` replies, which are no requests; of those with a reply `shortest_ns`, `p50_ns`, `p90_ns`,
+    `p99_ns`, `longest_ns`; `longest_wait_ns` of those without. Those that wait longest first.
+    """
+    keys = [*ASKED, "socket_type", "peer_socket_type"]
+    waits = F.when(F.col("outcome").isin("open", "unanswered"), F.col("waited_ns"))
+    asked = requests.select(*_of_asked(), *keys[2:], "outcome", "latency_ns", waits.alias("waits_ns"))
+    return (
+        asked.groupBy(*keys)
+        .agg(
+            F.count_if(F.col("outcome") != "unasked").alias("requests"),
+            *_outcomes("answered", "late", "open", "unanswered", "unknown", "unasked"),
+            *quantiles("latency_ns"),
+            F.max("waits_ns").alias("longest_wait_ns"),
+        )
+        .orderBy(F.desc_nulls_last("longest_wait_ns"), F.desc_nulls_last("p99_ns"), *keys)
+    )
+
+
+def heartbeat_rtt(heartbeats: DataFrame) -> DataFrame:
+    """How long PONGs take, for each peer that asks and each that is asked.
+
+    Columns: `asker`; `address` and `port` of who is asked; `pings`; how many were `answered`, `open` where the capture
+    ends, `unanswered`, `unknown` since octets are missing; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns`
+    from PING to PONG; `first` and `last` PING. Those with most unanswered ones first.
+    """
+    keys = ["asker", *ASKED]
+    pings = heartbeats.select(F.col("src_ip").alias("asker"), *_of_asked(), "outcome", "rtt_ns", "ts_ns")
+    return (
+        pings.groupBy(*keys)
+        .agg(
+            F.count("*").alias("pings"),
+            *_outcomes("answered", "open", "unanswered", "unknown"),
+            *quantiles("rtt_ns"),
+            F.min("ts_ns").alias("first_ns"),
+            F.max("ts_ns").alias("last_ns"),
+        )
+        .withColumns(dict(zip(("first", "last"), span("first_ns", "last_ns"), strict=True)))
+        .drop("first_ns", "last_ns")
+        .orderBy(F.desc("unanswered"), F.desc("open"), *keys)
+    )
+
+
+def subscription_churn(subscriptions: DataFrame) -> DataFrame:
+    """How subscriptions come and go, for each subscriber.
+
+    Columns: `subscriber`, its address; `address` and `port` of who publishes; `subscriptions`; `topics`, different
+    ones; how many were `cancelled`, ended with the connection (`closed`) or are `in_force` where the capture ends;
+    `again`: those beyond the first of a topic; `without_messages`: no message came on the connection that begins with
+    it; `shortest_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `longest_ns` of those that ended. Most subscriptions first.
+    """
+    keys = ["subscriber", *ASKED]
+    made = subscriptions.select(
+        F.col("src_ip").alias("subscriber"),
+        *_of_asked(),
+        "topic",
+        "ended_by",
+        "messages",
+        (F.col("until_ns") - F.col("ts_ns")).alias("held_ns"),
+    )
+    return (
+        made.groupBy(*keys)
+        .agg(
+            F.count("*").alias("subscriptions"),
+            F.count_distinct("topic").alias("topics"),
+            F.count_if(F.col("ended_by") == "cancel").alias("cancelled"),
+            F.count_if(F.col("ended_by") == "close").alias("closed"),
+            F.count_if(F.col("ended_by").isNull()).alias("in_force"),
+            F.count_if(F.col("messages") == 0).alias("without_messages"),
+            *quantiles("held_ns"),
+        )
+        .withColumn("again", F.col("subscriptions") - F.col("topics"))
+        .orderBy(F.desc("subscriptions"), *keys)
+    )
+
+
+def topic_fanout(topics: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """To how many subscribers the messages of a topic go, and what that multiplies.
+
+    Columns: `publisher`, `topic`; `messages` that were published at least; `subscribers`; `sent`: messages on all
+    connections together; `octets` in one copy of all; `first` and `last`. Most messages on the wire first.
+    """
+    keys = ["publisher", "topic"]
+    sent = deliveries.groupBy(*keys).agg(F.sum("messages").alias("sent"))
+    columns: list[Column | str] = [
+        *keys,
+        "messages",
+        "subscribers",
+        "sent",
+        F.col("bytes").alias("octets"),
+        *span("first_ns", "last_ns"),
+    ]
+    return topics.join(sent, keys, "left").select(*columns).orderBy(F.desc("sent"), *keys)
+
+
+def delivery_gaps(deliveries: DataFrame) -> DataFrame:
+    """Who got less of a topic than another subscriber of the same publisher.
+
+    Columns: `publisher`, `topic`, `subscriber`; `messages` that it got; at least so many it `missed_early`, in front of
+    its subscription, and `missed` while it was subscribed; `siblings` to compare with; `conn_id`; `first` and `last`
+    message that it got. Those that missed most first.
+    """
+    keys = ["publisher", "topic", "subscriber"]
+    less = deliveries.where((F.col("missed_early") > 0) | (F.col("missed") > 0))
+    columns: list[Column | str] = [
+        *keys,
+        "messages",
+        "missed_early",
+        "missed",
+        "siblings",
+        "conn_id",
+        *span("first_ns", "last_ns"),
+    ]
+    missed = F.coalesce("missed_early", F.lit(0)) + F.coalesce("missed", F.lit(0))
+    return less.orderBy(F.desc(missed), *keys).select(*columns)
+
+
+def slow_consumers(stalls: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Who does not take what is sent: whose receive window was closed, and what came of it.
+
+    Columns: `address` and `port` of the receiver; `conn_id`; `stalls`: how often its window was closed; `stalled_ns` in
+    all, `longest_ns`; `window_probes`; `messages` that it got as a subscriber and at least so many it `missed` beside
+    other subscribers, null where it is none; `first` and `last` time that its window closed. The slowest first.
+    """
+    keys = [*ASKED, "conn_id"]
+    closed = (
+        stalls.select(*_of_asked(), "conn_id", "count", "duration_ns", "longest_ns", "window_probes", "ts_ns")
+        .groupBy(*keys)
+        .agg(
+            F.sum("count").alias("stalls"),
+            F.sum("duration_ns").alias("stalled_ns"),
+            F.max("longest_ns").alias("longest_ns"),
+            F.sum("window_probes").alias("window_probes"),
+            F.min("ts_ns").alias("first_ns"),
+            F.max("ts_ns").alias("last_ns"),
+        )
+    )
+    got = deliveries.groupBy("conn_id").agg(F.sum("messages").alias("messages"), F.sum("missed").alias("missed"))
+    counts = ["stalls", "stalled_ns", "longest_ns", "window_probes", "messages", "missed"]
+    return (
+        closed.join(got, "conn_id", "left")
+        .select(*keys, *counts, *span("first_ns", "last_ns"))
+        .orderBy(F.desc("stalled_ns"), *keys)
+    )

@@ -1,0 +1,44 @@
+"""Derived records: those of single connections are made where these are read, the others in the last stage."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+
+from zmtpscope.capture.packets import LATEST
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.meaning.deriving import last_records
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.spark.chunks import Chunk, Kind
+from zmtpscope.spark.comparing import compare
+
+CONNECTIONS_IN_A_CHUNK = 1000
+
+
+def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
+    """What one partition knows of its connections."""
+    known = derivation.knowledge()
+    findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
+    for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):
+        connections = known.connections[begin : begin + CONNECTIONS_IN_A_CHUNK]
+        part = Knowledge(connections, findings, known.first_ns, known.last_ns, forgotten, left_out)
+        octets = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
+        yield Chunk(0, LATEST, LATEST, Kind.OBSERVED, len(connections), b"", b"", octets)
+        findings, forgotten, left_out = (), 0, 0
+
+
+def derive_across(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
+    """The records about several connections that chunks of all partitions amount to: facts, and what was observed."""
+    derivation = Derivation()
+
+    def facts() -> Iterator[Chunk]:
+        for chunk in chunks:
+            if chunk.kind == Kind.OBSERVED:
+                derivation.adopt(pickle.loads(chunk.octets))
+            else:
+                yield chunk
+
+    for batch in list(compare(facts(), files, options)):  # findings, which are few: connections come behind them all
+        derivation.feed(batch)
+    yield Batch([*files], records=[*last_records(derivation)])
