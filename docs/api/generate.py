@@ -14,13 +14,13 @@ _COMMON = frozenset(("schema", "record", "ts_ns", "packet"))
 _ADDRESSED = _COMMON | {"conn_id", "src_ip", "src_port", "dst_ip", "dst_port"}
 _OF_STREAM = _ADDRESSED | {"side", "source", "offset", "length"}
 _OF_CONNECTION = _OF_STREAM | {"conn"}
-_SIDES = ("messages", "sealed", "bytes", "stream_bytes")
+_SIDES = ("messages", "sealed", "bytes", "stream_bytes", "stalls", "stalled_ns")
 
 KNOWN = {
     "connection": _ADDRESSED
     | {"conn", "start_ns", "end_ns", "ip_0", "port_0", "ip_1", "port_1", "transport", "handshake", "close"}
     | {f"{name}_{side}" for name in _SIDES for side in (0, 1)}
-    | {"gap_bytes", "unfinished_bytes", "undissected_bytes", "confidence"},
+    | {"gap_bytes", "unseen_bytes", "unfinished_bytes", "undissected_bytes", "confidence"},
     "greeting": _OF_CONNECTION | {"form", "complete"},
     "command": _OF_CONNECTION | {"size", "decrypted", "complete"},
     "message": _OF_CONNECTION
@@ -29,10 +29,23 @@ KNOWN = {
     "datagram": _OF_STREAM | {"kind", "complete", "confidence"},
     "zre_pair": _ADDRESSED | {"conn", "uuid_0", "uuid_1"},
     "gap": _OF_CONNECTION | {"bytes", "reason"},
+    "stall": _OF_CONNECTION | {"duration_ns", "until", "until_ns", "window_probes", "count", "longest_ns"},
     "leftover": _OF_CONNECTION | {"bytes", "kind", "reason"},
     "finding": _COMMON | {"id", "severity", "text", "section", "refs", "count"},
+    "request": _OF_CONNECTION | {"outcome"},
+    "subscription": _OF_CONNECTION | {"topic", "form", "times", "messages"},
+    "heartbeat": _OF_CONNECTION | {"outcome"},
+    "peer": _COMMON
+    | {"name", "address", "role", "connections", "failed", "start_ns", "end_ns", "state", "departures"}
+    | {"messages_sent", "messages_received"},
+    "topic": _COMMON | {"topic", "publisher", "messages", "bytes", "first_ns", "last_ns", "subscribers"},
+    "delivery": _COMMON | {"topic", "publisher", "subscriber", "messages", "siblings"},
+    "diagnosis": _COMMON | {"rule", "severity", "text", "hint", "subject", "certainty", "evidence", "count", "last_ns"},
 }
 """The fields that every record of a type knows."""
+
+STRUCTS = {"fields": "Payload", "value": "Property", "cause": "Departure", "ref": "Evidence"}
+"""Structs, by a member that only they have."""
 
 PYTHON = {"int": "int", "bool": "bool", "text": "str", "octets": "bytes", "json": "Any"}
 
@@ -41,7 +54,7 @@ def stub() -> str:
     """The text of the stub."""
     head = (
         "# Written by docs/api/generate.py from zmtpscope/records.py.\n"
-        "from zmtpscope.api.rows import Payload, Property, Record\n\n"
+        "from zmtpscope.api.rows import Departure, Evidence, Payload, Property, Record\n\n"
     )
     classes = "\n".join(map(_class, RECORDS.values()))
     return f"{head}{classes}\nCLASSES: dict[str, type[Record]]\n"
@@ -60,7 +73,12 @@ def _class(type_: RecordType) -> str:
 
 
 def _python_type(type_: str) -> str:
-    return translate(type_, PYTHON, "list[{}]".format, lambda members: "Payload" if "fields" in members else "Property")
+    return translate(type_, PYTHON, "list[{}]".format, _struct)
+
+
+def _struct(members: dict[str, str]) -> str:
+    """The class of a struct with these members."""
+    return next(name for member, name in STRUCTS.items() if member in members)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zmtpscope
-from tests.api.test_reading import FILES, PUBSUB, ignored_warnings
-from tests.readings import CAPTURES
+from tests.api.test_reading import PUBSUB, ignored_warnings
+from tests.readings import CAPTURE_FILES, CAPTURES
 
 __all__ = ["ignored_warnings"]
 MIXED = [CAPTURES / name for name in ("implementations/jupyter.pcap", "patterns/pubsub.pcap", "security/gssapi.pcap")]
@@ -33,7 +33,7 @@ def expected() -> list[dict[str, object]]:
     return values(zmtpscope.read(MIXED, zmtpscope.Record))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.stem)
 def test_records_are_those_that_are_read_one_by_one(path: pathlib.Path) -> None:
     assert values(zmtpscope.open(path)) == values(zmtpscope.read(path, zmtpscope.Record))
 

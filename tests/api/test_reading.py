@@ -16,12 +16,11 @@ import pytest
 
 import zmtpscope
 from docs.api import generate
-from tests.readings import CAPTURES, read_inside
+from tests.readings import CAPTURE_FILES, CAPTURES, read_inside
 from tests.waiting import PATIENCE
 from zmtpscope.export.values import as_base64
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"
-FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json" and "truth" not in path.name)
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +29,7 @@ def ignored_warnings() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.stem)
 def test_records_are_those_of_json_lines(path: pathlib.Path) -> None:
     records = list(zmtpscope.read(path, zmtpscope.Record))
     lines = [orjson.dumps(record.as_dict(), default=as_base64) for record in records]

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.running import COMMAND, Run
-from zmtpscope.records import RECORDS
+from zmtpscope.cli.tables import ON_REQUEST
+from zmtpscope.records import PLURALS, RECORDS
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
@@ -50,11 +51,11 @@ def csv_rows(path: pathlib.Path) -> list[list[str]]:
 
 
 def test_json_lines_are_those_of_read_a_file_for_each_type(zmtpscope: Run, out: pathlib.Path) -> None:
-    assert zmtpscope("export", PUBSUB, "-o", out, "--frames")[0] == 0
-    printed = zmtpscope("read", "--json", "--frames", PUBSUB)[1].splitlines(keepends=True)
+    assert zmtpscope("export", PUBSUB, "-o", out, "--frames", "--derived")[0] == 0
+    printed = zmtpscope("read", "--json", "--frames", "--derived", PUBSUB)[1].splitlines(keepends=True)
     for record in RECORDS:
         expected = [line for line in printed if json.loads(line)["record"] == record]
-        assert (out / f"{record}s.jsonl").read_text() == "".join(expected)
+        assert (out / f"{PLURALS[record]}.jsonl").read_text() == "".join(expected)
 
 
 def test_a_closing_line_tells_people_what_was_written(zmtpscope: Run, out: pathlib.Path) -> None:
@@ -69,7 +70,7 @@ def test_a_type_without_records_has_a_table_without_rows(zmtpscope: Run, out: pa
     code, _, err = zmtpscope("export", CAPTURES / "negative" / "http.pcap", "-o", out, "--format", form)
     assert code == 0
     assert "no ZMTP found" in err
-    assert names(out) == sorted(f"{record}s.{form}" for record in RECORDS if record != "frame")
+    assert names(out) == sorted(f"{record}s.{form}" for record in RECORDS if record not in ON_REQUEST)
     assert rows(out / f"gaps.{form}") == []
     names_of_fields = [field.name for field in RECORDS["gap"].fields]
     if form == "csv":
@@ -117,7 +118,7 @@ def test_a_damaged_capture_is_3_and_gives_complete_files(zmtpscope: Run, out: pa
     assert code == 3
     assert "cut-file.pcap: the file ends inside a packet" in err
     assert "(rows of connections" in err
-    assert len(names(out)) == 9
+    assert len(names(out)) == 10
 
 
 def test_a_file_that_is_there_is_overwritten_by_force_only(zmtpscope: Run, out: pathlib.Path) -> None:

@@ -17,6 +17,8 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.summary import dropped
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
+from zmtpscope.meaning.deriving import with_derived
+from zmtpscope.records import DERIVED
 
 R = TypeVar("R", bound=Record)
 
@@ -55,7 +57,8 @@ def read(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Records[Any]:
-    """The records of captures that are of one class; `zmtpscope.Record` means all but frames.
+    """The records of captures that are of one class; `zmtpscope.Record` means all but frames and
+    derived ones.
 
     `paths` are files and directories, `"-"` is standard input; `filter` is one of `-Y` (docs/filters.md), `packets` how
     many are read at most. What else can be asked for is in `Settings`.
@@ -67,7 +70,9 @@ def read(
     chosen = None if filter is None else Filter(filter)
     options = analyser_options(settings, frames=record is Frame)
     captures = open_captures(names(paths), packet_limit=packet_limit(packets))
-    return Records(record, captures, Analyser(options).run(captures), options, chosen)
+    batches = Analyser(options).run(captures)
+    is_derived = record.type.name in DERIVED if record is not Record else False
+    return Records(record, captures, with_derived(batches) if is_derived else batches, options, chosen)
 
 
 class Records(Tabular[R]):

@@ -14,11 +14,22 @@ Frame = class_of(RECORDS["frame"])
 Datagram = class_of(RECORDS["datagram"])
 ZrePair = class_of(RECORDS["zre_pair"])
 Gap = class_of(RECORDS["gap"])
+Stall = class_of(RECORDS["stall"])
 Leftover = class_of(RECORDS["leftover"])
 Finding = class_of(RECORDS["finding"])
+Request = class_of(RECORDS["request"])
+Subscription = class_of(RECORDS["subscription"])
+Heartbeat = class_of(RECORDS["heartbeat"])
+Peer = class_of(RECORDS["peer"])
+Topic = class_of(RECORDS["topic"])
+Delivery = class_of(RECORDS["delivery"])
+Diagnosis = class_of(RECORDS["diagnosis"])
 
 CLASSES = {
     class_.type.name: class_
-    for class_ in (Connection, Greeting, Command, Message, Frame, Datagram, ZrePair, Gap, Leftover, Finding)
+    for class_ in (
+        *(Connection, Greeting, Command, Message, Frame, Datagram, ZrePair, Gap, Stall, Leftover, Finding),
+        *(Request, Subscription, Heartbeat, Peer, Topic, Delivery, Diagnosis),
+    )
 }
 """The class of each record type, by its name."""

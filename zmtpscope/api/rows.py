@@ -34,6 +34,25 @@ class Property(NamedTuple):
     value: str
 
 
+class Departure(NamedTuple):
+    """The end of a connection of a peer."""
+
+    ts_ns: int
+    conn_id: str
+    cause: str
+    by: str
+
+
+class Evidence(NamedTuple):
+    """What a diagnosis stands on: a packet, and the record that it is about."""
+
+    ts_ns: int
+    file: str | None
+    packet: int | None
+    ref: str | None
+    text: str
+
+
 class Values(dict[str, Any]):
     """Values of many records: `values[field][row]`. They are made when a field is first asked for: cheap ones for all
     rows, which costs less than one by one, the others row by row."""
@@ -135,6 +154,8 @@ def _attribute(name: str, type_: str, meaning: str) -> property:
 _STRUCTS: dict[str, Callable[[Any], Any]] = {
     "struct<protocol": lambda payload: Payload(**payload),
     "list<struct<name": lambda properties: [Property(**each) for each in properties],
+    "list<struct<ts_ns:int,conn_id": lambda departures: [Departure(**each) for each in departures],
+    "list<struct<ts_ns:int,file": lambda evidence: [Evidence(**each) for each in evidence],
 }
 """What stands in place of the structs of some types."""
 

@@ -1,7 +1,7 @@
 """The command line: argument parsing and wiring, and the only place that knows every part.
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 error while running, 2 usage or
-no capture, 3 a damaged capture or lost packets, 130 interrupted.
+no capture, 3 a damaged capture or lost packets, 4 what `check --fail-on` names, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from zmtpscope.version import __version__
 COMMANDS = (
     "analyze",
     "cat",
+    "diagram",
+    "check",
     "export",
     "fields",
     "follow",

@@ -21,11 +21,12 @@ from zmtpscope.cli.parameters import (
     PAYLOAD,
     PAYLOAD_FILES,
     SHOW_SECRETS,
+    WITH_DERIVED,
     parse_select,
 )
 from zmtpscope.cli.tables import ON_REQUEST, write_tables
 from zmtpscope.export.words import size
-from zmtpscope.records import RECORDS
+from zmtpscope.records import DERIVED, RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 )
 @FILTER
 @FRAMES
+@WITH_DERIVED
 @BODY
 @PACKETS
 @FORCED
@@ -71,21 +73,23 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 def export(**given: Any) -> int:
     """Write what happened in capture FILEs (as `zmtpscope read` finds it) as tables, a file for each record type:
-    connections, greetings, commands, messages, gaps, leftovers and findings. A type without records has a table without
-    rows. A file is complete or not there: all of them are put in their places at the end."""
+    connections, greetings, commands, messages, gaps, stalls, leftovers and findings. A type without records has a table
+    without rows. A file is complete or not there: all of them are put in their places at the end."""
     captures, written = write_tables(given, _selection(given), given["filter"])
     say(_summary(given["directory"], written))
     return exit_code(captures)
 
 
 def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Record types with their columns: those that were named, else all but frames; frames where they are asked for."""
+    """Record types with their columns: those that were named, else all but frames and derived ones; these where they
+    are asked for."""
     selection: dict[str, tuple[str, ...]] = given["selection"]
     whole = {name: tuple(field.name for field in type_.fields) for name, type_ in RECORDS.items()}
     if not selection:
-        selection = {name: columns for name, columns in whole.items() if name != ON_REQUEST}
-    if given["frames"]:
-        selection.setdefault(ON_REQUEST, whole[ON_REQUEST])
+        selection = {name: columns for name, columns in whole.items() if name not in ON_REQUEST}
+    for name, columns in whole.items():
+        if (name == "frame" and given["frames"]) or (name in DERIVED and given["derived"]):
+            selection.setdefault(name, columns)
     return selection
 
 

@@ -8,8 +8,8 @@ import sys
 
 import click
 
-from zmtpscope.export.fold import fold
 from zmtpscope.export.types import spark_schema
+from zmtpscope.export.wrap import wrap
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
 
 
@@ -79,4 +79,4 @@ def _line(field: Field, aliases: list[str], example: str) -> str:
     front, words = f"  {field.name:<18} {type_:<20} ", f"{field.meaning}{unit} ({also}e.g. {example})"
     if not sys.stdout.isatty():
         return f"{front}{words}\n"
-    return fold(front, len(front), words, shutil.get_terminal_size().columns) + "\n"
+    return wrap(front, len(front), words, shutil.get_terminal_size().columns) + "\n"

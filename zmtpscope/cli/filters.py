@@ -45,6 +45,16 @@ FILTER = click.option(
     help="Only records that FILTER holds of, for example 'topic == prices and size > 1KiB' (docs/filters.md).",
 )
 
+
+def filter_of_topic(topic: str) -> Filter:
+    """What `--topic` asks for: messages and subscriptions of exactly this topic, as lines show it."""
+    from zmtpscope.filter import Filter
+    from zmtpscope.records import from_text
+
+    octets = "".join(f"\\x{octet:02x}" for octet in from_text(topic))
+    return Filter(f'topic == "{octets}"')
+
+
 NOUNS = {"zre_pair": "pair of ZRE nodes"}
 """Where a record is not called what its type is."""
 

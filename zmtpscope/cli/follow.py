@@ -19,7 +19,7 @@ from zmtpscope.cli.captures import (
     say_what_cannot_be_used,
     say_what_stayed_closed,
 )
-from zmtpscope.cli.filters import FILTER
+from zmtpscope.cli.filters import FILTER, filter_of_topic
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
@@ -132,13 +132,10 @@ def _followed(given: dict[str, Any]) -> Followed:
     if all(given[name] is None for name in ("conn", "peer", "topic", "filter")):
         raise click.UsageError("say what to follow: --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
     from zmtpscope.conversations.following import Followed
-    from zmtpscope.filter import Filter
-    from zmtpscope.records import from_text
 
     filters = [] if given["filter"] is None else [given["filter"]]
     if given["topic"] is not None:
-        octets = "".join(f"\\x{octet:02x}" for octet in from_text(given["topic"]))
-        filters.insert(0, Filter(f'topic == "{octets}"'))
+        filters.insert(0, filter_of_topic(given["topic"]))
     return Followed(given["conn"], given["peer"], filters)
 
 

@@ -21,6 +21,7 @@ from zmtpscope.cli.following import (
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 from zmtpscope.cli.output import (
+    ALL,
     COLOR,
     HEX,
     JSON,
@@ -32,11 +33,11 @@ from zmtpscope.cli.output import (
     VERBOSE,
     WIDE,
     check_output,
+    paint_of,
     record_writer,
-    wants_records,
     write_end,
 )
-from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import BODY, FORCED, FRAMES, KEYS, PAYLOAD, PAYLOAD_FILES, SHOW_SECRETS, WITH_DERIVED
 from zmtpscope.cli.status_line import State, StatusLine
 from zmtpscope.cli.templates import template_options
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 @JSON
 @template_options
 @FRAMES
+@WITH_DERIVED
 @BODY
 @QUIET
 @TREE
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 @COLOR
 @SHOW_SECRETS
 @VERBOSE
+@ALL
 def live(**given: Any) -> int:
     """Capture on network interfaces (-i), or follow a capture FILE that another tool writes (- is standard input), and
     say what happens on every ZMTP connection, a line each, as `zmtpscope read` says it of the file.
@@ -86,6 +89,7 @@ def live(**given: Any) -> int:
 def _live(followed: Followed, given: dict[str, Any]) -> int:
     # imported here, so that help, usage errors and the other commands stay quick
     from zmtpscope.capture import CaptureError
+    from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.dissect import Analyser
     from zmtpscope.live.analysis import end, steps
 
@@ -94,7 +98,7 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     options = analyser_options(
         given,
         keys=keys,
-        records=wants_records(given),
+        records=True,  # with -q those who diagnose want them
         frames=given["frames"],
         details=given["tree"] or given["hex_dump"],
     )
@@ -102,16 +106,27 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
     captures = followed.captures
     writer = record_writer(given, options, lambda: captures.statistics.first_time)
     shown = is_seen() and (given["quiet"] or not sys.stdout.isatty())
+    diagnoses = Diagnoses(paint_of(given)) if given["quiet"] else None
     try:
         with StatusLine(shown) as status:
             for step in steps(analyser, captures, followed):
                 for batch in step:
                     writer.write(batch)
+                    if diagnoses is not None:
+                        diagnoses.feed(batch)
+                if diagnoses is not None and diagnoses.is_due and (lines := diagnoses.news()):
+                    status.clear()
+                    click.echo("\n".join(lines))
                 if status.is_due:
                     status.show(_state(analyser, followed))
         for batch in end(analyser, captures):
             writer.write(batch)
+            if diagnoses is not None:
+                diagnoses.feed(batch)
         writer.finish()
+        if diagnoses is not None:
+            for line in diagnoses.news():
+                click.echo(line)
         write_end(analyser, captures, given)
     except CaptureError as error:
         raise NoCapture(str(error)) from error

@@ -14,6 +14,7 @@ from zmtpscope.cli.filters import Filtered
 from zmtpscope.cli.messages import say
 from zmtpscope.cli.templates import parsed_template
 from zmtpscope.export.clock import FORMS
+from zmtpscope.records import DERIVED
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
@@ -44,6 +45,9 @@ STATS = click.option("--stats", is_flag=True, help="At the end: where every pack
 COLOR = click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour [auto].")
 VERBOSE = click.option(
     "--verbose", is_flag=True, help="Also findings that are normal events (severity chat), or what libzmq always does."
+)
+ALL = click.option(
+    "--all", "unfolded", is_flag=True, help="A line for each heartbeat and each retry; else they are counted."
 )
 
 
@@ -83,7 +87,8 @@ class Writer(NamedTuple):
 
 def wants_records(given: dict[str, Any]) -> bool:
     """Whether anybody looks at records: who writes them, a filter, or who copies the packets behind them."""
-    return not given["quiet"] or given["filter"] is not None or given.get("packets_to") is not None
+    others = given["filter"] is not None or given["derived"] or given.get("packets_to") is not None
+    return not given["quiet"] or others
 
 
 def record_writer(
@@ -107,7 +112,35 @@ def record_writer(
         writer = _text_writer(given, options, first_time, waits=waits)
     if also is not None:
         writer = _with_another(writer, also)
-    return writer if given["filter"] is None else _filtered(writer, given, options, first_time)
+    if given["filter"] is not None:
+        writer = _filtered(writer, given, options, first_time)
+    return _deriving(writer) if wants_derived(given) else writer
+
+
+def wants_derived(given: dict[str, Any]) -> bool:
+    """Whether derived records are asked for: by name, or by a filter that holds of no others."""
+    if given["derived"] or given["filter"] is None:
+        return bool(given["derived"])
+    from zmtpscope.filter.record_types import types_of
+
+    types = types_of(given["filter"].condition)
+    return bool(types) and types <= DERIVED
+
+
+def _deriving(writer: Writer) -> Writer:
+    from zmtpscope.meaning.deriving import Deriving
+
+    deriving = Deriving()
+
+    def write(batch: Batch) -> None:
+        deriving.add_to(batch)
+        writer.write(batch)
+
+    def finish() -> None:
+        writer.write(deriving.last())
+        writer.finish()
+
+    return Writer(write, finish)
 
 
 def _with_another(writer: Writer, also: Callable[[Batch], None]) -> Writer:
@@ -175,6 +208,7 @@ def _text_writer(
         wide=given["wide"],
         waits=waits,
         chat=given["verbose"],
+        folds=not (given["unfolded"] or given["tree"] or given["hex_dump"]),
         tree=given["tree"],
         hex=given["hex_dump"],
     )
@@ -190,15 +224,18 @@ def _text_writer(
 
 def write_end(analyser: Analyser, captures: Captures, given: dict[str, Any]) -> None:
     """The summary and the sums, where they are asked for; they are no JSON lines, so beside those they go to stderr."""
-    from zmtpscope.export.summary import statistics_lines, summary_lines
-
     summary, statistics = analyser.summary, captures.statistics
     if given["quiet"]:
-        for line in summary_lines(summary, statistics, captures.problems, paint_of(given), chat=given["verbose"]):
+        from zmtpscope.export.summary import summary_lines
+
+        paint, chat = paint_of(given), given["verbose"]
+        for line in summary_lines(summary, statistics, captures.problems, paint, files=captures.files, chat=chat):
             click.echo(line)
     else:
         say_if_nothing_was_found(summary, captures)
     if given["stats"]:
+        from zmtpscope.export.summary import statistics_lines
+
         for line in statistics_lines(summary, statistics):
             click.echo(line, err=given["as_json"])
     say_what_cannot_be_used(analyser.options)

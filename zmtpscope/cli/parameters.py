@@ -96,6 +96,12 @@ A_FILE = click.Path(readable=False)
 FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
 MORE_FILES = click.option("-r", "more_files", multiple=True, type=A_FILE, metavar="FILE", help="Read FILE.")
 FRAMES = click.option("--frames", is_flag=True, help="Also a record for each frame of a message.")
+WITH_DERIVED = click.option(
+    "--derived",
+    is_flag=True,
+    help="Also records of what others mean together: requests, subscriptions, heartbeats, peers, topics, deliveries "
+    "and diagnoses.",
+)
 BODY = click.option(
     "--body",
     callback=parse_body,

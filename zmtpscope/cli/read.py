@@ -14,6 +14,7 @@ from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
 from zmtpscope.cli.output import (
+    ALL,
     COLOR,
     HEX,
     JSON,
@@ -41,6 +42,7 @@ from zmtpscope.cli.parameters import (
     PAYLOAD,
     PAYLOAD_FILES,
     SHOW_SECRETS,
+    WITH_DERIVED,
 )
 from zmtpscope.cli.templates import template_options
 
@@ -53,6 +55,7 @@ from zmtpscope.cli.templates import template_options
 @JSON
 @template_options
 @FRAMES
+@WITH_DERIVED
 @BODY
 @PACKETS
 @QUIET
@@ -69,6 +72,7 @@ from zmtpscope.cli.templates import template_options
 @COLOR
 @SHOW_SECRETS
 @VERBOSE
+@ALL
 def read(**given: Any) -> int:
     """Find ZMTP in capture FILEs (pcap, pcapng, also compressed; - is standard input; directories are searched) and say
     what happened on every connection, a line each."""

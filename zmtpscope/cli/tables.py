@@ -17,6 +17,7 @@ from zmtpscope.cli.captures import (
 from zmtpscope.cli.filters import Filtered
 from zmtpscope.cli.key_files import given_keys, say_problems
 from zmtpscope.cli.messages import is_seen
+from zmtpscope.records import DERIVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from zmtpscope.export.tables import Tables, Written
     from zmtpscope.filter import Filter
 
-ON_REQUEST = "frame"
-"""The record type that is written where it is asked for by name."""
+ON_REQUEST = DERIVED | {"frame"}
+"""Record types that are written where they are asked for by name."""
 
 BLOCK_SIZE = 1 << 20
 """Octets of a capture at a time: a row group is held beside what a block becomes."""
@@ -44,17 +45,19 @@ def write_tables(
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
+    from zmtpscope.meaning.deriving import with_derived
 
     paths, keys = named_captures(given), given_keys(given)
     said = say_problems(keys)
-    options = analyser_options(given, keys=keys, frames=ON_REQUEST in selection)
+    options = analyser_options(given, keys=keys, frames="frame" in selection)
     tables = _tables(given, selection, options)
     try:
         captures = open_captures(paths, packet_limit=given["packets"], block_size=BLOCK_SIZE)
         analyser = Analyser(options)
         with tables, Progress(captures.statistics, paths, is_seen()):
             filtered = None if filter is None else Filtered(filter, options, lambda: captures.statistics.first_time)
-            for batch in analyser.run(captures):
+            batches = analyser.run(captures)
+            for batch in batches if DERIVED.isdisjoint(selection) else with_derived(batches):
                 tables.add(batch if filtered is None else filtered(batch))
             written = tables.commit()
     except CaptureError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,6 +45,7 @@ from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
     from zmtpscope.capture import Captures
+    from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.dissect import Analyser, Batch
     from zmtpscope.export.top.rates import Interval, Rates
     from zmtpscope.export.top.view import View
@@ -149,8 +150,10 @@ def _name(path: str) -> str:
 def _run(captures: Captures, title: str, view: View, given: dict[str, Any], followed: Followed | None = None) -> int:
     """Count the messages of captures, of those that are `followed` as they come; an exit code."""
     from zmtpscope.capture import CaptureError
+    from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.cli.progress import Progress
     from zmtpscope.dissect import Analyser
+    from zmtpscope.export.text import plain
     from zmtpscope.export.top.rates import Rates
     from zmtpscope.live.analysis import end
 
@@ -161,11 +164,13 @@ def _run(captures: Captures, title: str, view: View, given: dict[str, Any], foll
     analyser, rates = Analyser(options), Rates(given["interval"])
     counted = messages_filtered(given["filter"], options, lambda: captures.statistics.first_time)
     numbers = Numbers(rates, captures.statistics, is_live=followed is not None)
-    output = _output(given, view, numbers, lambda: f"{title}{_lost(analyser, followed)}")
+    diagnoses = Diagnoses(plain) if followed is not None else None
+    shown = () if diagnoses is None else diagnoses.last
+    output = _output(given, view, numbers, lambda: f"{title}{_lost(analyser, followed)}", shown)
     bar = Progress(captures.statistics, paths, followed is None and is_seen() and not isinstance(output, Screen))
     try:
         with bar, output:
-            intervals = _intervals(analyser, captures, rates, counted, followed)
+            intervals = _intervals(analyser, captures, rates, counted, followed, diagnoses)
             is_wanted = all(output.update(interval) for interval in intervals)
             for batch in end(analyser, captures):
                 for interval in rates.feed(counted(batch)):
@@ -202,10 +207,14 @@ def _lost(analyser: Analyser, followed: Followed | None) -> str:
     return words + (f"  {lag:.1f} s behind" if lag >= LAG_THAT_MATTERS else "")
 
 
-def _output(given: dict[str, Any], view: View, numbers: Numbers, title: Callable[[], str]) -> Output:
+def _output(
+    given: dict[str, Any], view: View, numbers: Numbers, title: Callable[[], str], diagnoses: Sequence[str]
+) -> Output:
     if given["as_json"]:
         return JsonLines(numbers.rates, view, given["most"])
-    return Screen(numbers, view, given["most"], title) if has_screen() else Tables(numbers, view, given["most"])
+    if has_screen():
+        return Screen(numbers, view, given["most"], title, diagnoses)
+    return Tables(numbers, view, given["most"])
 
 
 def _intervals(
@@ -214,15 +223,20 @@ def _intervals(
     rates: Rates,
     counted: Callable[[Batch], Batch],
     followed: Followed | None,
+    diagnoses: Diagnoses | None,
 ) -> Iterator[Interval | None]:
     """The intervals that end, and None behind every block. Of what is followed an interval ends by the clock, too. Of a
-    batch what is `counted` of it is."""
+    batch what is `counted` of it is; all of it is looked into for `diagnoses`."""
     from zmtpscope.live.analysis import steps
 
     clock = CaptureClock()
     for step in steps(analyser, captures, followed):
         for batch in step:
             yield from rates.feed(counted(batch))
+            if diagnoses is not None:
+                diagnoses.feed(batch)
+        if diagnoses is not None and diagnoses.is_due:
+            diagnoses.news()
         if followed is not None and analyser.latest:
             yield from rates.tick(clock.now(analyser.latest))
         yield None

@@ -125,14 +125,21 @@ class Tables(Output):
 class Screen(Output):
     """The table as large as the terminal; what there was in all stays there at the end."""
 
-    def __init__(self, numbers: Numbers, view: View, most: int | None, title: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        numbers: Numbers,
+        view: View,
+        most: int | None,
+        title: Callable[[], str],
+        diagnoses: Sequence[str],
+    ) -> None:
         from zmtpscope.cli.top_screen import TopScreen
 
         self._numbers = numbers
         self._view = view
         self._most = most
         self._title = title
-        self._screen: TopScreen | None = TopScreen(view, numbers.now, self._title_now)
+        self._screen: TopScreen | None = TopScreen(view, numbers.now, self._title_now, diagnoses)
 
     def __enter__(self) -> Self:
         if self._screen is not None:

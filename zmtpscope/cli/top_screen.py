@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -27,10 +27,18 @@ KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
 
 
 class TopScreen:
-    """Shows the rows that `rows` gives for a kind, under `title`, as the keys ask for it."""
+    """Shows the rows that `rows` gives for a kind, under `title`, as the keys ask for it, and below them lines of
+    `diagnoses`, which are safe to show."""
 
-    def __init__(self, view: View, rows: Callable[[str], list[Row]], title: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        view: View,
+        rows: Callable[[str], list[Row]],
+        title: Callable[[], str],
+        diagnoses: Sequence[str] = (),
+    ) -> None:
         self.view = view
+        self._diagnoses = diagnoses
         self._rows = rows
         self._title = title
         self._console = Console(highlight=False, markup=False, emoji=False)
@@ -86,7 +94,7 @@ class TopScreen:
 
     @property
     def _page(self) -> int:
-        return max(1, self._console.size.height - FRAME)
+        return max(1, self._console.size.height - FRAME - len(self._diagnoses))
 
     def draw(self) -> None:
         """Draw everything anew, as large as the terminal is now."""
@@ -103,7 +111,8 @@ class TopScreen:
             below = table_of(view, visible, width, view.selected - first if visible else None)
             lines = len(visible) + 1
         blank = [Text("")] * (page + 1 - lines)
-        self._live.update(Group(self._title_line(), below, *blank, self._key_line()), refresh=True)
+        wrong = [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in self._diagnoses]
+        self._live.update(Group(self._title_line(), below, *blank, *wrong, self._key_line()), refresh=True)
         self._drawn, self._size, self._is_old = time.monotonic(), size, False
 
     def _title_line(self) -> Text:

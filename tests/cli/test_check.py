@@ -1,0 +1,76 @@
+"""`zmtpscope check`: what went wrong, for people and for machines; `live -q` says it as it arises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.readings import run
+from zmtpscope.capture import open_captures
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning.rules.catalogue import RULES
+from zmtpscope.meaning.watch import Watch
+
+LOGIN = "security/plain-refused-4.3.5.pcap"
+CLEAN = "patterns/push-pull.pcap"
+
+
+def check(*arguments: str) -> tuple[int, str, str]:
+    done = run("check", *arguments)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_the_cause_comes_with_its_packet_and_with_what_to_do(captures: Path) -> None:
+    code, out, _ = check(str(captures / LOGIN))
+    assert code == 0
+    assert out.startswith("error 10.77.0.1:5570 refuses 10.77.0.2: 400, the login of the user")
+    assert "packet 12: " in out
+    assert "-> check user name and password at the client" in out
+    assert out.splitlines()[-1] == "2 diagnoses: 1 error, 1 note"
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [((), 0), (("--fail-on", "error"), 4), (("--fail-on", "warn"), 4)])
+def test_scripts_can_fail_on_what_was_found(captures: Path, arguments: tuple[str, ...], expected: int) -> None:
+    assert check(*arguments, str(captures / LOGIN))[0] == expected
+
+
+def test_only_rules_that_are_asked_for_are_looked_at(captures: Path) -> None:
+    code, out, _ = check("--rule", "connection-refused", "--fail-on", "warn", str(captures / LOGIN))
+    assert (code, out) == (0, "nothing wrong was found\n")
+
+
+def test_a_rule_that_is_not_there_is_named_with_one_that_is() -> None:
+    code, _, err = check("--rule", "login-refusd", "x.pcap")
+    assert code == 2
+    assert "login-refused" in err
+
+
+def test_every_rule_is_explained() -> None:
+    code, out, _ = check("--explain", "all")
+    assert code == 0
+    assert [line.split()[1].rstrip(":") for line in out.splitlines() if not line.startswith(" ")] == [*RULES]
+
+
+def test_machines_read_the_report(captures: Path, tmp_path: Path) -> None:
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "report.sarif"
+    assert check("--junit", str(junit), "--sarif", str(sarif), str(captures / LOGIN))[0] == 0
+    suite = ElementTree.parse(junit).getroot()
+    assert suite.get("failures") == "1"
+    assert {case.get("name", "").partition(":")[0] for case in suite} == set(RULES)
+    (run_of_sarif,) = json.loads(sarif.read_text())["runs"]
+    result, note = run_of_sarif["results"]
+    assert (result["ruleId"], result["level"]) == ("login-refused", "error")
+    assert (note["ruleId"], note["level"]) == ("clear-text", "note")
+    assert result["locations"][0]["logicalLocations"] == [{"name": "packet 12", "kind": "packet"}]
+    assert {rule["id"] for rule in run_of_sarif["tool"]["driver"]["rules"]} == set(RULES)
+
+
+def test_a_cause_is_told_once_while_it_goes_on(captures: Path) -> None:
+    watch, told = Watch(), []
+    for batch in Analyser(Options(bodies="none")).run(open_captures([str(captures / LOGIN)], block_size=64)):
+        watch.feed(batch)
+        told += [each.rule for each in watch.news()]
+    assert told == ["clear-text", "login-refused"]

@@ -1,0 +1,127 @@
+"""`zmtpscope diagram`: what is chosen, what is written, and where."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.cli.running import Run
+from tests.readings import CAPTURES
+
+PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
+BROKER = CAPTURES / "patterns" / "multihop-proxy.pcap"
+
+
+def arrows(zmtpscope: Run, *arguments: object) -> str:
+    code, output, errors = zmtpscope("diagram", *arguments)
+    assert (code, errors) == (0, "")
+    return output
+
+
+def test_connections_are_chosen_by_number(zmtpscope: Run) -> None:
+    one = arrows(zmtpscope, BROKER, "--conn", 1)
+    assert "  c1  " in one
+    assert "  c2  " not in one
+    assert "READY ROUTER" in one
+    both = arrows(zmtpscope, BROKER, "--conn", 1, "--conn", 3)
+    assert '"client-1"' in both
+    assert "REP" not in both
+
+
+def test_a_peer_is_drawn_with_all_of_its_connections_and_nobody_else(zmtpscope: Run) -> None:
+    output = arrows(zmtpscope, BROKER, "--peer", "client-1")
+    assert {line.split()[1] for line in output.splitlines() if " c3 " in line} != set()
+    assert " c1 " not in output
+    assert "TCP connect, handshake of 3.1 NULL" in output
+
+
+def test_a_request_is_drawn_with_its_reply_over_all_hops(zmtpscope: Run) -> None:
+    output = arrows(zmtpscope, BROKER, "--request", 47)
+    said = [line for line in output.splitlines() if "message" in line and "messages" not in line]
+    assert [line.split()[0] for line in said] == ["47", "48", "49", "50", "51", "52"]
+    assert all("job | 1" in line for line in said[:3])
+    assert all("done | 1" in line for line in said[3:])
+    direct = arrows(zmtpscope, CAPTURES / "patterns" / "reqrep.pcap", "--request", 12)
+    assert direct.count("  message ") == 2
+    assert "Hello 0" in direct
+    assert "World 0" in direct
+
+
+def test_a_request_without_a_reply_is_drawn_as_far_as_it_came(zmtpscope: Run) -> None:
+    path = CAPTURES / "problems" / "request-unanswered-behind-broker.pcap"
+    _, lines, _ = zmtpscope("read", path, "-Y", "record == message", "--format", "{packet} {socket_type} {size}")
+    packet = next(line.split()[0] for line in reversed(lines.splitlines()) if line.split()[1] == "REQ")
+    output = arrows(zmtpscope, path, "--request", packet)
+    said = [line for line in output.splitlines() if "  message " in line]
+    assert len(said) >= 2
+    assert all("◄" not in line or "►" not in line for line in said)
+
+
+def test_a_topic_is_drawn_with_the_connections_it_came_on(zmtpscope: Run) -> None:
+    output = arrows(zmtpscope, PUBSUB, "--topic", "c.topic")
+    assert '"a.topic"' not in output
+    assert "c1 " not in output
+    assert output.count('"c.topic"') == 4
+    assert "TCP connect" in output
+    assert "FIN" in output
+    assert output == arrows(zmtpscope, PUBSUB, "-Y", "topic == c.topic")
+
+
+def test_what_repeats_is_there_with_all(zmtpscope: Run) -> None:
+    assert "more messages" in arrows(zmtpscope, PUBSUB)
+    unfolded = arrows(zmtpscope, PUBSUB, "--all")
+    assert "more messages" not in unfolded
+    assert unfolded.count("payload") == 15
+
+
+def test_what_is_left_out_is_said_in_the_diagram_and_beside_it(zmtpscope: Run) -> None:
+    code, output, errors = zmtpscope("diagram", PUBSUB, "--arrows", 5)
+    assert code == 0
+    assert "more are left out" in output.splitlines()[-1]
+    assert errors.startswith("zmtpscope: 19 messages and ")
+    assert "--arrows draws more" in errors
+
+
+def test_the_form_is_that_of_the_ending_unless_somebody_says_otherwise(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    for name, form, begin in (
+        ("a.mmd", [], "sequenceDiagram\n"),
+        ("a.SVG", [], "<svg "),
+        ("a.txt", ["--format", "svg"], "<svg "),
+        ("a", ["--format", "mermaid"], "sequenceDiagram\n"),
+    ):
+        assert zmtpscope("diagram", PUBSUB, "-o", tmp_path / name, *form) == (0, "", "")
+        assert (tmp_path / name).read_text().startswith(begin)
+    code, _, errors = zmtpscope("diagram", PUBSUB, "-o", tmp_path / "a.png")
+    assert (code, "say --format, or name a file that ends in one of .txt" in errors) == (2, True)
+
+
+def test_a_file_is_written_when_it_is_complete_and_never_over_another(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "diagram.txt"
+    assert zmtpscope("diagram", PUBSUB, "-o", target) == (0, "", "")
+    assert target.read_text() == arrows(zmtpscope, PUBSUB)
+    target.write_text("mine")
+    code, _, errors = zmtpscope("diagram", PUBSUB, "-o", target)
+    assert (code, "--force overwrites it" in errors) == (2, True)
+    assert target.read_text() == "mine"
+    assert zmtpscope("diagram", PUBSUB, "-o", target, "--force")[0] == 0
+    assert target.read_text() != "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["diagram.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        ([], 2, "name a capture to read"),
+        ([PUBSUB, "--conn", 0], 2, "--conn"),
+        ([PUBSUB, "--conn", 1, "--request", 3], 2, "--request says all that is drawn"),
+        ([PUBSUB, "--request", 1], 0, "nothing that is chosen happened"),
+        ([PUBSUB, "-Y", "topik"], 2, "topik"),
+        ([PUBSUB, "--peer", "nobody"], 0, "nothing that is chosen happened"),
+        ([CAPTURES / "negative" / "http.pcap"], 0, "no ZMTP found"),
+    ],
+)
+def test_mistakes_are_a_sentence(zmtpscope: Run, arguments: list[object], code: int, error: str) -> None:
+    done, output, errors = zmtpscope("diagram", *arguments)
+    assert (done, output) == (code, "")
+    assert error in errors

@@ -1,0 +1,202 @@
+"""`zmtpscope check`: what went wrong, why, and what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
+from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
+from zmtpscope.cli.read_through import Run, read_through
+from zmtpscope.option_texts import Body
+
+if TYPE_CHECKING:
+    from zmtpscope.dissect import Batch
+    from zmtpscope.meaning.derivation import Derivation
+    from zmtpscope.meaning.diagnosis import Explained, Rule
+
+FAILS = {"error": ("error",), "warn": ("error", "warn")}
+"""What `--fail-on` fails on."""
+
+FOUND = 4
+"""Exit code where `--fail-on` found something."""
+
+
+def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    from zmtpscope.meaning.rules.catalogue import RULES
+    from zmtpscope.option_texts import nearest
+
+    for name in names:
+        if name not in RULES:
+            raise click.BadParameter(f"there is no rule {name!r}{nearest(name, RULES)}; --explain lists all")
+    return names
+
+
+def _explain(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    if name is None:
+        return
+    from zmtpscope.meaning.rules.catalogue import RULES
+
+    for rule in RULES.values() if name == "all" else [RULES[each] for each in _rules(context, parameter, (name,))]:
+        click.echo(f"{rule.severity:<5} {rule.id}: {rule.title}")
+        for line in textwrap.wrap(rule.explanation, 110, initial_indent="      ", subsequent_indent="      "):
+            click.echo(line)
+    context.exit()
+
+
+class Why(NamedTuple):
+    """What `--why` asks for; `topic` is in the encoding of records (`to_text`)."""
+
+    topic: str
+    peer: str
+
+
+def _why(context: click.Context, parameter: click.Parameter, question: str | None) -> Why | None:
+    if question is None:
+        return None
+    topic, at, peer = question.rpartition("@")
+    if not at or not peer:
+        raise click.BadParameter("it takes a topic, @, and a subscriber: prices@10.0.0.3")
+    return Why(topic, peer)
+
+
+def _report_option(name: str, what: str) -> Callable[[Any], Any]:
+    path = click.Path(dir_okay=False, path_type=Path)
+    return click.option(f"--{name}", name, type=path, metavar="FILE", help=f"Also write the report to FILE as {what}")
+
+
+@click.command(short_help="Say what went wrong in captures, why, and what to do about it.")
+@FILES
+@MORE_FILES
+@click.option(
+    "--rule", "rules", multiple=True, callback=_rules, metavar="RULE", help="Only this rule; may be repeated."
+)
+@click.option(
+    "--explain",
+    callback=_explain,
+    expose_value=False,
+    is_eager=True,
+    metavar="RULE",
+    help="Say when a rule holds and what a capture cannot show of it, and do nothing else; all lists every rule.",
+)
+@click.option(
+    "--fail-on",
+    "fail_on",
+    type=click.Choice(list(FAILS)),
+    help=f"End with exit code {FOUND} where there is a diagnosis of this severity, or a worse one.",
+)
+@click.option(
+    "--why",
+    callback=_why,
+    metavar="TOPIC@PEER",
+    help="Instead, say message by message why those that begin with TOPIC came to the subscriber PEER or did not. PEER "
+    "is its identity, its address, or ADDRESS:PORT.",
+)
+@JSON
+@_report_option("junit", "JUnit XML: each rule is a test, errors and warnings are failures.")
+@_report_option("sarif", "SARIF 2.1.0, which code hosts show.")
+@TIME_FORM
+@PACKETS
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@COLOR
+def check(**given: Any) -> int:
+    """Diagnose capture FILEs (as for `zmtpscope read`): each cause in one sentence, what it stands on (packets and
+    times), what follows from it, and what to do."""
+    from zmtpscope.meaning.derivation import Derivation
+
+    if given["why"] is not None:
+        return _answer(given)
+    derivation = Derivation()
+    failed: list[bool] = []
+
+    def feed(run: Run, batch: Batch) -> None:
+        derivation.feed(batch)
+
+    def write(run: Run) -> None:
+        failed.append(_write(derivation, run, given))
+
+    code = read_through({**given, "show_secrets": False}, Body("none", None), feed, write)
+    return FOUND if any(failed) else code
+
+
+def _answer(given: dict[str, Any]) -> int:
+    """Say why messages came to a peer, or did not."""
+    from zmtpscope.export.clock import Clock
+    from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
+    from zmtpscope.meaning.derivation import Derivation
+    from zmtpscope.meaning.topic_messages import TopicSearch
+    from zmtpscope.meaning.why import answers, peer_names
+    from zmtpscope.meaning.words import topic_name
+    from zmtpscope.records import from_text
+
+    why: Why = given["why"]
+    if given["as_json"] or given["rules"] or given["fail_on"]:
+        raise click.UsageError("--why answers in text, and goes with none of --json, --rule and --fail-on")
+    topic = from_text(why.topic)
+    derivation, search = Derivation(), TopicSearch(topic)
+
+    def feed(run: Run, batch: Batch) -> None:
+        derivation.feed(batch)
+        search.feed(batch)
+
+    def write(run: Run) -> None:
+        knowledge = derivation.knowledge()
+        clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
+        found = list(answers(search, knowledge, why.peer))
+        for line in why_lines(topic_name(topic), found, clock, paint_of(given)):
+            click.echo(line)
+        if not found:
+            click.echo(nothing_found(topic_name(topic), peer_names(knowledge)))
+        if search.left_out:
+            click.echo(f"{search.left_out} messages more were not looked at: there are too many")
+
+    return read_through({**given, "show_secrets": False}, Body("none", None), feed, write)
+
+
+def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
+    """Write the diagnoses; whether one of them is what `--fail-on` names."""
+    from zmtpscope.meaning.diagnose import diagnose
+    from zmtpscope.meaning.rules.catalogue import RULES
+
+    rules = [RULES[name] for name in given["rules"] or RULES]
+    found = diagnose(derivation.knowledge(), rules)
+    if given["as_json"]:
+        from zmtpscope.dissect import Batch
+        from zmtpscope.export.json_lines import text_of
+        from zmtpscope.meaning.diagnosis_records import diagnosis_records
+
+        batch = Batch(run.captures.files, records=list(diagnosis_records(found, 0)))
+        for text in text_of(batch, run.options, ascii_only=sys.stdout.isatty()):
+            sys.stdout.buffer.write(text)
+    else:
+        from zmtpscope.export.clock import Clock
+        from zmtpscope.export.diagnosis.report import report_lines
+
+        clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+        for line in report_lines(found, clock, paint_of(given), width=width, many_files=len(run.captures.files) > 1):
+            click.echo(line)
+    sys.stdout.flush()
+    _write_files(found, rules, given)
+    severities = FAILS.get(given["fail_on"], ())
+    return any(explained.diagnosis.severity in severities for explained in found)
+
+
+def _write_files(found: Sequence[Explained], rules: Sequence[Rule], given: dict[str, Any]) -> None:
+    """Write the reports for machines that are asked for; each is complete or not there."""
+    from zmtpscope.export.diagnosis.junit import junit_xml
+    from zmtpscope.export.diagnosis.sarif import sarif_json
+    from zmtpscope.export.files import write_file
+
+    for name, report in (("junit", junit_xml), ("sarif", sarif_json)):
+        if given[name] is not None:
+            write_file(given[name], report(found, rules))

@@ -1,0 +1,205 @@
+"""`zmtpscope diagram`: what happened between peers, in which order and when, as a sequence diagram."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zmtpscope.cli.filters import FILTER, filter_of_topic
+from zmtpscope.cli.messages import say
+from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
+from zmtpscope.cli.parameters import (
+    FILES,
+    FORCED,
+    KEYS,
+    MORE_FILES,
+    PACKETS,
+    PAYLOAD,
+    PAYLOAD_FILES,
+    SHOW_SECRETS,
+)
+from zmtpscope.cli.read_through import Run, read_through
+from zmtpscope.option_texts import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zmtpscope.conversations.choosing import Choosing, Chosen
+    from zmtpscope.conversations.request import RequestHops
+    from zmtpscope.dissect import Batch
+    from zmtpscope.export.diagram.layout import Diagram
+    from zmtpscope.export.diagram.sequence import EventSequence
+
+FORM_BY_ENDING = {".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
+"""What is written into a file whose name ends so, where `--format` does not say."""
+
+USUAL_ARROWS = 100
+
+
+@click.command(short_help="Draw what happened between peers, in which order and when.")
+@FILES
+@MORE_FILES
+@click.option(
+    "--conn",
+    "conns",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="N",
+    help="Draw connection N (c1, c2 in the lines of read); may be given several times.",
+)
+@click.option("--peer", metavar="IDENTITY", help="Draw the peer with this identity, on all of its connections.")
+@click.option(
+    "--request",
+    type=click.IntRange(1),
+    metavar="PACKET",
+    help="Draw the request that begins in this packet, with its reply, over all hops.",
+)
+@click.option("--topic", metavar="TOPIC", help="Draw what is published under exactly TOPIC, as lines show it.")
+@FILTER
+@click.option(
+    "--arrows",
+    type=click.IntRange(1, 5000),
+    default=USUAL_ARROWS,
+    metavar="N",
+    help=f"Draw at most N arrows and notes: what is between is counted, and what is behind left out [{USUAL_ARROWS}].",
+)
+@click.option("--all", "unfolded", is_flag=True, help="Draw all that repeats, too: messages, heartbeats, attempts.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "mermaid", "svg"]),
+    help="Text for terminals, Mermaid for Markdown, or SVG, a picture [text, or by the ending of FILE].",
+)
+@click.option(
+    "-o",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write into FILE, whose ending says the form: .txt, .mmd or .svg.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE if it is there already.")
+@PACKETS
+@TIME_FORM
+@FORCED
+@PAYLOAD
+@PAYLOAD_FILES
+@KEYS
+@COLOR
+@VERBOSE
+@SHOW_SECRETS
+def diagram(**given: Any) -> int:
+    """Draw the sequence of what happened in capture FILEs: a lifeline for each peer, an arrow for each greeting,
+    command and message, TCP opening and closing, gaps and findings at their place. All of a small capture, or the
+    connections, the peer, the topic or what a filter holds of. What repeats is folded."""
+    given["form"] = _form(given)
+    chosen = _chosen(given)
+    names = ("conns", "peer", "topic", "filter")
+    if given["request"] is not None and any(given[name] not in (None, ()) for name in names):
+        raise click.UsageError("--request says all that is drawn: leave out --conn, --peer, --topic and -Y")
+    # made with the first batch, when the options of the analyser are known
+    parts: list[tuple[Choosing | RequestHops, EventSequence]] = []
+
+    def feed(run: Run, batch: Batch) -> None:
+        if not parts:
+            parts.append(_parts(given, chosen, run))
+        choosing, sequence = parts[0]
+        sequence.feed(choosing.batch(batch))
+
+    def write(run: Run) -> None:
+        if not parts:
+            return
+        from zmtpscope.export.diagram.layout import layout
+
+        sequence = parts[0][1]
+        sequence.finish()
+        drawn = layout(sequence, given["arrows"], whole=chosen.is_whole and given["request"] is None)
+        _write(drawn, given, run)
+        if not drawn.rows and run.analyser.summary.connections:
+            say("zmtpscope: nothing that is chosen happened -> zmtpscope read -q sums up what there is")
+        if drawn.left_out:
+            say(f"zmtpscope: {drawn.left_out} -> --arrows draws more; --conn, --peer, --topic and -Y choose")
+
+    return read_through(given, Body("full", None), feed, write)
+
+
+def _form(given: dict[str, Any]) -> str:
+    """What is written. Raises `click.UsageError` where that is not said, or the file is there already."""
+    target: Path | None = given["target"]
+    if target is not None and target.exists() and not given["force"]:
+        raise click.UsageError(f"{target}: this file is there already; --force overwrites it")
+    form: str | None = given["form"]
+    if form is None and target is not None:
+        form = FORM_BY_ENDING.get(target.suffix.lower())
+        if form is None:
+            endings = ", ".join(FORM_BY_ENDING)
+            raise click.UsageError(f"{target}: say --format, or name a file that ends in one of {endings}")
+    return form or "text"
+
+
+def _chosen(given: dict[str, Any]) -> Chosen:
+    """What `--conn`, `--peer`, `--topic` and `-Y` ask for; all of them have to hold."""
+    from zmtpscope.conversations.choosing import Chosen
+
+    filters = [] if given["filter"] is None else [given["filter"]]
+    if given["topic"] is not None:
+        filters.insert(0, filter_of_topic(given["topic"]))
+    return Chosen(frozenset(given["conns"]), given["peer"], filters)
+
+
+def _parts(given: dict[str, Any], chosen: Chosen, run: Run) -> tuple[Choosing | RequestHops, EventSequence]:
+    from zmtpscope.conversations.choosing import Choosing
+    from zmtpscope.conversations.request import RequestHops
+    from zmtpscope.export.diagram.sequence import EventSequence
+
+    choosing: Choosing | RequestHops
+    if given["request"] is not None:
+        choosing = RequestHops(given["request"], run.options)
+    else:
+        choosing = Choosing(chosen, run.options, lambda: run.captures.statistics.first_time)
+    return choosing, EventSequence(run.options, chat=given["verbose"], folds=not given["unfolded"])
+
+
+def _write(drawn: Diagram, given: dict[str, Any], run: Run) -> None:
+    """The diagram to standard output, or into a file that is complete or not there."""
+    from zmtpscope.export.files import OutputFile
+
+    lines = _lines(drawn, given, run)
+    target: Path | None = given["target"]
+    if target is None:
+        sys.stdout.writelines(lines)
+        sys.stdout.flush()
+        return
+    file = OutputFile(target)
+    try:
+        file.open()
+        file.write("".join(lines).encode())
+        file.finish()
+        file.commit()
+    finally:
+        file.discard()
+
+
+def _lines(drawn: Diagram, given: dict[str, Any], run: Run) -> Iterator[str]:
+    from zmtpscope.export.clock import Clock
+
+    clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
+    if given["form"] == "mermaid":
+        from zmtpscope.export.diagram.mermaid import mermaid_lines
+
+        return mermaid_lines(drawn, clock)
+    if given["form"] == "svg":
+        from zmtpscope.export.diagram.svg import svg_lines
+
+        return svg_lines(drawn, clock)
+    from zmtpscope.export.diagram.text import Look, text_lines
+    from zmtpscope.export.text import plain
+
+    if given["target"] is not None:
+        return text_lines(drawn, Look(clock, plain))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    is_unicode = "utf" in (sys.stdout.encoding or "").lower()
+    return text_lines(drawn, Look(clock, paint_of(given), width, is_unicode))
