@@ -43,10 +43,13 @@ PICTURES = (
     Picture("connections", "patterns/late-subscription.pcap", ("2",)),
     Picture("map", "patterns/pubsub.pcap", ("3",)),
     Picture("topics", "patterns/pubsub.pcap", ("4",)),
-    Picture("subscriptions", "patterns/late-subscription.pcap", ("5",)),
+    Picture("subscriptions", "problems/subscription-lost-on-reconnect.pcap", ("5",)),
     Picture("findings", "patterns/late-subscription.pcap", ("6",)),
     Picture("zre", "implementations/zre-zyre.pcap", ("7",)),
     Picture("statistics", "implementations/zre-zyre.pcap", ("8",)),
+    Picture("diagnoses", "problems/subscription-lost-on-reconnect.pcap", ("9", "right", "down")),
+    Picture("peers", "problems/subscription-lost-on-reconnect.pcap", ("0", "down", "right")),
+    Picture("requests", "problems/request-unanswered.pcap", ("R", "right", "down")),
     Picture("follow", "patterns/reqrep.pcap", ("o", "enter")),
     Picture("keys", "patterns/pubsub.pcap", ("question_mark",)),
 )
@@ -69,7 +72,7 @@ def take(picture: Picture, size: tuple[int, int]) -> str:
             await pilot.pause(SETTLED)
             for key in picture.keys:
                 await pilot.press(key)
-                await pilot.pause(SETTLED / 4)
+                await pilot.pause(SETTLED / 2)  # a digit is no count of the next key then
             await pilot.pause(SETTLED)
             return app.export_screenshot(title=f"zmtpscope tui {pathlib.Path(path).name}")
 

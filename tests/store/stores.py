@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from zmtpscope.capture import open_captures
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Batch, Options
@@ -14,7 +14,7 @@ from zmtpscope.export.json_lines import text_of
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.store import Spool, Store
 
-FILES = sorted(path for path in CAPTURES.rglob("*.pcap*") if path.suffix != ".json" and path.stem != "many-small")
+FILES = [path for path in CAPTURE_FILES if path.stem != "many-small"]
 
 SMALLEST_BLOCK = 700
 """Octets of a block that has few packets, and few rows to a batch."""

@@ -16,11 +16,13 @@ from zmtpscope.tui.app import Inspector
 from zmtpscope.tui.follow_screen import FollowScreen
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.records_pane import EVERYTHING
-from zmtpscope.tui.requests import Started, Table
+from zmtpscope.tui.requests import Started, Table, ViewTitle
 from zmtpscope.tui.screen import first_word
+from zmtpscope.tui.view_bar import MESSAGES, titles
 from zmtpscope.tui.view_pane import without_hasty_words
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
+from zmtpscope.tui.worker.counted import view_titles
 
 PATIENCE = 20.0
 PUBSUB = "patterns/pubsub.pcap"
@@ -287,5 +289,55 @@ def test_a_field_stays_lit_in_the_packet_that_brought_it() -> None:
         await pilot.press("up", "down")
         await until(pilot, lambda: details.panes.octets.lit == lit)
         assert details.panes.chosen == 1
+
+    used(use)
+
+
+def test_all_views_are_named_in_80_columns_whichever_is_open() -> None:
+    views = (MESSAGES, *view_titles())
+    for view in views:
+        shown = titles(views, view.name, 78)
+        assert [name for name, _ in shown] == [each.name for each in views]
+        assert sum(len(title) for _, title in shown) <= 78
+        assert f" {view.key} {view.title} " in dict(shown).values()
+        assert min(len(title.split()[1]) for _, title in shown) == 3
+
+
+def test_a_request_leads_to_its_record_and_back() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("R")
+        await until(pilot, lambda: bool(app.query("#requests TableView")))
+        table = app.query_one("#requests TableView", TableView)
+        await until(pilot, lambda: table.current_row() is not None)
+        await pilot.press("right", "j")
+        await until(pilot, lambda: (row := table.current_row()) is not None and row.depth == 1)
+        row = table.current_row()
+        assert row is not None
+        await pilot.press("enter")
+        await until(pilot, lambda: app.records.shown == row.record)
+        await pilot.press("slash", "R")
+        assert app.query_one("#messages Input", Input).value.endswith("R")
+
+    used(use, "problems/request-unanswered.pcap")
+
+
+def test_a_cause_has_room_in_80_columns_and_the_rest_stands_below() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("9")
+        await until(pilot, lambda: bool(app.query("#diagnoses CutCells")))
+        below = app.query_one("#diagnoses CutCells", Static)
+        await until(pilot, lambda: "ZMQ_SNDHWM above the number of its subscriptions" in str(below.content))
+        table = app.query_one("#diagnoses TableView", TableView)
+        line = "".join(segment.text for segment in table.draw(0, "", 79))
+        assert "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556" in line
+
+    used(use, "problems/subscription-lost-on-reconnect.pcap", size=(80, 24))
+
+
+@pytest.mark.parametrize("view", view_titles(), ids=lambda view: view.name)
+def test_each_view_opens_with_its_key(view: ViewTitle) -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press(view.key)
+        await until(pilot, lambda: bool(app.query(f"#{view.name} TableView")))
 
     used(use)

@@ -138,6 +138,9 @@ class Inspector(App[None]):
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
         self._views = (MESSAGES, *await self.client.ask(Views()))
+        for view in self._views:
+            if not view.key.isdecimal():  # lists post digits, as these may be counts
+                self.bind(view.key, f"view('{view.name}')", description=view.title, show=False)
         self._view_bar.show(self._views, self._open_view)
 
     # -- what the worker says ------------------------------------------------------------------------------------------
@@ -216,7 +219,7 @@ class Inspector(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Where somebody types, keys are text."""
-        return not (action == "command" and isinstance(self.focused, Input))
+        return not (action in ("command", "view") and isinstance(self.focused, Input))
 
     async def action_command(self, name: str) -> None:
         """Do what a command of `commands.py` says; a key was pressed for it."""
@@ -225,6 +228,10 @@ class Inspector(App[None]):
             await self._do(command, "")
         else:
             self._begin_or_ask(command)
+
+    def action_view(self, name: str) -> None:
+        """Open a view whose key is a letter."""
+        self._begin(BY_NAME["view"], name)
 
     def _ask_for(self, command: Command) -> None:
         self.push_screen(
@@ -278,7 +285,7 @@ class Inspector(App[None]):
 
     async def do_help(self, argument: str) -> None:
         """All keys."""
-        self.push_screen(HelpScreen(KEYS_OF_WIDGETS))
+        self.push_screen(HelpScreen(KEYS_OF_WIDGETS, self._views))
 
     async def do_quit(self, argument: str) -> None:
         """Leave."""
@@ -302,7 +309,7 @@ class Inspector(App[None]):
 
     async def do_view(self, argument: str) -> None:
         """Open another view."""
-        view = next((view for view in self._views if argument.casefold() in (view.name, view.key)), None)
+        view = next((view for view in self._views if argument == view.key or argument.casefold() == view.name), None)
         if view is None:
             raise CommandError(f"there is no view {argument}: {', '.join(view.name for view in self._views)}")
         if view.name != self._open_view:

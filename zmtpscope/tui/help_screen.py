@@ -1,7 +1,8 @@
-"""All keys, made of the table of commands and of what the widgets bind."""
+"""All keys, made of the table of commands, of the views that there are, and of what the widgets bind."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -14,12 +15,13 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from zmtpscope.tui.commands import COMMANDS
+from zmtpscope.tui.requests import ViewTitle
 
 KEY_WIDTH = 22
 
 
 class HelpScreen(ModalScreen[None]):
-    """`widgets` are those whose keys are shown beside the commands, with their titles."""
+    """`widgets` are those whose keys are shown beside the commands, with their titles; so are those of `views`."""
 
     AUTO_FOCUS = "VerticalScroll"
     DEFAULT_CSS = """
@@ -28,9 +30,10 @@ class HelpScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1", "dismiss", "Back")]
 
-    def __init__(self, widgets: dict[str, type[Widget]]) -> None:
+    def __init__(self, widgets: dict[str, type[Widget]], views: Sequence[ViewTitle]) -> None:
         super().__init__()
         self._widgets = widgets
+        self._views = views
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
@@ -38,6 +41,9 @@ class HelpScreen(ModalScreen[None]):
 
     def _text(self) -> Text:
         text = Text()
+        text.append("Views\n", "bold")
+        for view in self._views:
+            text.append(f"  {view.key:<{KEY_WIDTH}} {view.title}\n")
         for group in dict.fromkeys(command.group for command in COMMANDS):
             text.append(f"{group}\n", "bold")
             for command in [command for command in COMMANDS if command.group == group]:

@@ -46,19 +46,33 @@ class ViewBar(Static):
         self._draw()
 
     def _draw(self) -> None:
-        is_narrow = sum(len(view.title) + 5 for view in self._views) > self.size.width
         line = Text(no_wrap=True, overflow="ellipsis")
         self._edges = []
-        for view in self._views:
-            is_open = view.name == self._open
-            title = view.title if not is_narrow or is_open else view.title[:4]
-            style = Style(bold=True, reverse=True) if is_open else Style()
-            line.append(f" {view.key} {title} ", style)
-            self._edges.append((len(line), view.name))
-            line.append(" ")
+        for name, title in titles(self._views, self._open, self.size.width):
+            line.append(title, Style(bold=True, reverse=True) if name == self._open else Style())
+            self._edges.append((len(line), name))
         self.update(line)
 
     def on_click(self, event: events.Click) -> None:
         name = next((name for edge, name in self._edges if event.x - 1 < edge), None)
         if name is not None:
             self.post_message(self.Chosen(name))
+
+
+def titles(views: Sequence[ViewTitle], open_view: str, width: int) -> list[tuple[str, str]]:
+    """Names, and keys with titles: as many letters of each as have room side by side, of the open one all."""
+    longest = max(len(view.title) for view in views)
+    shown: list[tuple[str, str]] = []
+    for letters in range(longest, 0, -1):
+        gap = " " if letters == longest else ""
+        shown = [
+            (view.name, f" {view.key} {view.title} " if view.name == open_view else _cut(view, letters) + gap)
+            for view in views
+        ]
+        if sum(len(title) for _, title in shown) <= width:
+            break
+    return shown
+
+
+def _cut(view: ViewTitle, letters: int) -> str:
+    return f" {view.key} {view.title[:letters]}"

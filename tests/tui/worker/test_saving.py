@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import pathlib
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from tests.cli.running import Run
@@ -17,6 +19,7 @@ from tests.readings import CAPTURES
 from tests.tui.workers import Asker, worker_of
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
+from zmtpscope.tui.worker import saved_rows
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 FILTER = "topic && size > 3"
@@ -135,6 +138,18 @@ def test_nothing_is_left_of_what_was_cancelled_or_had_no_rows(worker: Asker, tmp
     worker.ask(CancelSaving())
     worker.wait_for(SavingState, lambda state: state.is_done)
     assert all(not path.name.startswith(".") for path in tmp_path.iterdir())
+
+
+def test_nothing_is_left_of_what_is_being_saved_when_the_screen_goes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_rows, "portions", lambda store, numbers: itertools.repeat(np.arange(len(store))))
+    with worker_of("patterns/pubsub.pcap") as worker:
+        worker.ask(OpenList("messages", ListSpec()))
+        assert worker.ask(SaveRows(str(tmp_path / "never-done.jsonl"), "messages"))
+        worker.wait_for(SavingState, lambda state: state.done > 0)
+        assert os.listdir(tmp_path) != []
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_home_directory_is_written_by_its_tilde(

@@ -272,9 +272,10 @@ class LineView(ScrollView, can_focus=True):
     def on_key(self, event: events.Key) -> None:
         if event.character is None or not event.character.isascii() or not event.character.isdigit():
             return
-        if event.character == "0" and not self._digits:
-            return
         event.stop()
+        if event.character == "0" and not self._digits:  # no count begins with it
+            self.post_message(self.Digits(0))
+            return
         self._digits = (self._digits + event.character)[:MOST_DIGITS]
         if self._digits_timer is not None:
             self._digits_timer.stop()

@@ -34,6 +34,7 @@ LOOKS: Mapping[str, Look] = {
     "connection": Look("text-success", 0.8, plain="bold"),
     "finding": Look("text-warning", plain="bold"),
     "gap": Look("text-error", plain="bold"),
+    "stall": Look("text-warning", plain="bold"),
     "datagram": NORMAL,
     "packet": MUTED,
     # severities of findings

@@ -10,9 +10,6 @@ from zmtpscope.tui.requests import Table, TableOf, ViewTitle
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.view import Step
 
-STEP = 8192
-"""Records that are counted in a step."""
-
 MOST_VIEWS = 16
 """Views that stay counted; the one that was looked at longest ago goes first."""
 
@@ -38,7 +35,7 @@ class CountedView:
 
     def step(self) -> None:
         """Count some more."""
-        end = min(len(self._store), self._looked_at + STEP)
+        end = min(len(self._store), self._looked_at + self._view.step_rows)
         rows = range(self._looked_at, end)
         if self._filter is None:
             self._view.feed(Step(self._store, rows))

@@ -103,21 +103,24 @@ class Worker:
             ),
             SaveCapture: self._save_capture,
             StopCapture: lambda request: self._loading.stop(),
-            CancelSaving: self._cancel_saving,
+            CancelSaving: lambda request: self._cancel_saving(),
             CopyTextOf: self._text_of,
         }
 
     def run(self) -> None:
-        """Go on until the screen is gone: raises `ScreenGone`."""
-        while True:
-            has_work = False
-            for step in self._steps():
-                has_work = True
-                with self._watching:
-                    step()
-                self._answer_all(0)
-            self._notify(is_last=not has_work)
-            self._answer_all(0 if has_work else IDLE)
+        """Go on until the screen is gone: raises `ScreenGone`. Nothing is left of a file that is being written then."""
+        try:
+            while True:
+                has_work = False
+                for step in self._steps():
+                    has_work = True
+                    with self._watching:
+                        step()
+                    self._answer_all(0)
+                self._notify(is_last=not has_work)
+                self._answer_all(0 if has_work else IDLE)
+        finally:
+            self._cancel_saving()
 
     def _answer_all(self, timeout: float) -> None:
         """Answer what was asked by now, after waiting for at most `timeout` seconds."""
@@ -253,7 +256,7 @@ class Worker:
             self._saving = saving
         return saving is not None
 
-    def _cancel_saving(self, request: CancelSaving) -> None:
+    def _cancel_saving(self) -> None:
         if self._saving is not None and not self._saving.state.is_done:
             self._saving.cancel()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from zmtpscope.filter import Filter
 from zmtpscope.store import Spool, Store
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.catalogue import VIEWS
+from zmtpscope.tui.worker.views.view import ViewTable
 
 MESSAGES = " and record == message"
 COUNTED = {
@@ -27,6 +29,13 @@ COUNTED = {
 }
 """Which of the records that the filter of a row holds of the numbers in a column count."""
 
+
+@cache
+def whole(name: str, path: Path) -> ViewTable:
+    """A view of a capture with everything open: what it shows is looked at by several tests."""
+    return opened_whole(view_of(name, store_of(path)))
+
+
 BY_CAPTURE = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 
@@ -34,15 +43,14 @@ BY_CAPTURE = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.par
 def test_it_does_not_matter_how_records_are_divided_into_steps(path: Path) -> None:
     store = store_of(path)
     for name in VIEWS:
-        at_once = opened_whole(view_of(name, store))
-        assert opened_whole(view_of(name, store, step=23)) == at_once
+        assert opened_whole(view_of(name, store, step=23)) == whole(name, path)
 
 
 @BY_CAPTURE
 def test_every_number_leads_to_its_records(path: Path) -> None:
     store = store_of(path)
     for name in VIEWS:
-        table = opened_whole(view_of(name, store))
+        table = whole(name, path)
         for row in table.rows:
             if row.record is not None:
                 assert 0 <= row.record < len(store)
@@ -59,9 +67,8 @@ def test_every_number_leads_to_its_records(path: Path) -> None:
 
 @BY_CAPTURE
 def test_all_text_is_safe_to_show_and_keys_are_different(path: Path) -> None:
-    store = store_of(path)
     for name in VIEWS:
-        table = opened_whole(view_of(name, store))
+        table = whole(name, path)
         texts = [*table.text, *(text for row in table.rows for text in (*row.cells, row.filter))]
         assert [text for text in texts if safe_text(text) != text] == []
         keys = [row.key for row in table.rows]

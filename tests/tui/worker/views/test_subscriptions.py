@@ -33,9 +33,28 @@ def test_subscriptions_are_those_that_applications_made(capture: str) -> None:
     assert {topic.strip('"') for topic, state in cells(table, "topic", "state") if state == "cancelled"} == cancelled
 
 
-def test_a_topic_that_is_subscribed_twice_needs_to_be_cancelled_twice() -> None:
+def test_one_cancel_ends_a_subscription_that_was_made_twice() -> None:
     table = view_of_capture("subscriptions", "faults/subscribe-twice.pcap").table()
-    assert cells(table, "topic", "state") == [('"A"', "until the connection ended")]
+    assert cells(table, "topic", "state") == [('"A"', "cancelled")]
+
+
+def test_what_was_not_subscribed_again_after_a_reconnect_comes_first_and_leads_to_its_record() -> None:
+    store = store_of(CAPTURES / "problems/subscription-lost-on-reconnect.pcap")
+    table = view_of("subscriptions", store).table()
+    assert cells(table, "subscriber", "publisher", "topic", "state")[0] == (
+        "SUB 10.0.0.2",
+        "PUB 10.0.0.1:5556",
+        '"alerts"',
+        "not made again after the reconnect",
+    )
+    assert table.text[0].endswith("1 that was not made again after a reconnect")
+    assert table.rows[0].style == "warn"
+    assert store.row(table.rows[0].record or 0)["topic"] == "alerts"
+
+
+def test_what_is_subscribed_again_after_a_reconnect_is_not_missed() -> None:
+    table = view_of_capture("subscriptions", "problems/subscriptions-kept-on-reconnect.pcap").table()
+    assert not any("not made again" in state for (state,) in cells(table, "state"))
 
 
 def test_each_leads_to_the_record_that_made_it() -> None:

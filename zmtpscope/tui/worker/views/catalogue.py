@@ -59,6 +59,13 @@ VIEWS: dict[str, ViewKind] = {
             "StatisticsView",
             EVERYTHING,
         ),
+        ViewKind(
+            "diagnoses", "9", "Diagnoses", "what went wrong, why, and what to do about it", "DiagnosesView", EVERYTHING
+        ),
+        ViewKind(
+            "peers", "0", "Peers", "who was there, over all connections, and why they ended", "PeersView", EVERYTHING
+        ),
+        ViewKind("requests", "R", "Requests", "what waits for a reply, and what took long", "RequestsView"),
     )
 }
 """By name, in the order of their keys; on 1 are the messages."""

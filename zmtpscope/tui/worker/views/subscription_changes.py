@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.records import from_text
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.view import Step

@@ -5,22 +5,27 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain, starmap
 
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.preview import quoted
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, every
+from zmtpscope.meaning.resubscribing import NotMadeAgain, not_made_again
+from zmtpscope.meaning.subscriptions import ref_of_subscription
+from zmtpscope.meaning.words import name_of
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.subscription_changes import Change, changes_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import since_start
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import Step, ViewTable
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 MOST_SUBSCRIPTIONS = 16_384
@@ -34,6 +39,7 @@ LATE_NS = SECOND // 20
 that subscribes before it connects come with the handshake.)"""
 
 EVERYTHING = "(everything)"
+NOT_MADE_AGAIN = "not made again after the reconnect"
 
 
 @dataclass(slots=True)
@@ -45,8 +51,6 @@ class Subscription:
     topic: bytes
     since_ns: int
     number: int
-    held: int = 0
-    """How often it is subscribed now."""
     cancelled_ns: int | None = None
 
     @property
@@ -91,8 +95,9 @@ class Matches:
         return self._sums[sender][behind] - self._sums[sender][first] if topics else 0
 
 
-class SubscriptionsView(View):
-    """A line for each topic that a connection subscribed to, and for each subscriber that never did."""
+class SubscriptionsView(DerivedView):
+    """A line for each topic that a connection subscribed to, for each that it had before it connected again and has not
+    since, and for each subscriber that never subscribed."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -102,7 +107,8 @@ class SubscriptionsView(View):
         self._left_out = 0
 
     def feed(self, step: Step) -> None:
-        """Count the next records."""
+        """Count the next records, and derive from them."""
+        super().feed(step)
         for change in changes_of(step, self._known):
             self._change(change)
         for messages in step.messages:
@@ -119,11 +125,10 @@ class SubscriptionsView(View):
                 return
             of_it = change.connection, change.side, change.topic, change.time, change.number
             subscription = self._subscriptions[key] = Subscription(*of_it)
-        subscription.held = max(0, subscription.held + (1 if change.is_new else -1))
-        subscription.cancelled_ns = None if subscription.held else change.time
+        subscription.cancelled_ns = None if change.is_new else change.time
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """By connection; of each in the order in which they were made."""
+        """What was not made again after a reconnect, then all by connection, in the order in which they were made."""
         shown_time, matches = since_start(self.store), Matches(self._counts)
         columns = (
             Column("subscriber", "SUBSCRIBER"),
@@ -136,8 +141,22 @@ class SubscriptionsView(View):
             Column("until", "UNTIL", shown_time, is_number=True),
         )
         subscriptions = sorted(self._subscriptions.values(), key=lambda each: (each.connection.number, each.number))
-        lines = chain((self._line(each, matches) for each in subscriptions), starmap(self._silent, self._without()))
-        return table_of(columns, lines, sort, opened, most, list(self._text(subscriptions, matches)))
+        lost = list(not_made_again(self.knowledge))
+        lines = chain(
+            (line for each in lost for line in self._lost(each)),
+            (self._line(each, matches) for each in subscriptions),
+            starmap(self._silent, self._without()),
+        )
+        return table_of(columns, lines, sort, opened, most, list(self._text(subscriptions, matches, lost)))
+
+    def _lost(self, lost: NotMadeAgain) -> Iterator[Line]:
+        connection, side = lost.before.connection, lost.before.side
+        who = name_of(lost.after.connection, lost.after.side), name_of(lost.after.connection, 1 - lost.after.side)
+        for each in lost.subscriptions:
+            shown = quoted(to_text(each.topic), LONGEST_NAME) if each.topic else EVERYTHING
+            values = (*who, shown, each.moment.ns, None, None, NOT_MADE_AGAIN, lost.after.connection.start.ns)
+            ref = ref_of_subscription(connection, side, each)
+            yield Line(f"lost {ref}", values, "", "warn", partial(self.store.find, ref))
 
     def _line(self, subscription: Subscription, matches: Matches) -> Line:
         known, side, topic = subscription.connection, subscription.side, subscription.topic
@@ -173,7 +192,9 @@ class SubscriptionsView(View):
         values = (known.name(side), known.name(1 - side), None, None, None, None, "has not subscribed", None)
         return Line(f"{conn} {side} without", values, f"conn == {conn} and side == {side}", "warn")
 
-    def _text(self, subscriptions: Collection[Subscription], matches: Matches) -> Iterator[str]:
+    def _text(
+        self, subscriptions: Collection[Subscription], matches: Matches, lost: Collection[NotMadeAgain]
+    ) -> Iterator[str]:
         words = [counted(len(subscriptions), "subscription")]
         without = sum(1 for _ in self._without())
         if without:
@@ -181,6 +202,9 @@ class SubscriptionsView(View):
         unmatched = sum(not matches.of_subscription(each) for each in subscriptions)
         if unmatched:
             words.append(f"{unmatched} that no message matched")
+        not_again = sum(len(each.subscriptions) for each in lost)
+        if not_again:
+            words.append(f"{not_again} that {'was' if not_again == 1 else 'were'} not made again after a reconnect")
         yield ", ".join(words)
         late = sum((each.delay or 0) >= LATE_NS for each in subscriptions)
         if late:

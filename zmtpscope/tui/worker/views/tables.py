@@ -24,6 +24,8 @@ class Column(NamedTuple):
     is_number: bool = False
     order: Callable[[Any], Any] = lambda value: value
     """What values are sorted by."""
+    rank: int = 0
+    """As in `TableColumn`."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ def table_of(
         shown.append(each)
     prepare([line for line, _ in shown])
     rows = tuple(_row(columns, line, depth, are_open) for line, depth in shown)
-    headings = tuple(TableColumn(column.name, column.heading, column.is_number) for column in columns)
+    headings = tuple(TableColumn(column.name, column.heading, column.is_number, rank=column.rank) for column in columns)
     return ViewTable(headings, rows, tuple(text))
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.statistics.tally import BARS, LEAST_BAR_NS, Scale
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC
 from zmtpscope.records import SECOND
 from zmtpscope.store.counting import CountedMessages, Sender
 from zmtpscope.zmtp.events import MARKED

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.statistics.report import Look, sparkline
-from zmtpscope.export.top.subscriptions import LONGEST_TOPIC, Holders
+from zmtpscope.export.top.subscriptions import Holders
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
 from zmtpscope.filter.quoting import begins_with, equals, every

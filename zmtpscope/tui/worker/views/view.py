@@ -44,6 +44,9 @@ class View(ABC):
     """One view of one store, of all its records or of those that a filter holds of. What it has counted depends on
     these alone, not on how they were divided into steps."""
 
+    step_rows = 8192
+    """Records that are counted in a step."""
+
     def __init__(self, store: Store) -> None:
         self.store = store
 

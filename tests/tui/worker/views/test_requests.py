@@ -1,0 +1,67 @@
+"""The view of requests: what has no reply comes first, then what took long, each with both records."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tests.readings import CAPTURES
+from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of, view_of_capture
+from zmtpscope.tui.worker.views.requests import RequestsView
+from zmtpscope.tui.worker.views.view import Step
+
+UNANSWERED = "problems/request-unanswered.pcap"
+
+
+def test_connections_with_open_requests_come_first() -> None:
+    table = view_of_capture("requests", UNANSWERED).table()
+    assert cells(table, "request", "outcome", "requests", "unanswered") == [
+        ("REQ 10.0.0.2 > ROUTER 10.0.0.1:5555", "1 open", "3", "1"),
+        ("REQ 10.0.0.3 > ROUTER 10.0.0.1:5555", "all answered", "10", ""),
+    ]
+    assert table.text[0] == "13 requests: 12 answered, 1 open"
+
+
+def test_of_a_connection_what_is_open_comes_first_and_then_the_slowest() -> None:
+    table = opened_whole(view_of_capture("requests", UNANSWERED))
+    first = cells(table, "request", "outcome", "waited", "reply", depth=1)[:3]
+    assert first == [
+        ("what is it", "open", "1.81 s", ""),
+        ("where are you", "answered", "52.8 ms", "reply"),
+        ("who are you", "answered", "50.6 ms", "reply"),
+    ]
+
+
+def test_a_request_leads_to_its_record_and_the_reply_below_it_to_that_one() -> None:
+    store = store_of(CAPTURES / "patterns/reqrep.pcap")
+    rows = opened_whole(view_of("requests", store)).rows
+    pairs = [(row, below) for row, below in pairwise(rows) if below.depth == 2]
+    assert pairs
+    for row, below in pairs:
+        assert row.record is not None
+        assert below.record is not None
+        request, reply = store.row(row.record), store.row(below.record)
+        assert (request["side"], reply["side"]) == (0, 1)
+        assert request["conn_id"] == reply["conn_id"]
+        assert request["ts_ns"] <= reply["ts_ns"]
+
+
+def test_a_reply_to_nobody_is_listed_without_a_request() -> None:
+    table = opened_whole(view_of_capture("requests", "problems/reply-to-nobody.pcap"))
+    assert cells(table, "request", "outcome", "reply", depth=1)[0] == ("", "a reply to nobody", "once more")
+
+
+def test_what_waits_is_open_before_the_connection_has_ended() -> None:
+    store = store_of(CAPTURES / UNANSWERED)
+    asked = next(row.record for row in opened_whole(view_of("requests", store)).rows if "what is it" in row.cells)
+    assert asked is not None
+    view = RequestsView(store)
+    view.feed(Step(store, range(asked + 1)))
+    table = opened_whole(view)
+    assert cells(table, "request", "outcome", depth=1)[0] == ("what is it", "open")
+    assert cells(table, "outcome", "unanswered", depth=0)[0] == ("1 open", "1")
+
+
+def test_without_requests_the_view_says_so() -> None:
+    table = view_of_capture("requests", "patterns/pubsub.pcap").table()
+    assert table.rows == ()
+    assert table.text[0].startswith("no requests were seen")

@@ -1,0 +1,96 @@
+"""The view of peers: who was there, over all their connections, from when to when, and why each connection ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from zmtpscope.export.top.table import scaled
+from zmtpscope.export.words import counted
+from zmtpscope.meaning.endings import ending_of
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.peers import Peer, peers
+from zmtpscope.meaning.words import address
+from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.worker.views.derived import DerivedView
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
+from zmtpscope.tui.worker.views.times import since_start
+from zmtpscope.tui.worker.views.view import ViewTable
+
+CAUSES = {
+    "closed": "closed it",
+    "reset": "reset it",
+    "heartbeat": "closed it: no PONG came",
+    "error": "closed it after an ERROR",
+    "handshake": "closed it in the handshake",
+    "violation": "closed it: the other side broke the protocol",
+}
+"""What a side did that ended a connection."""
+
+LIFELINE = 40
+"""Characters of a lifeline."""
+CONNECTED, ENDED, AWAY = "█", "┃", "·"
+
+
+class PeersView(DerivedView):
+    """A line for each peer, and below it one for each of its connections, which leads there."""
+
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """A line a peer, those that listen first."""
+        shown_time = since_start(self.store)
+        columns = (
+            Column("peer", "PEER"),
+            Column("type", "TYPE"),
+            Column("remote", "CONNECTS TO"),
+            Column("state", "STATE"),
+            Column("connections", "CONNS", scaled, is_number=True),
+            Column("failed", "FAILED", scaled, is_number=True, rank=1),
+            Column("first", "FIRST", shown_time, is_number=True, rank=1),
+            Column("last", "LAST", shown_time, is_number=True, rank=1),
+            Column("every", "EVERY", seconds, is_number=True, rank=1),
+            Column("lifeline", "LIFELINE", self._lifeline, order=len),
+        )
+        found = peers(self.knowledge)
+        text = [
+            f"{counted(len(found), 'peer')}; connections of one peer belong together also where it came back",
+            f"lifelines, over the time of the capture: {CONNECTED} connected, {ENDED} a connection ended, {AWAY} away",
+        ]
+        return table_of(columns, list(map(self._line, found)), sort, opened, most, text)
+
+    def _line(self, peer: Peer) -> Line:
+        values = peer.record(0).values
+        remote = None if peer.remote is None else address(peer.remote)
+        shown = (
+            *(values["name"], values["socket_type"], remote, values["state"], values["connections"]),
+            *(values["failed"] or None, values["start_ns"], values["end_ns"], values["cadence_ns"]),
+            peer.connections,
+        )
+        key = f"{peer.name} {peer.socket_type} {remote}"
+        return Line(key, shown, children=partial(self._connections, key, peer) if peer.connections else None)
+
+    def _connections(self, key: str, peer: Peer) -> Sequence[Line]:
+        return [self._connection(f"{key} {each.conn_id}", peer, each) for each in peer.connections]
+
+    def _connection(self, key: str, peer: Peer, connection: ObservedConnection) -> Line:
+        ending, own = ending_of(connection), peer.side_of(connection)
+        other = connection.sides[1 - own]
+        with_whom = " ".join(filter(None, (other.socket_type, address((other.ip, other.port)))))
+        if ending is None:
+            state = "open" if connection.is_open else "its end was not captured"
+        else:
+            state = f"{'it' if ending.side == own else 'the other side'} {CAUSES[ending.cause]}"
+        values = None, None, with_whom, state, None, None, connection.start.ns, connection.last_ns, None, (connection,)
+        return Line(key, values, f"conn == {connection.stream.conn}")
+
+    def _lifeline(self, connections: Sequence[ObservedConnection]) -> str:
+        """When these were there, from the beginning of the capture to its end."""
+        start, end = self.knowledge.first_ns or 0, self.knowledge.last_ns
+        scale = LIFELINE / max(1, end + 1 - start)
+        line, ends = [AWAY] * LIFELINE, set[int]()
+        for each in connections:
+            until = end if each.is_open else each.last_ns
+            low, high = int((each.start.ns - start) * scale), int((until - start) * scale)
+            line[low : high + 1] = CONNECTED * (high + 1 - low)
+            if not each.is_open:
+                ends.add(high)
+        return "".join(ENDED if place in ends else shown for place, shown in enumerate(line))
