@@ -22,6 +22,8 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import from_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
+CAPTURE_FILES = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "problems")
+"""What the tests of every part run over; `captures/problems` is for those of the diagnosis, and `test_captures.py`."""
 
 Record = dict[str, Any]
 Frames = tuple[bytes, ...]
@@ -124,4 +126,5 @@ def load(path: pathlib.Path) -> Truth:
     return Truth(name=f"{path.parent.name}/{stem}", path=capture, **values)
 
 
-TRUTHS = [load(path) for path in sorted(CAPTURES.glob("*/*.truth.json"))]
+ALL_TRUTHS = [load(path) for path in sorted(CAPTURES.glob("*/*.truth.json"))]
+TRUTHS = [truth for truth in ALL_TRUTHS if truth.path in CAPTURE_FILES]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.octets import SUMMANDS, octets_named
-from tests.readings import CAPTURES, TRUTHS, Frames, Reading, Record, Truth, digest, name_of, read
+from tests.readings import ALL_TRUTHS, CAPTURES, Frames, Reading, Record, Truth, digest, name_of, read
 from zmtpscope.records import from_text
 
 STREAM_RECORDS = ("greeting", "command", "message", "frame")
@@ -17,7 +17,7 @@ STREAM_RECORDS = ("greeting", "command", "message", "frame")
 
 def captures_where(condition: Callable[[Truth], object]) -> pytest.MarkDecorator:
     """Run a test for every capture whose truth has an answer to its question."""
-    return pytest.mark.parametrize("truth", [t for t in TRUTHS if condition(t)], ids=lambda truth: truth.name)
+    return pytest.mark.parametrize("truth", [t for t in ALL_TRUTHS if condition(t)], ids=lambda truth: truth.name)
 
 
 every_capture = captures_where(lambda truth: True)
@@ -208,5 +208,5 @@ def test_healthy_traffic_is_called_healthy(truth: Truth) -> None:
 def test_every_capture_has_a_truth_file_and_a_line_in_the_readme() -> None:
     readme = (CAPTURES / "README.md").read_text()
     captures = set(CAPTURES.glob("*/*.pcap*"))
-    assert captures == {truth.path for truth in TRUTHS}
+    assert captures == {truth.path for truth in ALL_TRUTHS}
     assert [path.name for path in captures if f"`{path.name}`" not in readme] == []

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.dissect.workers import NUMBERS
 from tests.invariants import COMPARING
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
 from zmtpscope.capture import SegmentBlock, open_captures
 from zmtpscope.curve_keys import Keys
@@ -32,7 +32,6 @@ Record = dict[str, Any]
 Pair = frozenset[tuple[str, int]]
 """Two sockets: address and port of each."""
 
-CAPTURE_FILES = sorted(CAPTURES.glob("*/*.pcap*"))
 FOLDERS = sorted({path.parent for path in CAPTURE_FILES})
 
 

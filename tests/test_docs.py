@@ -20,7 +20,9 @@ ROOT = CAPTURES.parent
 PAGES = [
     "README.md",
     "docs/cookbook.md",
+    "docs/check.md",
     "docs/command-line.md",
+    "docs/diagram.md",
     "docs/fields.md",
     "docs/keys.md",
     "docs/payload-dissectors.md",
@@ -58,6 +60,19 @@ def test_output_in_pages_is_real(page: str, request: pytest.FixtureRequest) -> N
         path.write_text(real)
     else:
         assert text == real
+
+
+PICTURE = re.compile(r"^    zmtpscope (diagram .*) -o (docs/diagram/\S+\.svg)$", re.MULTILINE)
+
+
+def test_pictures_in_the_page_of_diagrams_are_real(request: pytest.FixtureRequest) -> None:
+    pictures = PICTURE.findall((ROOT / "docs/diagram.md").read_text())
+    assert pictures
+    for command, name in pictures:
+        real = output_of(f"zmtpscope {command} --format svg")
+        if request.config.getoption("--update-golden"):
+            (ROOT / name).write_text(real)
+        assert (ROOT / name).read_text() == real
 
 
 def test_the_page_of_fields_is_what_they_are(request: pytest.FixtureRequest) -> None:

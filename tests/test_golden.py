@@ -28,6 +28,13 @@ COMMANDS = {
     "two-files": "read patterns/reqrep.pcap network/ipv6.pcap",
     "details": "read -V -x faults/resource-property.pcap",
     "quiet": "read -q --stats public/abazh-dist-sys-zmq.pcap",
+    "diagram": "diagram patterns/pubsub.pcap",
+    "diagram-broker": "diagram patterns/multihop-proxy.pcap",
+    "diagram-heartbeat": "diagram patterns/heartbeat-both.pcap",
+    "diagram-holes": "diagram damage/holes.pcap",
+    "diagram-mermaid": "diagram patterns/multihop-proxy.pcap --conn 1 --conn 3 --format mermaid",
+    "diagram-svg": "diagram security/plain-wrong-password.pcap --format svg",
+    "diagram-refused": "diagram security/plain-wrong-password.pcap",
     "json": "read --json security/plain-refused-4.1.8.pcap",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import COMMON, RECORDS, STREAM, empty, from_text, to_text
 
-CONFORMANCE = pathlib.Path(__file__).parent.parent / "docs" / "protocol" / "conformance.md"
-TYPES = re.compile(r"(list<)?(int|bool|text|octets|json|struct<[a-z]+:\w+(,[a-z]+:\w+)*>)>?")
+HERE = pathlib.Path(__file__).parent
+CONFORMANCE = HERE.parent / "docs" / "protocol" / "conformance.md"
+TYPES = re.compile(r"(list<)?(int|bool|text|octets|json|struct<[a-z_]+:\w+(,[a-z_]+:\w+)*>)>?")
 
 
 @given(st.binary() | st.text().map(str.encode))
@@ -40,8 +42,16 @@ def test_records_come_in_the_order_of_the_reference() -> None:
         "datagram",
         "zre_pair",
         "gap",
+        "stall",
         "leftover",
         "finding",
+        "request",
+        "subscription",
+        "heartbeat",
+        "peer",
+        "topic",
+        "delivery",
+        "diagnosis",
     ]
 
 
@@ -50,7 +60,7 @@ def test_every_record_begins_with_what_all_have(name: str) -> None:
     fields = RECORDS[name].fields
     assert fields[: len(COMMON)] == COMMON
     has_stream = fields[len(COMMON) : len(COMMON) + len(STREAM)] == STREAM
-    assert has_stream == (name not in ("connection", "zre_pair"))
+    assert has_stream == (name not in ("connection", "zre_pair", "peer", "topic", "delivery", "diagnosis"))
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -73,6 +83,15 @@ def test_the_findings_are_the_passive_checks_of_the_conformance_page() -> None:
     passive = CONFORMANCE.read_text().split("## 2. Active checks")[0]
     stated = re.findall(r"^\| ([A-Z0-9-]+-\d\d) \| (\w+) \|", passive, re.MULTILINE)
     assert [(kind.id, kind.severity) for kind in FINDINGS.values()] == stated
+
+
+def test_each_finding_is_expected_by_a_test() -> None:
+    """By its id, or what is left of that without the version, in a test or in a vector."""
+    tests = "".join(path.read_text() for path in HERE.rglob("*.py"))
+    named = set(re.findall(r"[A-Z][A-Z0-9-]+-\d\d", tests))
+    vectors = orjson.loads((HERE / "vectors.json").read_bytes())["vectors"]
+    named |= {error["id"] for vector in vectors for error in vector["expect"].get("errors", ())}
+    assert [id_ for id_ in FINDINGS if not named & {id_, re.sub(r"^ZMTP\w*-", "", id_)}] == []
 
 
 @pytest.mark.parametrize("kind", FINDINGS.values(), ids=FINDINGS)

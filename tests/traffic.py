@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.rows_by_hand import frame_values, message_values
 from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, segments
-from zmtpscope.capture.segments import ACK, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Record
 
@@ -35,6 +35,14 @@ class Packet:
     number: int = 0
     ports: tuple[int, int] = (50_000, 5555)
     hosts: tuple[bytes, bytes] = (CLIENT, SERVER)
+    is_closed: bool = False
+    """It says that the receive window of its side is closed."""
+
+    @property
+    def marked(self) -> int:
+        """Its flags, with what blocks have beside them."""
+        says_closed = self.is_closed and self.flags & (SYN | RST | ACK) == ACK
+        return self.flags | (CUT if self.cut else 0) | (CLOSED_WINDOW if says_closed else 0)
 
     @property
     def key(self) -> bytes:
@@ -77,6 +85,8 @@ class Conversation:
         self.ports = ports
         self.time = start
         self.packets: list[Packet] = []
+        self.closed = [False, False]
+        """Whether each side says that its receive window is closed."""
         if syn:
             self.add(0, SYN)
             self.add(1, SYN | ACK)
@@ -87,7 +97,17 @@ class Conversation:
         self.time += 1_000_000
         acknowledgment = self.next[1 - side] if flags & ACK else 0
         self.packets.append(
-            Packet(side, self.next[side], acknowledgment, flags, payload, self.time, ports=self.ports, hosts=self.hosts)
+            Packet(
+                side,
+                self.next[side],
+                acknowledgment,
+                flags,
+                payload,
+                self.time,
+                ports=self.ports,
+                hosts=self.hosts,
+                is_closed=self.closed[side],
+            )
         )
         self.next[side] = (self.next[side] + len(payload) + bool(flags & (SYN | FIN))) % (1 << 32)
 
@@ -101,6 +121,16 @@ class Conversation:
     def acknowledge(self, side: int) -> None:
         """A packet of `side` without payload."""
         self.add(side, ACK)
+
+    def close_window(self, side: int) -> None:
+        """`side` takes nothing more for now, and says so."""
+        self.closed[side] = True
+        self.acknowledge(side)
+
+    def open_window(self, side: int) -> None:
+        """It takes octets again."""
+        self.closed[side] = False
+        self.acknowledge(side)
 
     def wait(self, nanoseconds: int) -> None:
         """Nothing happens for a while."""
@@ -164,7 +194,7 @@ class Capture:
             block.keys = list(numbers)
             block.sequences = column(packet.sequence for packet in packets)
             block.acknowledgments = column(packet.acknowledgment for packet in packets)
-            block.flags = column(packet.flags | (CUT if packet.cut else 0) for packet in packets)
+            block.flags = column(packet.marked for packet in packets)
             block.stops = column(len(packet.payload) for packet in packets).cumsum()
             block.starts = block.stops - column(len(packet.payload) for packet in packets)
             block.packets = column(packet.number for packet in packets)

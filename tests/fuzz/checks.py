@@ -42,7 +42,7 @@ from zmtpscope.export.line_tables import CELLS, json_cell
 from zmtpscope.export.tables import Tables
 from zmtpscope.filter.fields import FIELDS
 from zmtpscope.findings import FINDINGS, SEVERITIES
-from zmtpscope.records import RECORDS, SECOND
+from zmtpscope.records import PLURALS, RECORDS, SECOND
 
 
 def sums(subject: Subject) -> None:
@@ -107,6 +107,7 @@ WORDS: dict[tuple[str, str], set[str]] = {
     ("message", "kind"): {"data", "subscribe", "cancel", "encrypted"},
     ("message", "bodies_kept"): {"full", "head", "none"},
     ("message", "confidence"): CONFIDENCE,
+    ("stall", "until"): {"opened", "disconnected", "unseen", "running"},
     ("leftover", "kind"): {"unfinished", "undissected"},
     ("datagram", "kind"): {"beacon", "radio"},
     ("datagram", "confidence"): CONFIDENCE,
@@ -389,13 +390,13 @@ def tables(subject: Subject) -> None:
                 made.add(batch)
             made.commit()
         for record, lines in expected.items():
-            path = folder / f"{record}s.{form}"
+            path = folder / f"{PLURALS[record]}.{form}"
             rows = csv_rows(path) if form == "csv" else pq.read_table(path).to_pylist()
             wanted = csv_wanted(record, lines) if form == "csv" else json_rows(record, lines)
             if rows != wanted:
                 place = next((i for i, pair in enumerate(zip(rows, wanted, strict=False)) if pair[0] != pair[1]), -1)
                 few = f"{rows[place : place + 1]}\n{wanted[place : place + 1]}"
-                raise Fault(f"{form} of {record}s is not as JSON", few)
+                raise Fault(f"{form} of {PLURALS[record]} is not as JSON", few)
         shutil.rmtree(folder)
 
 

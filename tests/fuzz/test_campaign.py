@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fuzz.campaign import Found, Plan, run_campaign
 from tests.fuzz.cases import Case
 from tests.fuzz.checks import CHECKS
-from tests.readings import CAPTURES
+from tests.readings import CAPTURE_FILES
 
 CASES = 200
 TIMED = {"cost"}
@@ -18,7 +18,7 @@ def test_whatever_happens_to_captures_what_must_hold_holds() -> None:
     def tell(number: int, case: Case, found: Found) -> None:
         told.append((number, found))
 
-    captures = tuple(sorted(CAPTURES.glob("*/*.pcap*")))
+    captures = tuple(CAPTURE_FILES)
     checks = tuple(check for check in CHECKS if check.name not in TIMED)
     tally = run_campaign(Plan(13, captures, checks, cases=CASES), tell)
     assert told == []
