@@ -121,7 +121,7 @@ def test_p14_dissectors_that_did_not_hear_of_a_loss_still_will() -> None:
 
     def heard(*, again: bool) -> list[str]:
         registry = Registry()
-        registry.kinds["hears"] = Hears
+        registry.add(Hears)
         side, found = SidePayloads(registry, []), []
         for octets, lost in (b"h", False), (b"{}", True), (b"h", False), (b"h", False):
             made = side.dissect(Message((octets,), 0, None, lost), ABOUT, [0])
@@ -193,7 +193,7 @@ class Unkept(Payload):
 
 def test_a_dissector_that_cannot_be_kept_is_told() -> None:
     registry = Registry()
-    registry.kinds["unkept"] = Unkept
+    registry.add(Unkept)
     with pytest.raises(StateError, match="read without payloads"):
         state(Options(payloads=registry))
 

@@ -121,7 +121,7 @@ def size(request: pytest.FixtureRequest) -> int:
 def registry() -> Registry:
     """What is installed, and `Login`."""
     payloads = Registry()
-    payloads.kinds["login"] = Login
+    payloads.add(Login)
     return payloads
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Settings
 from zmtpscope.payloads.dissected import Dissected, tiled
+from zmtpscope.payloads.dissectors import declared
 from zmtpscope.payloads.reader import Reader
+from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, read
 from zmtpscope.zmtp.reader import FieldNode
 
@@ -55,6 +57,13 @@ def claimed(
     """What a dissector says of a message when it is asked."""
     payload = kind if isinstance(kind, Payload) else kind(settings)
     return claim_of(payload, Message(frames, content, topic), about)
+
+
+def registry_of(*kinds: type[Payload], only: str | None = None) -> Registry:
+    """One in which there are no other dissectors."""
+    registry = Registry(only)
+    registry._known = {kind.name: declared(kind) for kind in kinds}
+    return registry
 
 
 def offsets(frames: Sequence[bytes]) -> list[int]:

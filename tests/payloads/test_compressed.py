@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, offsets, values
+from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, offsets, registry_of, values
 from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.compressed import Compressed, Gzip, Lz4, Zlib, Zstd
@@ -29,7 +29,6 @@ from zmtpscope.payloads.limits import (
     UNPACKED_AT_FIRST,
     UNPACKED_PER_OCTET,
 )
-from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
 from zmtpscope.payloads.text import Text
 from zmtpscope.payloads.unpacking import ALWAYS, MOST_STREAMS, MOST_TIMES, StaysPacked, most_octets, optional
@@ -74,8 +73,7 @@ class Wrong(Payload):
 
 def look(*frames: bytes, trees: bool = True) -> Dissected | None:
     """What all dissectors together make of a message."""
-    registry = Registry()
-    registry._loaded = {kind.name: kind for kind in (Gzip, Lz4, Zlib, Zstd, Text, Wrong)}
+    registry = registry_of(Gzip, Lz4, Zlib, Zstd, Text, Wrong)
     side = SidePayloads(registry, [], trees=trees, judging=False)
     return side.dissect(Message(frames, 0, None), ABOUT, offsets(frames))
 
@@ -322,9 +320,7 @@ def test_a_failure_inside_is_told() -> None:
 
 def of_one_side(*kinds: type[Payload]) -> Callable[[bytes], Dissected]:
     """What a side's dissectors make of one message after the other."""
-    registry = Registry()
-    registry._loaded = {kind.name: kind for kind in kinds}
-    side = SidePayloads(registry, [], trees=False, judging=False)
+    side = SidePayloads(registry_of(*kinds), [], trees=False, judging=False)
 
     def next_message(body: bytes) -> Dissected:
         made = side.dissect(Message((body,), 0, None), ABOUT, offsets((body,)))

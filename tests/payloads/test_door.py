@@ -76,6 +76,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any]], Registry]:
 
     def install(kind: type[Any]) -> Registry:
         monkeypatch.setattr(registry, "_points", lambda: [Point(kind)])
+        monkeypatch.setattr(registry, "OURS", ())
         return Registry()
 
     return install

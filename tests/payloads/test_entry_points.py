@@ -11,8 +11,9 @@ import zipfile
 import pytest
 
 from tests.readings import CAPTURES
+from zmtpscope.payloads.dissectors import OURS
 from zmtpscope.payloads.entry_points import EntryPoint, entry_points
-from zmtpscope.payloads.registry import GROUP
+from zmtpscope.payloads.registry import GROUP, Registry
 
 FILES = {"METADATA": "Metadata-Version: 2.1\nName: Some.Package\nVersion: 1\n"}
 SOME = """# of nobody
@@ -73,9 +74,28 @@ def test_an_entry_point_names_an_attribute() -> None:
         EntryPoint("none", "os:nothing", "").load()
 
 
-def test_reading_does_not_load_what_takes_half_as_long_as_numpy() -> None:
+def loaded_by_reading(name: str) -> set[str]:
+    """The modules that are there when a capture was read."""
     code = "import sys; from zmtpscope.cli import run; run(sys.argv[1:]); print(*sys.modules)"
-    command = [sys.executable, "-c", code, "read", str(CAPTURES / "patterns/reqrep.pcap")]
-    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
-    assert "zmtpscope.payloads.json" in loaded
+    command = [sys.executable, "-c", code, "read", str(CAPTURES / name)]
+    return {*subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()}
+
+
+def test_reading_does_not_load_what_takes_half_as_long_as_numpy() -> None:
+    loaded = loaded_by_reading("patterns/reqrep.pcap")
+    assert "zmtpscope.payloads.entry_points" in loaded
     assert "importlib.metadata" not in loaded
+
+
+def test_of_our_dissectors_those_are_loaded_that_may_claim_a_message() -> None:
+    ours = {str(each.source).partition(":")[0] for each in OURS} - {"zmtpscope.payloads.text"}
+    assert loaded_by_reading("patterns/many-small.pcap") & ours == set()
+    assert "zmtpscope.payloads.zre.messages" in loaded_by_reading("implementations/zre-zyre.pcap")
+
+
+def test_ours_are_not_loaded_because_another_installation_lists_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = "[zmtpscope.payloads]\njson = zmtpscope.payloads.json:JsonPayload\n"
+    monkeypatch.syspath_prepend(install(tmp_path, listed, "zmtpscope-0.dist-info"))
+    assert Registry().dissectors["json"] in OURS

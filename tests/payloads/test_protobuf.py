@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, values
+from tests.payloads.reading import ABOUT, assert_tiled, claimed, dissected, registry_of, values
 from tests.strategies import damaged
 from zmtpscope.payloads.api import Claim, Message, Settings
 from zmtpscope.payloads.dissected import Dissected
@@ -18,7 +18,6 @@ from zmtpscope.payloads.limits import DEEPEST, MOST_FIELDS
 from zmtpscope.payloads.protobuf import Protobuf
 from zmtpscope.payloads.protobuf_schema import Schema, read_schema
 from zmtpscope.payloads.protobuf_wire import GROUP, LENGTH, VARINT, wire_fields
-from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.payloads.text import Text
 from zmtpscope.payloads.values import plain, shown
@@ -226,8 +225,7 @@ def test_claims() -> None:
     [(None, [], None), ("protobuf", [], "protobuf"), (None, [Named("protobuf")], "protobuf")],
 )
 def test_it_is_asked_where_it_is_named(only: str | None, named: list[Named], protocol: str | None) -> None:
-    registry = Registry(only)
-    registry._loaded = {kind.name: kind for kind in (Protobuf, Text)}
+    registry = registry_of(Protobuf, Text, only=only)
     made = SidePayloads(registry, named, trees=False, judging=False).dissect(
         Message((field(1, VARINT, b"\5"),), 0, None), ABOUT, [0]
     )

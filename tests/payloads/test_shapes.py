@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import hello, message
+from tests.payloads.reading import registry_of
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
+from zmtpscope.payloads.dissectors import OURS, Dissector, declared
 from zmtpscope.payloads.json import JsonPayload
-from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Shapes
 
 OCTETS = st.sampled_from([b"", b"a", b"ab", b"ba", b"\xff", b"\0", b"{}"])
@@ -23,17 +25,17 @@ KINDS = st.lists(
             "least_frames": st.integers(-1, 5),
             "looks_in_front": st.booleans(),
         }
-    ).map(lambda declared: type("Declared", (Payload,), declared)),
+    ).map(lambda given: Dissector("", "", **given)),
     max_size=5,
 )
 
 
 @given(kinds=KINDS, frames=st.lists(OCTETS, min_size=1, max_size=7), content=st.integers(0, 6))
-def test_those_are_asked_who_declare_the_shape(kinds: list[type[Payload]], frames: list[bytes], content: int) -> None:
+def test_those_are_asked_who_declare_the_shape(kinds: list[Dissector], frames: list[bytes], content: int) -> None:
     content = min(content, len(frames) - 1)
     first = frames[content]
 
-    def may_claim(kind: type[Payload]) -> bool:
+    def may_claim(kind: Dissector) -> bool:
         count = len(frames) if kind.looks_in_front else len(frames) - content
         fits = isinstance(kind.begins, tuple) and first.startswith(kind.begins)
         fits = fits or (isinstance(kind.begins, bytes) and first[:1] != b"" and first[0] in kind.begins)
@@ -41,6 +43,11 @@ def test_those_are_asked_who_declare_the_shape(kinds: list[type[Payload]], frame
 
     asked = Shapes(tuple(kinds)).asked(Message(frames, content, None))
     assert list(asked) == [kind for kind in kinds if may_claim(kind)]
+
+
+@pytest.mark.parametrize("ours", OURS, ids=[each.name for each in OURS])
+def test_the_table_says_of_ours_what_their_classes_declare(ours: Dissector) -> None:
+    assert ours == declared(ours.load())._replace(source=ours.source)
 
 
 class Order(Payload):
@@ -59,14 +66,11 @@ class Order(Payload):
 
 def said(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
     """Protocol and fields of what a publisher sends under a topic, where there are only these dissectors."""
-    registry = Registry()
-    registry.kinds.clear()
-    registry.kinds.update({kind.name: kind for kind in kinds})
     talk = Conversation()
     talk.send(0, hello("PUB"))
     talk.send(1, hello("SUB"))
     talk.send(0, b"".join(message(b"topic", body) for body in bodies))
-    found, _ = records(Capture(talk.packets), Options(payloads=registry))
+    found, _ = records(Capture(talk.packets), Options(payloads=registry_of(*kinds)))
     return [(each["payload"]["protocol"], each["payload"]["fields"]) for each in found if each["record"] == "message"]
 
 

@@ -10,7 +10,7 @@ from zmtpscope.export.preview import parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.payloads.registry import TEXT
+from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE

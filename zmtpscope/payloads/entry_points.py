@@ -71,11 +71,11 @@ def _normalized(name: str) -> str:
 
 
 def _entry_points_of(folder: str, group: str) -> Iterator[EntryPoint]:
-    text = _text(os.path.join(folder, "entry_points.txt"))
-    if group not in text:
+    octets = _octets(os.path.join(folder, "entry_points.txt"))
+    if group.encode() not in octets:
         return
     section, package = "", ""
-    for line in map(str.strip, text.splitlines()):
+    for line in map(str.strip, _text(octets).splitlines()):
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]
         elif section == group and "=" in line and not line.startswith("#"):
@@ -85,14 +85,19 @@ def _entry_points_of(folder: str, group: str) -> Iterator[EntryPoint]:
 
 
 def _name_of(folder: str) -> str:
-    text = _text(os.path.join(folder, METADATA[os.path.splitext(folder)[1]]))
+    text = _text(_octets(os.path.join(folder, METADATA[os.path.splitext(folder)[1]])))
     found = re.search(r"^Name: *(.*)$", text, re.MULTILINE)
     return found[1].strip() if found else ""
 
 
-def _text(path: str) -> str:
+def _octets(path: str) -> bytes:
+    """Those of a file; empty where there is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, "rb", buffering=0) as file:  # of a hundred distributions most have none, or not the group
             return file.read()
     except OSError:
-        return ""
+        return b""
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode(errors="replace")

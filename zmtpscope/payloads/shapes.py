@@ -9,9 +9,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.payloads.api import Message, Payload
+from zmtpscope.payloads.dissectors import Dissector
+from zmtpscope.payloads.message import Message
 
-Kinds = tuple[type[Payload], ...]
+Dissectors = tuple[Dissector, ...]
 Int64 = NDArray[np.int64]
 
 NO_OCTET = 256
@@ -22,30 +23,30 @@ UNKNOWN = -1
 class Candidates:
     """Who may claim messages of one shape, in the order of all dissectors."""
 
-    def __init__(self, kinds: Kinds) -> None:
-        self.kinds = kinds
-        self.prefixes = tuple(prefix for kind in kinds for prefix in _prefixes(kind))
+    def __init__(self, dissectors: Dissectors) -> None:
+        self.dissectors = dissectors
+        self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
         """How messages begin that some of them claim, ..."""
-        others = [kind for kind in kinds if not _prefixes(kind)]
-        self.alone: type[Payload] | None = None
+        others = [each for each in dissectors if not each.prefixes]
+        self.alone: Dissector | None = None
         """... and who is the only candidate for all others, if octets alone show what it is to say of them."""
-        if len(others) == 1 and others[0].at_once is not Payload.at_once:
+        if len(others) == 1 and others[0].tells_at_once:
             self.alone = others[0]
 
-    def of(self, first: bytes) -> Kinds:
+    def of(self, first: bytes) -> Dissectors:
         """Who may claim a message whose first content frame is `first`."""
         if not self.prefixes:
-            return self.kinds
-        return tuple(kind for kind in self.kinds if first.startswith(_prefixes(kind) or b""))
+            return self.dissectors
+        return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
 
 
 class Shapes:
     """The shapes of messages that some dissectors tell apart, as numbers: the first octet of the first content frame,
     and which of them have content frames enough, and frames enough in all."""
 
-    def __init__(self, kinds: Kinds) -> None:
-        self.kinds = kinds
-        self.counts = sorted({kind.least_frames for kind in kinds})
+    def __init__(self, dissectors: Dissectors) -> None:
+        self.dissectors = dissectors
+        self.counts = sorted({each.least_frames for each in dissectors})
         """Numbers of frames from which on somebody may claim a message."""
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
@@ -53,9 +54,9 @@ class Shapes:
         self._claimable = np.full((NO_OCTET + 1) * self._ranks**2, UNKNOWN, np.int8)
         """By shape: whether there is a candidate."""
 
-    def __reduce__(self) -> tuple[object, tuple[Kinds]]:
+    def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
         """Pickled and loaded it is the shared table again."""
-        return shapes_of, (self.kinds,)
+        return shapes_of, (self.dissectors,)
 
     def columns(self, heads: Int64, content: Int64, frames: Int64) -> Int64:
         """The shapes of messages: their first octets (or `NO_OCTET`), and their numbers of content frames and of all
@@ -80,14 +81,14 @@ class Shapes:
             enough, enough_in_all = self.counts[:of_content], self.counts[:of_all]
             found = self._candidates[shape] = Candidates(
                 tuple(
-                    kind
-                    for kind in self.kinds
-                    if kind.least_frames in (enough_in_all if kind.looks_in_front else enough) and may_begin(kind, head)
+                    each
+                    for each in self.dissectors
+                    if each.least_frames in (enough_in_all if each.looks_in_front else enough) and each.may_begin(head)
                 )
             )
         return found
 
-    def asked(self, message: Message) -> Kinds:
+    def asked(self, message: Message) -> Dissectors:
         """Who is to be asked about a message."""
         frames, content = message.frames, message.content
         return self.candidates(self.of(message)).of(frames[content] if content < len(frames) else b"")
@@ -98,23 +99,12 @@ class Shapes:
         unknown = found == UNKNOWN
         if np.count_nonzero(unknown):
             for shape in np.flatnonzero(np.bincount(shapes[unknown])).tolist():  # np.unique loads numpy.ma
-                self._claimable[shape] = len(self.candidates(shape).kinds) > 0
+                self._claimable[shape] = len(self.candidates(shape).dissectors) > 0
             found = self._claimable[shapes]
         return found > 0
 
 
-def may_begin(kind: type[Payload], head: int) -> bool:
-    """Whether what a dissector claims may begin with an octet, or with `NO_OCTET`."""
-    begins = kind.begins
-    return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
-
-
-def _prefixes(kind: type[Payload]) -> tuple[bytes, ...]:
-    """How messages begin that a dissector claims; empty where the first octet says no more than the shape."""
-    return kind.begins if isinstance(kind.begins, tuple) else ()
-
-
 @lru_cache(maxsize=8)
-def shapes_of(kinds: Kinds) -> Shapes:
+def shapes_of(dissectors: Dissectors) -> Shapes:
     """Those that these dissectors tell apart, which all sides share."""
-    return Shapes(kinds)
+    return Shapes(dissectors)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from zmtpscope.payloads.api import About, Claim, Message, Payload
 from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.dissected import Dissected, Opened
+from zmtpscope.payloads.dissectors import TEXT, Dissector
 from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
 from zmtpscope.payloads.reader import Reader
-from zmtpscope.payloads.registry import TEXT, Interrupted, Registry, words_of
+from zmtpscope.payloads.registry import Interrupted, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import plain, shortened
 
@@ -46,13 +47,8 @@ class SidePayloads:
         self.trees = trees
         self.show_secrets = show_secrets
         self.judging = judging
-        kinds = registry.asked()
-        self.kinds = tuple([kind for kind in kinds if kind.name != TEXT])
-        """Who is asked, but for the dissector of text."""
-        self.shapes = shapes_of(self.kinds)
-        self.wants_all = any(kind.wants_all for kind in self.kinds)
-        """Whether some dissector is to be asked about every message."""
-        self.text = next((kind for kind in kinds if kind.name == TEXT), None)
+        self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
+        """Who is asked; whether some dissector is to be asked about every message changes."""
         self.made: dict[str, Payload | None] = {}
         """Those of them that were asked so far, by name: most sides need few. None: it cannot be made."""
         self.last: Payload | None = None
@@ -71,8 +67,8 @@ class SidePayloads:
         self.forced: dict[bytes | None, Payload] = {}
         """By topic; None: all other messages."""
         for each in named:
-            kind = registry.kinds.get(each.name)
-            if kind is not None and (made := registry.make(kind, each.argument)) is not None:
+            dissector = registry.dissectors.get(each.name)
+            if dissector is not None and (made := registry.make(dissector, each.argument)) is not None:
                 self.forced.setdefault(each.topic, made)
 
     @property
@@ -157,11 +153,11 @@ class SidePayloads:
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
-        for kind in self._asked(message):
-            each = self._one(kind)
+        for dissector in self._asked(message):
+            each = self._one(dissector)
             if each is not None:
                 heard = _as_heard_by(each, message, self.unheard) if self.has_lost else message
-                claim = claim_of(each, heard, about), kind.least_frames, each is self.last
+                claim = claim_of(each, heard, about), dissector.least_frames, each is self.last
                 if claim[0] and claim > strength:
                     best, strength = each, claim
                 if each.wants_all or self.wants_all:
@@ -169,36 +165,36 @@ class SidePayloads:
         self.last = best or self.last
         return best
 
-    def _asked(self, message: Message) -> Sequence[type[Payload]]:
+    def _asked(self, message: Message) -> Sequence[Dissector]:
         """Who is asked about a message: those whose shape it has, and those that want all."""
         fitting = self.shapes.asked(message)
         if not self.wants_all:
             return fitting
-        return [kind for kind in self.kinds if kind in fitting or (self.made.get(kind.name) or kind).wants_all]
+        return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
 
     def _renew_wants_all(self) -> None:
         """Some dissector was made or ran, and may have begun, or ceased, to want all messages."""
-        self.wants_all = any((self.made.get(kind.name) or kind).wants_all for kind in self.kinds)
+        self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
-    def _one(self, kind: type[Payload]) -> Payload | None:
-        """The dissector of that kind for this side, made when it is first asked; None where it cannot be made."""
-        if kind.name not in self.made:
-            made = self.made[kind.name] = self.registry.make(kind)
+    def _one(self, dissector: Dissector) -> Payload | None:
+        """The one of this side, made when it is first asked; None where it cannot be made."""
+        if dissector.name not in self.made:
+            made = self.made[dissector.name] = self.registry.make(dissector)
             if made is not None and self.has_lost:
                 self.unheard.append(made)
                 self.unread.append(made)
             self._renew_wants_all()
-        if self.registry.stopped and kind.name in self.registry.stopped:
+        if self.registry.stopped and dissector.name in self.registry.stopped:
             return None
-        return self.made[kind.name]
+        return self.made[dissector.name]
 
     def _inner(self, reader: Reader) -> Opened:
         """Read what was packed, by whoever claims it."""
         message = Message(reader.frames, 0, None)
-        kinds = [kind for kind in self.registry.kinds.values() if kind.automatic]
+        asked = [each for each in self.registry.dissectors.values() if each.automatic]
         best: tuple[Claim, Payload] | None = None
-        for kind in shapes_of(tuple(sorted(kinds, key=lambda kind: kind.name == TEXT))).asked(message):
-            made = self.registry.make(kind)
+        for dissector in shapes_of(tuple(sorted(asked, key=lambda each: each.name == TEXT))).asked(message):
+            made = self.registry.make(dissector)
             if made is None:
                 continue
             claim = claim_of(made, message, reader.about)

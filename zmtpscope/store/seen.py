@@ -12,7 +12,7 @@ from zmtpscope.dissect import Options
 from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Words
 from zmtpscope.dissect.records.message_columns import TEXT_INSIDE
 from zmtpscope.filter.fields import FilterField
-from zmtpscope.payloads.registry import TEXT
+from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.store.chunk import FRAME, KINDS, Chunk
 from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
 from zmtpscope.store.rows import PackedRows

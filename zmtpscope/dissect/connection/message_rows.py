@@ -21,15 +21,15 @@ from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.records.topics import COMMANDS, Topics
 from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.side_stream import SideStream
-from zmtpscope.payloads.zap import Zap
-from zmtpscope.payloads.zre.messages import Zre, uuid_of
+from zmtpscope.payloads.dissectors import ZAP, ZRE
+from zmtpscope.payloads.zre.identity import uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 
 Made = tuple[Assembly, list[MessageRun], list[FrameRun]]
 """What an assembly has made of a block."""
 
-FOLLOWED = frozenset({Zap.name, Zre.name})
+FOLLOWED = frozenset({ZAP, ZRE})
 """Payloads of which more is known than their dissectors know: that takes both sides, or several connections."""
 
 
@@ -169,9 +169,9 @@ class MessageRows:
                 self.writer.note(Note(stream.side, finding, arrival, arrival.ordinal, unit=unit, source=run.source))
             last = run.last[row]
             length = int(run.bodies[last] + run.sizes[last]) - unit
-            if made.protocol == Zap.name and made.fields:
+            if made.protocol == ZAP and made.fields:
                 self.zap.add(ZapMessage(arrival, stream.side, unit, length, run.source, made.fields))
-            elif made.protocol == Zre.name and made.fields:
+            elif made.protocol == ZRE and made.fields:
                 sender = self._zre_side(stream, arrival.ordinal, unit)
                 lossy = stream.lost_since is not None and stream.lost_since <= arrival.ordinal
                 self.sink.report(ZreCommand(arrival, sender, made.fields, run.source, unit, length, lossy))

@@ -12,7 +12,7 @@ from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.records.batch import Arrangement
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.payloads.registry import TEXT
+from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128

@@ -8,11 +8,11 @@ from typing import Any
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.text import is_text
 from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, PastTheFrame, hello_1
+from zmtpscope.payloads.zre.identity import UUID, uuid_of
 from zmtpscope.payloads.zre.node_state import NodeState
 
 HEADER, HEADER_1 = 6, 5
 """Octets of the header of a command, and of one of version 1, which has no version octet."""
-UUID = 16
 
 SHOWN_CONTENT = 80
 """Characters of content that a summary shows."""
@@ -141,15 +141,6 @@ class Zre(Payload):
             return f"node {self.node}"
         uuid = uuid_of(reader.about.identity)
         return "a node" if uuid is None else f"node {short(uuid.hex())}"
-
-
-def uuid_of(identity: bytes | None) -> bytes | None:
-    """The UUID that an identity holds: behind `01`, or alone in version 1; None where it holds none."""
-    if identity is None:
-        return None
-    if len(identity) == UUID + 1 and identity[0] == 1:
-        return identity[1:]
-    return identity if len(identity) == UUID else None
 
 
 def version_of(octets: bytes, identity: bytes | None) -> int:

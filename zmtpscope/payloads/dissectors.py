@@ -1,0 +1,89 @@
+"""What is known of dissectors before their modules are loaded: enough to tell who is asked about a message, so most
+captures load few of them. Ours as a table."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from zmtpscope.payloads.api import Payload
+
+
+class Dissector(NamedTuple):
+    """A dissector, with what it declares of the messages that it may claim (`Payload`). Who it is is either a class, or
+    the name of one, `module:class`."""
+
+    name: str
+    source: type[Payload] | str
+    begins: bytes | tuple[bytes, ...] | None = None
+    least_frames: int = 1
+    looks_in_front: bool = False
+    automatic: bool = True
+    tells_at_once: bool = False
+    """Whether it has an `at_once` of its own."""
+    wants_all: bool = False
+
+    def load(self) -> type[Payload]:
+        """The class; whatever its module raises is raised."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, name = self.source.partition(":")
+        kind: type[Payload] = getattr(import_module(module), name)
+        return kind
+
+    def may_begin(self, head: int) -> bool:
+        """Whether what it claims may begin with an octet, or, for `NO_OCTET`, be empty."""
+        begins = self.begins
+        return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        """How messages begin that it claims; empty where the first octet says no more than the shape."""
+        return self.begins if isinstance(self.begins, tuple) else ()
+
+
+def declared(kind: type[Payload]) -> Dissector:
+    """A dissector as its class declares it. Raises TypeError where that cannot be."""
+    if not isinstance(getattr(kind, "prefix", None), str):
+        raise TypeError("its prefix is no text")
+    begins: Any = kind.begins
+    if not (isinstance(begins, bytes | None) or (isinstance(begins, tuple) and all(map(_is_prefix, begins)))):
+        raise TypeError("what it begins with is neither octets nor None")
+    if not isinstance(kind.least_frames, int):
+        raise TypeError("its least_frames is no number")
+    at_once = kind.at_once is not Payload.at_once
+    front, automatic, wants_all = bool(kind.looks_in_front), bool(kind.automatic), bool(kind.wants_all)
+    return Dissector(kind.name, kind, begins, kind.least_frames, front, automatic, at_once, wants_all)
+
+
+def _is_prefix(octets: object) -> bool:
+    return isinstance(octets, bytes) and octets != b""
+
+
+TEXT = "text"
+"""The dissector that is asked last: most of what the others claim is text as well."""
+ZAP, ZRE = "zap", "zre"
+"""Those of which more is known than they know: that takes both sides, or several connections."""
+
+_COMPRESSED = "zmtpscope.payloads.compressed"
+_SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+
+OURS = (
+    Dissector("cbor", "zmtpscope.payloads.cbor:Cbor", bytes([*range(0x80, 0xC0), 0xD9])),
+    Dissector("gzip", f"{_COMPRESSED}:Gzip", (b"\x1f\x8b\x08",)),
+    Dissector("json", "zmtpscope.payloads.json:JsonPayload", b"{[ \t\r\n\xef", tells_at_once=True),
+    Dissector("jupyter", "zmtpscope.payloads.jupyter:Jupyter", least_frames=5),
+    Dissector("lz4", f"{_COMPRESSED}:Lz4", (b"\x04\x22\x4d\x18", *_SKIPPABLE)),
+    Dissector(
+        "messagepack", "zmtpscope.payloads.messagepack:MessagePack", bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
+    ),
+    Dissector("pickle", "zmtpscope.payloads.pickle:Pickle", b"\x80(c]})"),
+    Dissector("protobuf", "zmtpscope.payloads.protobuf:Protobuf", automatic=False),
+    Dissector("sequence", "zmtpscope.payloads.sequence:Numbered", least_frames=2),
+    Dissector(TEXT, "zmtpscope.payloads.text:Text"),
+    Dissector(ZAP, "zmtpscope.payloads.zap:Zap", least_frames=6, looks_in_front=True),
+    Dissector("zlib", f"{_COMPRESSED}:Zlib", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")),
+    Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa"),
+    Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *_SKIPPABLE)),
+)
+"""Ours, as their classes declare themselves."""

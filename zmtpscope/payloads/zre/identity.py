@@ -1,0 +1,14 @@
+"""The identity of a ZRE node, which holds its UUID (zre.md 3)."""
+
+from __future__ import annotations
+
+UUID = 16
+
+
+def uuid_of(identity: bytes | None) -> bytes | None:
+    """The UUID that an identity holds: behind `01`, or alone in version 1; None where it holds none."""
+    if identity is None:
+        return None
+    if len(identity) == UUID + 1 and identity[0] == 1:
+        return identity[1:]
+    return identity if len(identity) == UUID else None
