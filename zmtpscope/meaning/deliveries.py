@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from heapq import nlargest
 from typing import NamedTuple
 
 from zmtpscope.dissect import Record
-from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.knowledge import Knowledge, once
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observed import ObservedStall
 from zmtpscope.meaning.observer import derived_record
@@ -72,7 +71,7 @@ class Delivery:
         return 0 if self.topic is None else self.topic.timeline.count
 
 
-@lru_cache(maxsize=1)
+@once
 def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
     """All of a run, by publisher and topic."""
     return tuple(delivery for publisher in publishers(knowledge) for delivery in _of_publisher(publisher, knowledge))

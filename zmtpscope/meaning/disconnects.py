@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from zmtpscope.meaning.endings import Ending, ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
 from zmtpscope.records import SECOND
 
@@ -45,7 +44,7 @@ class Disconnect(NamedTuple):
         return cut_off is not None and cut_off.side == self.ending.side
 
 
-@lru_cache(maxsize=1)
+@once
 def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
     """All of them, those of one client behind each other."""
     attempts = _attempts(knowledge)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from zmtpscope.meaning.endings import ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.words import steady
 from zmtpscope.records import SECOND
@@ -46,7 +45,7 @@ Waiting = tuple[Endpoint, str, bool]
 """The endpoint, the address of the client, and whether who listens is silent."""
 
 
-@lru_cache(maxsize=1)
+@once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
     """By who waited for whom, those that hang for certain: for long, or as long each time."""
     found: dict[Waiting, list[Hung]] = {}

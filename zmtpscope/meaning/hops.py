@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observed_requests import ObservedRequest
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
 """A broker hands a request on sooner."""
+
+MOST_REPETITIONS = 2
+"""So many repetitions of a request are told."""
 
 
 class Asked(NamedTuple):
@@ -25,66 +31,141 @@ class Asked(NamedTuple):
         assert self.connection.requests is not None
         return self.connection.requests.asker
 
+    @property
+    def asker_ip(self) -> str:
+        """Its address."""
+        return self.connection.sides[self.asker].ip
+
+    @property
+    def ns(self) -> int:
+        """When it was sent."""
+        return self.request.moment.ns
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it does not wait."""
+        requests = self.connection.requests
+        return requests is not None and all(each.ref != self.request.ref for each in requests.waiting)
+
+
+class Repetitions(NamedTuple):
+    """How often a request was asked again: the first few, how many there are, and whether any of them was answered."""
+
+    first: Sequence[Asked]
+    times: int
+    is_answered: bool
+
 
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """The request that a broker made of one: who was asked has asked the same of somebody else, soon after. None where
     none of those that are remembered is it."""
     broker = asked.connection.sides[1 - asked.asker].ip
-    since = asked.request.moment.ns
-    found = [
-        other
-        for other in _same_content(asked, knowledge)
-        if other.connection.sides[other.asker].ip == broker and 0 <= other.request.moment.ns - since <= LONGEST_HOP_NS
-    ]
-    return min(found, key=_time, default=None)
+    same = _by_content(knowledge).get((broker, asked.request.content), [])
+    hop = next(_others(same, asked.ns, asked.connection), None)
+    return hop if hop is not None and hop.ns - asked.ns <= LONGEST_HOP_NS else None
 
 
-def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> list[Asked]:
+def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
     """The same request of the same client at the same endpoint, first of all on new connections, not before `since`."""
-    connection = asked.connection
-    ip = connection.sides[asked.asker].ip
-    return [
-        Asked(other, other.requests.first)
-        for other in knowledge.by_endpoint[connection.endpoint]
-        if other is not connection
-        and other.requests is not None
-        and other.requests.first is not None
-        and other.sides[other.requests.asker].ip == ip
-        and other.requests.first.content == asked.request.content != 0
-        and other.requests.first.moment.ns >= since
-    ]
+    key = asked.connection.endpoint, asked.asker_ip, asked.request.content
+    same, answered = _first_by_content(knowledge).get(key, ([], []))
+    times = len(same) - bisect_left(same, since, key=_time)
+    own = first_request(asked.connection)
+    if own is not None and own.ns >= since and own.request.content == asked.request.content:
+        times -= 1
+    again = _others(same, since, asked.connection)
+    return Repetitions(list(islice(again, MOST_REPETITIONS)), times, any(_others(answered, since, asked.connection)))
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
     """The first request, whatever it asks, of a client of the same address and socket type at the same endpoint on a
     connection that began at `since` or later, and has had a reply."""
     client = asked.connection.sides[asked.asker]
-    found = [
-        Asked(other, other.requests.first)
-        for other in knowledge.by_endpoint[asked.connection.endpoint]
-        if other.requests is not None
-        and other.requests.first is not None
-        and other.requests.latency.count
-        and other.start.ns >= since
-        and other.sides[other.requests.asker].ip == client.ip
-        and other.sides[other.requests.asker].socket_type == client.socket_type
-    ]
-    return min(found, key=_time, default=None)
+    later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    begin = bisect_left(later, since, key=_start)
+    return later[begin].first if begin < len(later) else None
 
 
-def _same_content(asked: Asked, knowledge: Knowledge) -> list[Asked]:
-    found = []
+def first_request(connection: ObservedConnection) -> Asked | None:
+    """What was asked first on a connection, as far as it is known who asks."""
+    requests = connection.requests
+    return None if requests is None or requests.first is None else Asked(connection, requests.first)
+
+
+# -- where to look -----------------------------------------------------------------------------------------------------
+
+
+@once
+def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
+    """The requests that are remembered, by the address of who asks and by what is asked, the oldest first."""
+    found: dict[tuple[str, int], list[Asked]] = {}
     for connection in knowledge.connections:
         seen = connection.requests
-        if seen is None or connection is asked.connection:
-            continue
-        longest = [] if seen.longest is None else [seen.longest[1]]
-        first = [] if seen.first is None else [seen.first]
-        for request in (*seen.waiting, *longest, *first):
-            if request.content == asked.request.content != 0:
-                found.append(Asked(connection, request))
+        if seen is not None:
+            longest = [] if seen.longest is None else [seen.longest[1]]
+            first = [] if seen.first is None else [seen.first]
+            for request in (*seen.waiting, *longest, *first):
+                if request.content:
+                    asked = Asked(connection, request)
+                    found.setdefault((asked.asker_ip, request.content), []).append(asked)
+    for same in found.values():
+        same.sort(key=_time)
     return found
 
 
+@once
+def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
+    """What was asked first on each connection, by the endpoint, the address of who asks and by what is asked, the
+    oldest first; and those that were answered."""
+    found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
+    for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
+        if asked.request.content:
+            key = asked.connection.endpoint, asked.asker_ip, asked.request.content
+            same, answered = found.setdefault(key, ([], []))
+            same.append(asked)
+            if asked.is_answered:
+                answered.append(asked)
+    return found
+
+
+class _Later(NamedTuple):
+    """A connection that began at `start` (ns), and the first request on it or on one that began later."""
+
+    start: int
+    first: Asked
+
+
+@once
+def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
+    """The connections on which there was a reply, by the endpoint and the address and socket type of who asks, in the
+    order in which they began."""
+    found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
+    for connection in sorted(knowledge.connections, key=_began, reverse=True):
+        first = first_request(connection)
+        if first is not None and connection.requests is not None and connection.requests.latency.count:
+            client = connection.sides[first.asker]
+            later = found.setdefault((connection.endpoint, client.ip, client.socket_type), [])
+            if later:
+                first = min(first, later[-1].first, key=_time)
+            later.append(_Later(connection.start.ns, first))
+    for later in found.values():
+        later.reverse()
+    return found
+
+
+def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
+    """Those of other connections, not before `since`."""
+    later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
+    return (sorted_[place] for place in later if sorted_[place].connection is not connection)
+
+
 def _time(asked: Asked) -> int:
-    return asked.request.moment.ns
+    return asked.ns
+
+
+def _began(connection: ObservedConnection) -> int:
+    return connection.start.ns
+
+
+def _start(later: _Later) -> int:
+    return later.start

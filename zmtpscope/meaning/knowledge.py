@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observed import ObservedConnection, ref_of
 
 Endpoint = tuple[str, int]
 """Address and port that were connected to."""
+
+Answer = TypeVar("Answer")
 
 
 class RunFinding(NamedTuple):
@@ -54,6 +56,14 @@ class Knowledge:
         self.last_ns = last_ns
         self.forgotten = forgotten
         self.left_out = left_out
+        self._answers: dict[Callable[[Knowledge], Any], Any] = {}
+
+    def answer(self, find: Callable[[Knowledge], Answer]) -> Answer:
+        """What a function makes of this, which is found but once and kept."""
+        if find not in self._answers:
+            self._answers[find] = find(self)
+        answer: Answer = self._answers[find]
+        return answer
 
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
@@ -72,3 +82,13 @@ class Knowledge:
             client = connection.sides[1 - connection.listener]
             found.setdefault((client.ip, client.identity, connection.endpoint), []).append(connection)
         return found
+
+
+def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:
+    """Let a function be called but once for each Knowledge, which keeps the answer: many rules ask for the same."""
+
+    @wraps(find)
+    def ask(knowledge: Knowledge) -> Answer:
+        return knowledge.answer(find)
+
+    return ask

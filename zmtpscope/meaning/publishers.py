@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from zmtpscope.meaning.endings import Ending, ending_of
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.topic_groups import TopicKey
@@ -121,7 +121,7 @@ class Publisher:
         return list(dict.fromkeys(key for each in self.subscribers for key in each.topics if key.topic is not None))
 
 
-@lru_cache(maxsize=1)
+@once
 def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
     """All of a run, in the order in which they were first seen."""
     bound: dict[Endpoint, list[Subscriber]] = {}

@@ -2,12 +2,14 @@
 
 from zmtpscope.meaning.diagnosis import Rule
 from zmtpscope.meaning.rules import (
+    answering,
     capturing,
     connecting,
     contents,
     handshaking,
     heartbeating,
     leaving,
+    losing,
     matching,
     pairing,
     proxies,
@@ -32,6 +34,8 @@ TABLES = (
     handshaking.TABLE,
     pairing.TABLE,
     requesting.TABLE,
+    losing.TABLE,
+    answering.TABLE,
     sharing.TABLE,
     subscribing.TABLE,
     leaving.TABLE,

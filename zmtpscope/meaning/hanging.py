@@ -1,0 +1,155 @@
+"""Requests that wait for a reply where their connection or the capture ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from zmtpscope.meaning.endings import Ending, ending_of
+from zmtpscope.meaning.hops import Asked, next_hop
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observed_requests import ObservedRequests
+from zmtpscope.meaning.words import name_of, steady
+from zmtpscope.records import SECOND
+
+GIVEN_UP_PART = 0.9
+"""Of the requests of a client that has a time-out that is too short, so many are given up at least, ..."""
+LEAST_GIVEN_UP = 3
+"""... and at least so many, ..."""
+LEAST_PATIENCE_NS = SECOND // 100
+"""... each after so long: who closes sooner does not want a reply."""
+
+
+class Hanging(NamedTuple):
+    """A connection on which requests wait, and until when they did; `ending`: it was closed."""
+
+    connection: ObservedConnection
+    requests: ObservedRequests
+    until: int
+    ending: Ending | None
+
+    @property
+    def conn_id(self) -> str:
+        """Of its connection."""
+        return self.connection.conn_id
+
+    @property
+    def oldest(self) -> Asked:
+        """The one that waits longest."""
+        return Asked(self.connection, self.requests.waiting[0])
+
+    @property
+    def waited(self) -> int:
+        """How long that is (ns)."""
+        return self.until - self.oldest.ns
+
+    @property
+    def asker(self) -> str:
+        """Who asks."""
+        return name_of(self.connection, self.requests.asker)
+
+    @property
+    def asked(self) -> str:
+        """Who is asked."""
+        return name_of(self.connection, 1 - self.requests.asker)
+
+    @property
+    def client(self) -> tuple[Endpoint, str]:
+        """Where it is asked, and the address of who asks."""
+        return client_of(self.connection, self.requests)
+
+    @property
+    def was_left(self) -> bool:
+        """Whether who was asked ended the connection."""
+        return self.ending is not None and self.ending.side != self.requests.asker
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether a reply is owed: a REP gives one, and who has replied to a REQ before does so again."""
+        is_rep = self.connection.sides[1 - self.requests.asker].socket_type == "REP"
+        return is_rep or (self.requests.is_lock_step and self.requests.latency.count > 0)
+
+
+def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tuple[Endpoint, str]:
+    """Where requests of a connection are asked, and the address of who asks."""
+    return connection.endpoint, connection.sides[requests.asker].ip
+
+
+@once
+def hanging(knowledge: Knowledge) -> list[Hanging]:
+    """All connections, captured whole, with requests that wait where they or their capture end."""
+    found = []
+    for connection in knowledge.connections:
+        requests = connection.requests
+        if requests is not None and requests.waiting and connection.is_whole:
+            ending = ending_of(connection)
+            if ending is None and not connection.is_open:
+                continue
+            until = knowledge.last_ns if ending is None else ending.moment.ns
+            found.append(Hanging(connection, requests, until, ending))
+    return found
+
+
+@once
+def behind_lost(knowledge: Knowledge) -> dict[str, list[Hanging]]:
+    """Those whose request a broker handed on to somebody who left with it, by the connection that was left."""
+    waiting = hanging(knowledge)
+    lost = {each.conn_id: each for each in waiting if each.was_left}
+    behind: dict[str, list[Hanging]] = {}
+    for each in waiting if lost else ():
+        hop = None if each.was_left else next_hop(each.oldest, knowledge)
+        if hop is not None and hop.connection.conn_id in lost and not hop.is_answered:
+            behind.setdefault(hop.connection.conn_id, []).append(each)
+    return behind
+
+
+class GivenUp(NamedTuple):
+    """A client that gives its requests up, each on a connection of its own, after the same time (`usual`, ns)."""
+
+    requests: Sequence[Hanging]
+    usual: int
+    answered: int
+    """How many of its others were."""
+
+
+@once
+def given_up(knowledge: Knowledge) -> list[GivenUp]:
+    """Of each REQ at an endpoint that closes nearly all its connections itself while it waits."""
+    closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
+    for each in hanging(knowledge):
+        is_own = each.ending is not None and not each.was_left
+        if is_own and each.requests.is_lock_step and each.waited >= LEAST_PATIENCE_NS:
+            closed.setdefault(each.client, []).append(each)
+    answered = dict.fromkeys(closed, 0)
+    for connection in knowledge.connections if closed else ():
+        if connection.requests is not None:
+            client = client_of(connection, connection.requests)
+            if client in answered:
+                answered[client] += connection.requests.latency.count
+    found = []
+    for client, same in closed.items():
+        usual = steady([each.waited for each in same])
+        is_most = len(same) >= max(LEAST_GIVEN_UP, GIVEN_UP_PART * (len(same) + answered[client]))
+        if usual is not None and is_most and not may_be_worker(same[0], knowledge):
+            found.append(GivenUp(same, usual, answered[client]))
+    return found
+
+
+def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether the REQ may have said that it is ready, and waits for work: others at its ROUTER do, or none of them all
+    has had a reply."""
+    if waiting.requests.latency.count:
+        return False
+    is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"
+    return is_router and waiting.connection.endpoint in _giving_work(knowledge)
+
+
+@once
+def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
+    """Endpoints at which a ROUTER asks."""
+    return {
+        connection.endpoint
+        for connection in knowledge.connections
+        if connection.requests is not None and connection.sides[connection.requests.asker].socket_type == "ROUTER"
+    }

@@ -1,0 +1,119 @@
+"""Requests that are lost with their connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.hanging import Hanging, behind_lost, hanging
+from zmtpscope.meaning.hops import Asked, answered_later, asked_again
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.rules.requesting import STUCK
+from zmtpscope.meaning.words import duration, name_of
+
+LOST = "request-lost"
+
+MOST_EVIDENCE = 3
+
+LOST_HINT = "a request does not survive its connection: " + STUCK
+
+
+def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Two for each endpoint at most: of requests that nobody made up for, and of those that were."""
+    lost: dict[Endpoint, list[Hanging]] = {}
+    made_up_for: dict[Endpoint, list[tuple[Hanging, Asked]]] = {}
+    behind = behind_lost(knowledge)
+    for each in hanging(knowledge):
+        if not each.was_left:
+            continue
+        again = _made_up_for(each, behind, knowledge)
+        if again is not None:
+            made_up_for.setdefault(each.connection.endpoint, []).append((each, again))
+        elif not asked_again(each.oldest, each.until, knowledge).times:
+            lost.setdefault(each.connection.endpoint, []).append(each)
+    for same in lost.values():
+        yield _lost_for_ever(same, behind)
+    for same_again in made_up_for.values():
+        yield _lost_for_a_while(same_again, behind)
+
+
+def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Asked | None:
+    """What its REQ, or that of a client behind the broker, asked later and got. Who is no REQ may ask anything while
+    its request is lost."""
+    waiting = [each for each in (*behind.get(left.conn_id, ()), left) if each.requests.is_lock_step]
+    found = (answered_later(each.oldest, left.until, knowledge) for each in waiting)
+    return next((each for each in found if each is not None), None)
+
+
+def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
+    first = same[0]
+    count = sum(each.requests.waiting_count for each in same)
+    clients = [client for each in same for client in behind.get(each.conn_id, ())]
+    stuck = ": its REQ waits for ever" if first.requests.is_lock_step else ""
+    more = f" (and {count - 1} more requests)" if count > 1 else ""
+    is_certain = first.is_owed
+    return Diagnosis(
+        LOST,
+        "error" if is_certain else "warn",
+        first.asked,
+        f"{_left(first, clients)}{more}, and nobody asked again: the reply will not come{stuck}",
+        LOST_HINT,
+        tuple(
+            Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
+            for each in (*same, *clients)[:MOST_EVIDENCE]
+        ),
+        count,
+        max(each.until for each in same),
+        PROVEN if is_certain else LIKELY,
+        frozenset(each.conn_id for each in (*same, *clients)),
+        frozenset((each.conn_id, "REQREP-06") for each in (*same, *clients)),
+    )
+
+
+def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
+    first, again = same[0]
+    clients = [client for each, _ in same for client in behind.get(each.conn_id, ())]
+    everybody = [*(each for each, _ in same), *clients]
+    later = again.request.moment.ns - first.until
+    who = name_of(again.connection, again.asker)
+    times = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
+    return Diagnosis(
+        LOST,
+        "note",
+        first.asked,
+        f"{_left(first, clients)}; {duration(later)} later {who} asked again and was answered{times}",
+        "see why it left: " + LOST_HINT,
+        (
+            Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
+            Evidence(again.request.moment, "what was asked again, and answered", again.request.ref),
+        ),
+        len(same),
+        max(each.until for each, _ in same),
+        PROVEN,
+        frozenset(each.conn_id for each in everybody),
+        frozenset((each.conn_id, "REQREP-06") for each in everybody),
+    )
+
+
+def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
+    """Who left with whose request, in words; `clients` wait for the same behind a broker."""
+    for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
+    return (
+        f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "
+        f"{waiting.oldest.request.moment.packet}{for_whom}"
+    )
+
+
+TABLE = (
+    Rule(
+        LOST,
+        "error",
+        "A server leaves with a request open",
+        "The side that was asked closed the connection first, before it replied, and the client did not send the same "
+        "again on a new connection. libzmq does not repeat requests: a REQ that is not relaxed waits for ever. A note "
+        "where a REQ of the same address asked anything at the endpoint on a later connection and was answered. Where "
+        "a broker handed the request on, the client that waits for it is named.",
+        _lost,
+        consequences=("request-unanswered", "peer-departed"),
+    ),
+)
