@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from select import select
 from types import TracebackType
 from typing import IO, Self
 from uuid import uuid4
@@ -52,17 +53,19 @@ class Terminal:
         server = ["tmux", "-u", "-S", str(Path(self._directory.name, "socket")), "-f", str(settings), "-C"]
         place = ["-c", str(directory or Path.cwd()), "-x", str(columns), "-y", str(lines)]
         self._client = subprocess.Popen(
-            [*server, "new-session", *place, *settled, shlex.join(map(str, command))],
+            # without output from the start: set later, tmux 3.3 may hold answers back behind output for ever
+            [*server, "new-session", "-f", "no-output", *place, *settled, shlex.join(map(str, command))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,
             env=inherited,
         )
         assert self._client.stdin is not None
         assert self._client.stdout is not None
         self._to: IO[bytes] = self._client.stdin
         self._from: IO[bytes] = self._client.stdout
+        self._received = bytearray()
         self._answer()
-        self._ask("refresh-client -f no-output")
         self._ask("set -g exit-unattached on")
         self.pid = int(self._ask("display-message -p '#{pane_pid}'")[0])
 
@@ -74,7 +77,7 @@ class Terminal:
     ) -> None:
         with suppress(OSError):
             self._to.write(b"kill-server\n")
-            self._to.close()
+        self._to.close()
         try:
             self._client.wait(PATIENCE)
         finally:
@@ -152,7 +155,6 @@ class Terminal:
         """Close the terminal under the command, as where a connection by ssh breaks; nothing is to be seen after."""
         self._ask("set -g remain-on-exit off")
         self._to.write(b"kill-server\n")
-        self._to.flush()
 
     def wait_for_processes(self, count: int, seconds: float = PATIENCE) -> bool:
         """Whether so many run before the time is over."""
@@ -170,15 +172,14 @@ class Terminal:
 
     def _ask(self, command: str) -> list[str]:
         self._to.write(f"{command}\n".encode())
-        self._to.flush()
         return self._answer()
 
     def _answer(self) -> list[str]:
         """The lines that tmux answers with, between `%begin` and `%end` of the same numbers; its news are left out."""
         lines: list[str] = []
         numbers: str | None = None
-        for octets in self._from:
-            line = octets.decode().removesuffix("\n")
+        while True:
+            line = self._line()
             if numbers is None:
                 if line.startswith("%begin "):
                     numbers = line.removeprefix("%begin ")
@@ -188,7 +189,19 @@ class Terminal:
                 raise ValueError("tmux: " + " ".join(lines))
             else:
                 lines.append(line)
-        raise EOFError("tmux has ended")
+
+    def _line(self) -> str:
+        """The next line of tmux. Raises `Waited`, and EOFError where tmux has ended."""
+        while (end := self._received.find(b"\n")) < 0:
+            if not select([self._from], [], [], PATIENCE)[0]:
+                raise Waited(f"tmux does not answer for {PATIENCE:.0f} s")
+            octets = self._from.read(1 << 16)
+            if not octets:
+                raise EOFError("tmux has ended")
+            self._received += octets
+        line = self._received[:end].decode()
+        del self._received[: end + 1]
+        return line
 
 
 def processes_marked(mark: str) -> Iterator[int]:
