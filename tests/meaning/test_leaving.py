@@ -89,6 +89,15 @@ def test_clients_that_come_and_go_are_nothing_to_tell() -> None:
     assert told_of(*(Talk(number).handshake("REQ", "REP").wait(number).close() for number in range(4))) == {}
 
 
+@given(st.permutations([None, "identity", "another"]))
+def test_clients_with_and_without_an_identity_may_come_and_go_at_the_same_moments(identities: list[str | None]) -> None:
+    talks = [
+        Talk(number, at=0, client=2).handshake("DEALER", "ROUTER", identity).wait(5).close(SERVER)
+        for number, identity in enumerate(identities)
+    ]
+    assert told_of(*talks) == {}
+
+
 def test_a_server_that_nobody_misses_is_nothing_to_tell() -> None:
     assert told_of(Talk(0).handshake("REQ", "REP").wait(5).close(SERVER)) == {}
 

@@ -103,7 +103,12 @@ def worker_socket(*paths: str, **settings: Any) -> Iterator[socket.socket]:
 def socket_of(opened: Opened, options: Options) -> Iterator[socket.socket]:
     """Our end of the socket of a worker that reads what is open."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=run, args=(theirs, lambda: (opened, options)), kwargs={"is_alone": False})
+
+    def work() -> None:
+        with theirs:  # closed where the worker fails, too, as the one of a process is
+            run(theirs, lambda: (opened, options), is_alone=False)
+
+    thread = threading.Thread(target=work)
     thread.start()
     ours.settimeout(PATIENCE)
     try:
@@ -111,7 +116,6 @@ def socket_of(opened: Opened, options: Options) -> Iterator[socket.socket]:
     finally:
         ours.close()
         thread.join(PATIENCE)
-        theirs.close()
         assert not thread.is_alive()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from zmtpscope.meaning.endings import Ending, ending_of, is_agreed
@@ -102,8 +103,12 @@ def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
         if is_agreed(connection):
             kind, client = _kind(connection)
             stay, known = _stay(connection), found.setdefault(kind, {})
-            known[client] = max(stay, known.get(client, stay))
-    return {kind: sorted(known.values(), reverse=True)[:2] for kind, known in found.items()}
+            known[client] = max(stay, known.get(client, stay), key=_until)
+    return {kind: nlargest(2, known.values(), key=_until) for kind, known in found.items()}
+
+
+def _until(stay: Stay) -> tuple[int, int]:
+    return stay.until_ns, stay.since_ns
 
 
 def _stay(connection: ObservedConnection) -> Stay:
