@@ -9,7 +9,7 @@ from zmtpscope.dissect.records.finding_endpoints import MOST_CLIENTS, MOST_ENDPO
 def test_the_first_packet_is_the_earliest_in_whatever_order_findings_are_decided() -> None:
     found = FindingEndpoints()
     for time in (20, 10, 30):
-        found.add(1, ("10.0.0.1", 5555), "10.0.0.2", Stamp(time, time))
+        found.add(1, ("10.0.0.1", 5555), "10.0.0.2", Stamp(time, time), None)
     (at,) = found.endpoints.values()
     assert (at.count, at.first) == (3, Stamp(10, 10))
 
@@ -17,7 +17,7 @@ def test_the_first_packet_is_the_earliest_in_whatever_order_findings_are_decided
 def test_the_endpoints_of_a_scan_are_remembered_up_to_a_limit_and_its_findings_counted() -> None:
     found = FindingEndpoints()
     for port in range(5000):
-        found.add(2, ("10.0.0.1", port), "10.0.0.2", Stamp(port, port))
+        found.add(2, ("10.0.0.1", port), "10.0.0.2", Stamp(port, port), None)
     assert len(found.endpoints) == MOST_ENDPOINTS
     assert found.elsewhere + sum(at.count for at in found.endpoints.values()) == 10_000
 
@@ -25,6 +25,6 @@ def test_the_endpoints_of_a_scan_are_remembered_up_to_a_limit_and_its_findings_c
 def test_the_clients_of_all_endpoints_are_remembered_up_to_a_limit_together() -> None:
     found = FindingEndpoints()
     for number in range(3000):
-        found.add(1, ("10.0.0.1", 5555 + number % 2), f"client {number}", Stamp(number, number))
+        found.add(1, ("10.0.0.1", 5555 + number % 2), f"client {number}", Stamp(number, number), None)
     assert sum(len(at.clients) for at in found.endpoints.values()) == MOST_CLIENTS
     assert all(at.has_more_clients and at.count == 1500 for at in found.endpoints.values())

@@ -86,6 +86,16 @@ def test_a_finding_is_listed_with_what_to_do_in_that_case() -> None:
     assert "no ZAP handler runs" in quiet("security/plain-no-zap-handler.pcap")["PLAIN-08"]
 
 
+def test_where_it_differs_what_to_do_is_said_once_of_each_endpoint() -> None:
+    lines = quiet_lines("implementations/jupyter.pcap")
+    (line,) = [line for line in lines if "ZMTP-CONN-14" in line]
+    assert "->" not in line
+    assert [row.partition(" -> ")[2].partition(":")[0] for row in rows_below(lines, "ZMTP-CONN-14")] == [
+        "the other side went away",
+        *["the other side was not up yet"] * 4,
+    ]
+
+
 def test_a_finding_is_listed_with_each_endpoint_and_its_first_packet() -> None:
     lines = quiet_lines("unreachable/host-silent.pcap")
     assert rows_below(lines, "ZMTP-CONN-15") == [

@@ -110,19 +110,22 @@ def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], 
             if not chat and is_habitual(severity, id_):
                 news = False
                 continue
-            hints = "".join(f" -> {hint}" for hint in sorted(summary.hints.get((severity, id_), ())))
-            lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {FINDINGS[id_].text}{hints}")
+            hints = sorted(summary.hints.get((severity, id_), ()))
+            differ = len(hints) > 1 and (severity, id_) in summary.finding_endpoints
+            hint = "" if differ or not hints else f" -> {hints[0]}"
+            lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {FINDINGS[id_].text}{hint}")
             if (severity, id_) in summary.finding_endpoints:
-                lines += _endpoint_lines(summary.finding_endpoints[severity, id_], files)
+                lines += _endpoint_lines(summary.finding_endpoints[severity, id_], files, with_hints=differ)
     yield _line("findings", (", ".join(counts) or "none") + ("" if news else " (--verbose lists all)"))
     yield from lines
 
 
-def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None]) -> Iterator[str]:
-    """Where findings of one kind were made, those with the most first."""
+def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, with_hints: bool) -> Iterator[str]:
+    """Where findings of one kind were made, those with the most first; and what to do about each where that differs."""
     rows = sorted(found.endpoints.items(), key=lambda row: (-row[1].count, row[1].first))
     for (address, port), at in rows[:MOST_ROWS]:
-        yield f"{INDENT}{endpoint(address, port)} {_from_whom(at)}: {_first_of(at, files)}"
+        hint = f" -> {at.hint}" if with_hints and at.hint else ""
+        yield f"{INDENT}{endpoint(address, port)} {_from_whom(at)}: {_first_of(at, files)}{hint}"
     if len(rows) > MOST_ROWS:
         more_than = "more than " if found.elsewhere else ""
         yield f"{INDENT}and {more_than}{counted(len(rows) - MOST_ROWS, 'more endpoint')}"

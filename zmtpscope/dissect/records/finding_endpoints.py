@@ -19,7 +19,9 @@ class AtEndpoint:
     """Findings of one kind at one endpoint."""
 
     first: Stamp
-    """The first packet that one of them is about."""
+    """The first packet that one of them is about, ..."""
+    hint: str | None
+    """... and what there is to do about that one."""
     count: int = 0
     clients: set[str] = field(default_factory=set)
     """Addresses of those who connected to it, as far as they are remembered, ..."""
@@ -37,16 +39,17 @@ class FindingEndpoints:
     clients: int = 0
     """Clients that are remembered, of `MOST_CLIENTS`."""
 
-    def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp) -> None:
-        """`count` more findings, with `client` at `endpoint`; `packet` is what the first of them is about."""
+    def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:
+        """`count` more findings, with `client` at `endpoint`; `packet` is what the first of them is about, `hint` what
+        there is to do."""
         found = self.endpoints.get(endpoint)
         if found is None:
             if len(self.endpoints) == MOST_ENDPOINTS:
                 self.elsewhere += count
                 return
-            found = self.endpoints[endpoint] = AtEndpoint(packet)
+            found = self.endpoints[endpoint] = AtEndpoint(packet, hint)
         elif packet < found.first:
-            found.first = packet
+            found.first, found.hint = packet, hint
         found.count += count
         if client not in found.clients:
             if self.clients == MOST_CLIENTS:

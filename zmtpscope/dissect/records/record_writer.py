@@ -153,11 +153,12 @@ class RecordWriter:
     def _count(self, note: Note, count: int) -> None:
         finding, summary = note.finding, self.sink.summary
         kind = (_severity(finding), finding.id)
-        summary.count_finding(kind, count, _hint(finding))
+        hint = _hint(finding)
+        summary.count_finding(kind, count, hint)
         found = summary.finding_endpoints.get(kind)
         if found is None:
             found = summary.finding_endpoints[kind] = FindingEndpoints()
-        found.add(count, self._endpoint, self._client, Stamp(note.at.time, note.at.packet))
+        found.add(count, self._endpoint, self._client, Stamp(note.at.time, note.at.packet), hint)
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
