@@ -235,7 +235,15 @@ def test_who_gets_the_topic_anyway_made_no_mistake() -> None:
         (b"prices/eu", b"prices.eu", "has other separators"),
         (b"prices", b'{"topic": "prices"}', "stands 11 octets behind its beginning"),
         (b"prices.eu", b"prices", "is longer than the topic"),
-        (b"pirces", b"prices", "is spelt nearly like it"),
+        (b"pirces", b"prices", "is spelt nearly like it, and differs from octet 2 on"),
+        (b"Prices\0", b"prices", "has a zero octet behind it and differs in upper and lower case"),
+        (b'"prices"\r\n', b"prices", "has a quote in front of it and 3 octets (22 0d 0a) behind it"),
+        (b"prices\r\n", b"prices", "has a carriage return and a line feed behind it"),
+        (b"\0\0\0\6prices", b"prices", "has 4 octets (00 00 00 06) in front of it"),
+        (b"\xef\xbb\xbfprices", b"prices", "has a byte order mark in front of it"),
+        (b"prices", b'"prices"', "lacks a quote in front of it"),
+        (b"prices", b" prices.eu", "lacks a blank in front of it"),
+        (b"prices.eu.*", b"prices.eu.ecb", "has a *, which is no wildcard, behind it"),
     ],
 )
 def test_usual_mistakes_have_their_words(subscription: bytes, topic: bytes, how: str) -> None:
@@ -245,6 +253,13 @@ def test_usual_mistakes_have_their_words(subscription: bytes, topic: bytes, how:
     other = nearest_subscription(topic, [b"weather", subscription])
     assert other is not None
     assert other.name == subscription
+
+
+def test_a_separator_behind_a_part_of_a_name_is_no_mistake() -> None:
+    behind, whole = nearest_topic(b"sensor1.", [b"sensor10.temperature"]), nearest_topic(b"sensor1.", [b"sensor1"])
+    assert behind is None or not behind.is_telling
+    assert whole is not None
+    assert whole.how == "has a dot behind it"
 
 
 @pytest.mark.parametrize("topic", [b"weather", b"catalog", b"p"])

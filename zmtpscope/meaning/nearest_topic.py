@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from zmtpscope.meaning.words import counted
+
 MOST_LOOKED_AT = 512
 """So many topics are compared."""
 
@@ -17,19 +19,40 @@ LONGEST_COMPARED = 128
 LIKE = 0.8
 """So much of two topics has to be equal where they are said to be spelt alike."""
 
-BEHIND = {
-    0x00: "a zero octet",
-    0x09: "a tab",
-    0x0A: "a line feed",
-    0x0D: "a carriage return",
-    0x20: "a blank",
-    0x23: "a #, which is no wildcard,",
-    0x2A: "a *, which is no wildcard,",
-    0x2E: "a dot",
-    0x2F: "a slash",
-    0x3E: "a >, which is no wildcard,",
+NAMES = {
+    b"\0": "a zero octet",
+    b"\t": "a tab",
+    b"\n": "a line feed",
+    b"\r": "a carriage return",
+    b" ": "a blank",
+    b'"': "a quote",
+    b"'": "a quote",
+    b"#": "a #, which is no wildcard,",
+    b"*": "a *, which is no wildcard,",
+    b".": "a dot",
+    b"/": "a slash",
+    b">": "a >, which is no wildcard,",
+    b"\xef\xbb\xbf": "a byte order mark",
+    b"\xc2\xa0": "a no-break space",
 }
-"""What is often one too many at an end of a subscription."""
+"""What is often one too many at an end of a name."""
+
+NO_WORDS = bytes(octet for octet in range(0x80) if not chr(octet).isalnum())
+"""Octets that may be one too many behind a name ..."""
+
+IN_FRONT = re.compile(rb"(?:b(?=[\"'])|\xef\xbb\xbf|\xc2\xa0|[%s])*" % re.escape(NO_WORDS))
+"""... and in front of it; the b is that of `str(b"name")` in Python."""
+
+SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
+
+SEPARATORS = b".:/-_|\\"
+"""What often stands between parts of a name, so that it is meant at the end of a subscription."""
+
+MOST_IN_FRONT = 8
+"""So many octets too many in front of a name are looked at."""
+
+MOST_NAMED = 2
+"""So many octets are named one by one."""
 
 WILDCARDS = b"*#>"
 """What stands for anything elsewhere, and for itself here."""
@@ -48,21 +71,64 @@ class Near(NamedTuple):
     is_telling: bool
 
 
+CASE = "differs in upper and lower case"
+
+
 def _case(subscription: bytes, topic: bytes) -> str | None:
-    is_same = topic.lower().startswith(subscription.lower())
-    return "differs in upper and lower case" if is_same else None
+    return CASE if topic.lower().startswith(subscription.lower()) else None
 
 
-def _behind(subscription: bytes, topic: bytes) -> str | None:
-    extra = BEHIND.get(subscription[-1])
-    bare = subscription.rstrip(bytes(BEHIND))
-    return f"has {extra} behind it" if extra and bare and topic.startswith(bare) else None
+def _around(subscription: bytes, topic: bytes) -> str | None:
+    """What one of them has at an end, and the other one has not: as little as makes them fit."""
+    front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
+    if len(subscription) <= front + behind:
+        return None
+    core = len(subscription) - behind
+    for lacks in range(_in_front(topic) + 1):
+        for extra in range(front + 1):
+            if topic[lacks : lacks + core - extra].lower() != subscription[extra:core].lower():
+                continue
+            same = _same(subscription[extra:], topic[lacks:])
+            rest = subscription[extra + same :]
+            if not (extra or lacks or rest) or (lacks and same < SHORTEST_WORD):
+                continue
+            if rest[:1] and rest[0] in SEPARATORS and len(topic) > lacks + same:
+                continue
+            is_case = subscription[extra : extra + same] != topic[lacks : lacks + same]
+            return _in_words(subscription[:extra], topic[:lacks], rest) + (f" and {CASE}" if is_case else "")
+    return None
 
 
-def _in_front(subscription: bytes, topic: bytes) -> str | None:
-    extra = BEHIND.get(subscription[0])
-    bare = subscription.lstrip(bytes(BEHIND))
-    return f"has {extra} in front of it" if extra and bare and topic.startswith(bare) else None
+def _in_front(name: bytes) -> int:
+    """How many octets in front of a name may be too many."""
+    found = IN_FRONT.match(name[:MOST_IN_FRONT])
+    return 0 if found is None else found.end()
+
+
+def _same(one: bytes, other: bytes) -> int:
+    """How many octets both begin with, whatever their case."""
+    pairs = enumerate(zip(one.lower(), other.lower(), strict=False))
+    return next((place for place, (octet, another) in pairs if octet != another), min(len(one), len(other)))
+
+
+def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
+    if front and behind and not (front.removeprefix(b"b") + behind).strip(QUOTES):
+        return "has quotes around it"
+    has = [f"{_named(front)} in front of it"] if front else []
+    has += [f"{_named(behind)} behind it"] if behind else []
+    words = [f"lacks {_named(lacks)} in front of it"] if lacks else []
+    words += [f"has {' and '.join(has)}"] if has else []
+    return " and ".join(words)
+
+
+def _named(octets: bytes) -> str:
+    """`a blank and a line feed`, `4 octets (00 00 00 06)`."""
+    singles = SINGLE.findall(octets)
+    names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
+    is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)
+    if is_printable and len(set(singles)) == len(singles) <= MOST_NAMED:
+        return " and ".join(names)
+    return f"{len(octets)} octet{'s' if len(octets) > 1 else ''} ({octets[:MOST_IN_FRONT].hex(' ')})"
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
@@ -74,12 +140,6 @@ def _wide(subscription: bytes, topic: bytes) -> str | None:
     return None
 
 
-def _quoted(subscription: bytes, topic: bytes) -> str | None:
-    bare = subscription.removeprefix(b"b").strip(QUOTES)
-    is_quoted = len(bare) < len(subscription) and subscription[-1] in QUOTES
-    return "has quotes around it" if is_quoted and bare and topic.startswith(bare) else None
-
-
 def _longer(subscription: bytes, topic: bytes) -> str | None:
     return "is longer than the topic" if topic and subscription.startswith(topic) else None
 
@@ -88,7 +148,7 @@ def _within(subscription: bytes, topic: bytes) -> str | None:
     is_word = re.search(rb"(?<![0-9A-Za-z])" + re.escape(subscription) + rb"(?![0-9A-Za-z])", topic)
     if is_word is None or len(subscription) < SHORTEST_WORD:
         return None
-    return f"stands {is_word.start()} octets behind its beginning"
+    return f"stands {counted(is_word.start(), 'octet')} behind its beginning"
 
 
 def _separators(subscription: bytes, topic: bytes) -> str | None:
@@ -100,15 +160,13 @@ def _alike(subscription: bytes, topic: bytes) -> str | None:
     one, other = subscription[:LONGEST_COMPARED], topic[: min(len(topic), len(subscription), LONGEST_COMPARED)]
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     is_alike = matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE and matcher.ratio() >= LIKE
-    return "is spelt nearly like it" if is_alike else None
+    return f"is spelt nearly like it, and differs from octet {_same(one, other) + 1} on" if is_alike else None
 
 
 MISTAKES: tuple[tuple[Callable[[bytes, bytes], str | None], bool], ...] = (
     (_case, True),
-    (_behind, True),
-    (_in_front, True),
     (_wide, True),
-    (_quoted, True),
+    (_around, True),
     (_separators, True),
     (_within, True),
     (_longer, True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 import time
 
@@ -295,6 +296,39 @@ def subscription_with_nul(lab: Lab) -> None:
     socket = subscriber(lab, CLIENT, "prices\0")
     ready(publisher, 2)
     publish(publisher, "prices", range(20))
+    assert len(logger.receive_all()) == 20
+    assert socket.receive_all() == []
+
+
+@scenario(
+    "SUB asks for its topics as json.dumps gives them, with quotes, and as a line of a file has them, with its end",
+    "10.0.0.2 received nothing, the logger on 10.0.0.3 all 20 messages",
+    problem("subscription-without-messages", CLIENT, topic='"prices"', nearest="prices"),
+    problem("subscription-without-messages", CLIENT, topic="Alerts\\x0d\\x0a", nearest="alerts"),
+)
+def subscription_in_quotes(lab: Lab) -> None:
+    publisher = lab.socket(SERVER, zmq.XPUB).bind(PORT)
+    logger = subscriber(lab, OTHER, "")
+    socket = subscriber(lab, CLIENT, json.dumps("prices"), "Alerts\r\n")
+    ready(publisher, 3)
+    publish(publisher, "prices", range(10))
+    publish(publisher, "alerts", range(10))
+    assert len(logger.receive_all()) == 20
+    assert socket.receive_all() == []
+
+
+@scenario(
+    "SUB asks for all topics below sensor1, with the dot behind it, while sensor10 and sensor1x are published",
+    "10.0.0.2 received nothing, which is right; the logger on 10.0.0.3 all 20 messages",
+    near_miss_of="subscription-without-messages",
+)
+def subscription_of_quiet_branch(lab: Lab) -> None:
+    publisher = lab.socket(SERVER, zmq.XPUB).bind(PORT)
+    logger = subscriber(lab, OTHER, "")
+    socket = subscriber(lab, CLIENT, "sensor1.")
+    ready(publisher, 2)
+    publish(publisher, "sensor10.temperature", range(10))
+    publish(publisher, "sensor1x.temperature", range(10))
     assert len(logger.receive_all()) == 20
     assert socket.receive_all() == []
 
