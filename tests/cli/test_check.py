@@ -15,6 +15,7 @@ from zmtpscope.meaning.rules.catalogue import RULES
 from zmtpscope.meaning.watch import Watch
 
 LOGIN = "security/plain-refused-4.3.5.pcap"
+PUSH_BLOCKED = "problems/push-blocked.pcap"
 CLEAN = "patterns/push-pull.pcap"
 
 
@@ -74,3 +75,22 @@ def test_a_cause_is_told_once_while_it_goes_on(captures: Path) -> None:
         watch.feed(batch)
         told += [each.rule for each in watch.news()]
     assert told == ["clear-text", "login-refused"]
+
+
+def test_what_is_stuck_is_told_while_it_is(captures: Path) -> None:
+    watch, told = Watch(), []
+    analyser, source = Analyser(Options(bodies="none")), open_captures([str(captures / PUSH_BLOCKED)], block_size=64)
+    analyser.begin(source.files)
+    for block in source:
+        for batch in analyser.feed(block):
+            watch.feed(batch)
+        told += watch.news(analyser.running_stalls())
+    assert [(each.rule, each.severity) for each in told if each.rule != "clear-text"] == [
+        ("slow-receiver", "note"),
+        ("push-blocked", "warn"),
+    ]
+    blocked = told[-1]
+    assert "it is still closed" in blocked.text
+    for batch in analyser.finish():
+        watch.feed(batch)
+    assert [each.rule for each in watch.news()] == ["clear-text"]

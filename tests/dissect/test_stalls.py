@@ -16,6 +16,7 @@ from tests.dissect.talks import SECOND, hello, message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
+from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.tcp.closed_windows import SHORTEST
 from zmtpscope.dissect.tcp.stalls import MOST_APART
 from zmtpscope.export.describe import describe_stall
@@ -87,6 +88,19 @@ def test_a_closed_window_holds_up_who_sends_until_it_is_opened(probes: int, size
     assert (stall["until"], stall["window_probes"], stall["count"]) == ("opened", probes, 1)
     taken = len(hello("PUSH") + message(b"taken"))
     assert (stall["source"], stall["offset"], stall["length"]) == (0, taken, 0)
+
+
+def test_what_goes_on_is_told_at_any_time_as_if_the_capture_ended_there() -> None:
+    packets, found = stalled(probes=4).packets, []
+    analyser = Analyser(Options(payloads=None))
+    analyser.begin(["test.pcap"])
+    for number, block in enumerate(Capture(packets, 1), 1):
+        list(analyser.feed(block))
+        running = [record.values for record in analyser.running_stalls()]
+        at_the_end = [stall for stall in told(packets[:number]) if stall["until"] == "running"]
+        assert running == at_the_end
+        found += running
+    assert max(stall["duration_ns"] for stall in found) > 2 * SECOND
 
 
 def test_probes_with_an_octet_count_and_end_nothing_whether_that_is_taken_or_not() -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from tests.meaning.publishing_traffic import MS, START, Subscriber, derivation_of, diagnosed
 from tests.meaning.reading import derive
+from tests.traffic import Capture
 from tests.zmtp.sides import command
-from zmtpscope.dissect import Record
+from zmtpscope.dissect import Analyser, Options, Record
 from zmtpscope.meaning.across import across_records
 from zmtpscope.meaning.deliveries import deliveries
 from zmtpscope.meaning.nearest_topic import nearest_subscription, nearest_topic
+from zmtpscope.meaning.watch import Watch
 
 LATE, LOST, NONE = "late-subscriber", "subscription-lost-on-reconnect", "no-subscription"
 UNMATCHED, SLOW = "subscription-without-messages", "slow-receiver"
@@ -265,6 +267,25 @@ def test_a_separator_behind_a_part_of_a_name_is_no_mistake() -> None:
 @pytest.mark.parametrize("topic", [b"weather", b"catalog", b"p"])
 def test_what_is_not_alike_has_no_nearest(topic: bytes) -> None:
     assert nearest_topic(b"log", [topic]) is None
+
+
+# -- while packets come ------------------------------------------------------------------------------------------------
+
+
+def test_a_receiver_that_takes_nothing_is_told_while_it_does_and_again_when_that_is_long() -> None:
+    slow = Subscriber(2, 0, "a")
+    slow.publish(b"a", b"body")
+    slow.close_window(0)
+    for milliseconds in (200, 500, 1500, 4000):
+        slow.at(milliseconds)
+        slow.close_window(0)
+    watch, analyser, told = Watch(), Analyser(Options(bodies="none")), []
+    analyser.begin([None])
+    for block in Capture(slow.packets, 1):
+        for batch in analyser.feed(block):
+            watch.feed(batch)
+        told += [(each.rule, each.severity) for each in watch.news(analyser.running_stalls())]
+    assert [each for each in told if each[0] == SLOW] == [(SLOW, "note"), (SLOW, "warn")]
 
 
 # -- slow-receiver, deliveries -----------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from zmtpscope.dissect import Batch
+from zmtpscope.dissect import Batch, Record
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.report import one_line
 from zmtpscope.meaning.watch import Watch
@@ -38,10 +38,10 @@ class Diagnoses:
         """Whether it is time for another look."""
         return time.monotonic() >= self._due
 
-    def news(self) -> list[str]:
-        """What is new since the last look."""
+    def news(self, running_stalls: Iterable[Record] = ()) -> list[str]:
+        """What is new since the last look; `running_stalls` are those of the analyser, while packets still come."""
         began = time.monotonic()
-        found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news()]
+        found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(running_stalls)]
         now = time.monotonic()
         self._due = now + max(INTERVAL, SHARE * (now - began))
         self.last.extend(found)

@@ -114,7 +114,7 @@ def _live(followed: Followed, given: dict[str, Any]) -> int:
                     writer.write(batch)
                     if diagnoses is not None:
                         diagnoses.feed(batch)
-                if diagnoses is not None and diagnoses.is_due and (lines := diagnoses.news()):
+                if diagnoses is not None and diagnoses.is_due and (lines := diagnoses.news(analyser.running_stalls())):
                     status.clear()
                     click.echo("\n".join(lines))
                 if status.is_due:

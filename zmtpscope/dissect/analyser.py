@@ -12,7 +12,7 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.records.batch import Batch
+from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.facts import end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.arrivals import BlockView
@@ -99,6 +99,12 @@ class Analyser:
                 connections += 1
                 messages += sum(stream.messages.message_count for stream in connection.streams)
         return messages, connections
+
+    def running_stalls(self) -> list[Record]:
+        """Stretches that go on in which a side cannot send, with what they have lasted so far: they are no part of
+        batches before they, or the capture, end."""
+        now, ordinal = self.latest, self.next_ordinal
+        return [record for each in self.connections.values() for record in each.running_stalls(now, ordinal)]
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
         """Files that could not be read to their end, where the run goes on with others."""

@@ -11,7 +11,7 @@ from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.heartbeats import HeartbeatObserver
 from zmtpscope.meaning.knowledge import Knowledge, RunFinding
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection, observe_record
+from zmtpscope.meaning.observed import ObservedConnection, ObservedStall, observe_record
 from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.publishing import PublishingObserver
 from zmtpscope.meaning.requests import RequestObserver
@@ -94,6 +94,18 @@ class Derivation:
         connections.sort(key=_began)
         left_out = self.left_out + self.room.left_out
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
+
+    def note_running_stalls(self, stalls: Iterable[Record]) -> None:
+        """Learn which stalls go on now, and how long they have lasted so far: these and no others."""
+        for connection in self.open.values():
+            for side in connection.observed.sides:
+                side.running_stall = None
+        for record in stalls:
+            values = record.values
+            open_one = self.open.get(values["conn_id"])
+            if open_one is not None:
+                self._see(values["until_ns"])
+                open_one.observed.sides[values["side"]].running_stall = ObservedStall.of(values)
 
     def adopt(self, knowledge: Knowledge) -> None:
         """Take what somebody else knows of other connections, who has seen all of them."""

@@ -44,6 +44,11 @@ class ObservedStall:
     duration_ns: int
     values: dict[str, Any]
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> ObservedStall:
+        """That of a record."""
+        return cls(Moment.of(values), ref_of(values), values["duration_ns"], values)
+
 
 @dataclass(slots=True, eq=False)
 class ObservedSide:
@@ -69,12 +74,19 @@ class ObservedSide:
     """When it said something last: a greeting, a command or a message."""
     heartbeats: ObservedHeartbeats | None = None
     """Its PINGs, if it sends any."""
-    stalls: list[ObservedStall] = field(default_factory=list)
-    """Stretches in which it could not send."""
+    ended_stalls: list[ObservedStall] = field(default_factory=list)
+    """Stretches in which it could not send, ..."""
+    running_stall: ObservedStall | None = None
+    """... and the one that goes on, where somebody looks while packets still come."""
     subscriptions: ObservedSubscriptions | None = None
     """What it subscribed to, if it did."""
     published: PublishedTopics | None = None
     """What it published, if it is a publisher that did."""
+
+    @property
+    def stalls(self) -> list[ObservedStall]:
+        """All stretches in which it could not send."""
+        return [*self.ended_stalls, self.running_stall] if self.running_stall else self.ended_stalls
 
     def heard(self, ns: int) -> None:
         """It says something at that time."""
@@ -249,9 +261,10 @@ def _gap(connection: ObservedConnection, values: dict[str, Any]) -> None:
 
 
 def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    stalls = connection.sides[values["side"]].stalls
-    if len(stalls) < MOST_STALLS:
-        stalls.append(ObservedStall(Moment.of(values), ref_of(values), values["duration_ns"], values))
+    side = connection.sides[values["side"]]
+    side.running_stall = None
+    if len(side.ended_stalls) < MOST_STALLS:
+        side.ended_stalls.append(ObservedStall.of(values))
 
 
 def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from zmtpscope.dissect import Batch
+from collections.abc import Iterable
+
+from zmtpscope.dissect import Batch, Record
+from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.diagnose import diagnose
 from zmtpscope.meaning.diagnosis import Diagnosis
@@ -16,20 +19,23 @@ class Watch:
 
     def __init__(self) -> None:
         self._derivation = Derivation()
-        self._told: set[tuple[str, str]] = set()
+        self._told: dict[tuple[str, str], int] = {}
+        """Rules and subjects, with the place of the worst severity in `SEVERITIES`."""
 
     def feed(self, batch: Batch) -> None:
         """Learn from a batch."""
         self._derivation.feed(batch)
 
-    def news(self) -> list[Diagnosis]:
-        """Causes that were not told before, in the order of time. Looking takes time for each connection that is
-        known."""
+    def news(self, running_stalls: Iterable[Record] = ()) -> list[Diagnosis]:
+        """Causes that were not told before, or have become worse, in the order of time. Looking takes time for each
+        connection that is known. `running_stalls` are those of `Analyser`: what is stuck is told while it is."""
+        self._derivation.note_running_stalls(running_stalls)
         news = []
         for explained in diagnose(self._derivation.knowledge()):
             key = explained.diagnosis.rule, explained.diagnosis.subject
-            if key not in self._told and len(self._told) < MOST_TOLD:
-                self._told.add(key)
+            severity = SEVERITIES.index(explained.diagnosis.severity)
+            if severity < self._told.get(key, len(SEVERITIES)) and (key in self._told or len(self._told) < MOST_TOLD):
+                self._told[key] = severity
                 news.append(explained.diagnosis)
         return sorted(news, key=_began)
 

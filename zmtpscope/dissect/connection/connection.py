@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zmtpscope.dissect.arrivals import Arrival
@@ -11,6 +12,7 @@ from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.findings.row_rules import JUDGED_TYPES
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.records.batch import Record
 from zmtpscope.dissect.records.leftovers import Gap, Leftover, Pending, PendingLeftovers
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -19,6 +21,7 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.negotiation import Negotiation, deliver
 from zmtpscope.dissect.stream.outputs import FoundMidstream, Output, Repeats, UnitRead
 from zmtpscope.dissect.stream.side_stream import Mode, SideStream
+from zmtpscope.dissect.tcp.closed_windows import running_stall
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.findings import FINDINGS
@@ -251,6 +254,13 @@ class ZmtpConnection:
             if since is not None and side.stalls is not None:
                 for stall in side.stalls.drain():
                     self.writer.stall(side.number, stall, max(stall.decided, since))
+
+    def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
+        """Records of those that go on at the time `now`: what would be written if the capture ended there."""
+        for side in self.tcp.tcp if self.view.is_zmtp else ():
+            stall = running_stall(side, now, ordinal)
+            if stall is not None:
+                yield self.writer.stall_record(side.number, stall, ordinal)
 
     def _write_other_stalls(self, ordinal: int) -> None:
         """At the end: one record for all of a side that have none of their own."""

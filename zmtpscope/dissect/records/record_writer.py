@@ -66,10 +66,15 @@ class RecordWriter:
         return values
 
     def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
+        self.sink.put(self._record(values, stream, ordinal, offset, unit))
+
+    def _record(
+        self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None
+    ) -> Record:
         side = NEITHER if stream.side is None else stream.side
         place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
         order = (ordinal, place, side, values.get("source") or 0, offset, RANKS[values["record"]])
-        self.sink.put(Record(values["record"], order, values, unit))
+        return Record(values["record"], order, values, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
         """The identity of a record of this connection, as `refs` hold it."""
@@ -181,14 +186,17 @@ class RecordWriter:
         """A stretch, or several, in which `side` could not send; known with the segment `ordinal`."""
         self.sink.summary.stalls += stall.stretches
         self.sink.summary.stalled += stall.duration
-        if not self.is_writing:
-            return
+        if self.is_writing:
+            self.sink.put(self.stall_record(side, stall, ordinal))
+
+    def stall_record(self, side: int, stall: Stall, ordinal: int) -> Record:
+        """What `stall` writes."""
         stream = self.streams[side]
         values = self._values("stall", stream, stall.begin)
         values.update(source=0, offset=stall.position, length=0)
         values.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
         values.update(count=stall.stretches, longest_ns=stall.longest)
-        self._put(values, stream, ordinal, stall.position)
+        return self._record(values, stream, ordinal, stall.position)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
         """Octets of `side` that are in no unit."""

@@ -67,6 +67,13 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
         _end(side, window, until, window.last_said if until == UNSEEN else end.time, end.ordinal)
 
 
+def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
+    """The stretch that goes on at the time `now`, as it would be told if the capture ended with the segment `ordinal`:
+    a side that opens its window says so."""
+    window = side.closed_window
+    return None if window is None else _stall(window, RUNNING, now, ordinal)
+
+
 def _look_at_sender(side: TcpSide, window: ClosedWindow, heard: Heard, at: Arrival) -> None:
     """What `side` sends, while it must not, is a probe; or it has heard, what nobody captured, that it may."""
     if distance(heard.sequence + heard.length, window.reached) > PROBE:
@@ -87,10 +94,17 @@ def _is_news(side: TcpSide, heard: Heard) -> bool:
 def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int) -> None:
     """`side` could send again, or had no more to, at the time `end`."""
     side.closed_window = None
-    duration = end - window.begin.time
-    if duration < SHORTEST:
+    stall = _stall(window, until, end, decided)
+    if stall is None:
         return
     if side.stalls is None:
         side.stalls = Stalls()
-    stall = Stall(window.begin, window.position, duration, until, end, window.probes, decided, duration)
     side.stalls.add(stall)
+
+
+def _stall(window: ClosedWindow, until: str, end: int, decided: int) -> Stall | None:
+    """None where it is too short to be told."""
+    duration = end - window.begin.time
+    if duration < SHORTEST:
+        return None
+    return Stall(window.begin, window.position, duration, until, end, window.probes, decided, duration)

@@ -25,6 +25,11 @@ SHORTEST_NS = 100 * MILLISECOND
 LONG_NS = SECOND
 """... and one that took nothing for so long at once is a warning, whatever came of it."""
 
+MOST_EVIDENCE = 3
+
+RUNNING = "running"
+"""`until` of a stall that goes on."""
+
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
 """What is said of a stream that ends inside a frame: so it must where a connection ends while one side cannot send."""
 
@@ -86,16 +91,20 @@ def _stalled(
     own: Sequence[Delivery],
     knowledge: Knowledge,
 ) -> Diagnosis | None:
-    total = sum(stall.duration_ns for stall in stalls)
+    lasted = [_lasted(stall, connection, knowledge) for stall in stalls]
+    total = sum(lasted)
     behind = max((_behind(each, stalls[0].moment.ns, knowledge) for each in own), key=_messages, default=None)
     if total < SHORTEST_NS:
         return None
     last = stalls[-1]
-    longest = max(stall.values["longest_ns"] or stall.duration_ns for stall in stalls)
+    longest = max(
+        time if (stall.values["count"] or 1) == 1 else stall.values["longest_ns"]
+        for stall, time in zip(stalls, lasted, strict=True)
+    )
     severity: Severity = "warn" if longest >= LONG_NS or (behind is not None and behind.messages > 0) else "note"
     times = sum(stall.values["count"] or 1 for stall in stalls)
     how = f" in {times} stretches" if times > 1 else ""
-    state = "; it was still closed at the end" if last.values["until"] == "running" else ""
+    state = "; it is still closed" if last.values["until"] == RUNNING else ""
     fewer = ""
     if behind is not None and behind.messages > 0:
         sibling = name_of(behind.sibling.connection, behind.sibling.side)
@@ -112,12 +121,22 @@ def _stalled(
         f"{name_of(connection, receiver)} does not take what {name_of(connection, sender)} sends: its receive window "
         f"was closed for {duration(total)}{how}{state}{fewer}",
         DROPPING if connection.sides[sender].socket_type in PUBLISHERS else WAITING,
-        tuple(Evidence(stall.moment, f"closed for {duration(stall.duration_ns)}", stall.ref) for stall in stalls[:3]),
+        tuple(
+            Evidence(stall.moment, f"closed for {duration(time)}", stall.ref)
+            for stall, time in zip(stalls[:MOST_EVIDENCE], lasted, strict=False)
+        ),
         times,
-        last.moment.ns + last.duration_ns,
+        last.moment.ns + lasted[-1],
         conn_ids=frozenset({connection.conn_id}),
         explains=frozenset((connection.conn_id, each) for each in UNFINISHED if was_left),
     )
+
+
+def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
+    """How long a stall was (ns); one that goes on lasts to the end of the capture, since a side that opens its window
+    says so, where nothing is missing."""
+    is_running = stall.values["until"] == RUNNING and connection.is_whole
+    return stall.duration_ns + (knowledge.last_ns - stall.values["until_ns"] if is_running else 0)
 
 
 def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
