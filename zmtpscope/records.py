@@ -324,13 +324,13 @@ _REQUEST = (
 )
 
 _SUBSCRIPTION = (
-    Field("topic", "text", "What messages have to begin with"),
-    Field("form", "text", "command (SUBSCRIBE of 3.1) or message (01 and the topic)"),
+    Field("topic", "text", "What messages have to begin with; of a DISH the group that they have to be for"),
+    Field("form", "text", "command (SUBSCRIBE of 3.1), message (01 and the topic) or join (JOIN of a group)"),
     Field("until_ns", "int", "When it ended; null: in force where the capture ends", "ns"),
     Field("ended_by", "text", "cancel, or close of the connection; null: in force where the capture ends"),
-    Field("times", "int", "How often it was made; a publisher of libzmq counts them as one"),
+    Field("times", "int", "How often it was made; a publisher of libzmq counts them as one, a RADIO each"),
     Field("delay_ns", "int", "How long after the handshake it came; null: the handshake was not captured", "ns"),
-    Field("messages", "int", "Messages that came on this connection meanwhile and begin with it"),
+    Field("messages", "int", "Messages that came on this connection meanwhile and begin with it, or are for the group"),
     Field("first_ns", "int", "Time of the first of them", "ns"),
 )
 
@@ -374,7 +374,7 @@ _PEER = (
 )
 
 _TOPIC = (
-    Field("topic", "text", "Topic of a published message"),
+    Field("topic", "text", "Topic of a published message, or its group"),
     Field("publisher", "text", "Who published it: address and port that was connected to, or the address of a PUB"),
     Field("messages", "int", "Messages on the connection that got most of them: what was published at least"),
     Field("bytes", "int", "Octets in their frames", "octets"),
@@ -384,7 +384,7 @@ _TOPIC = (
 )
 
 _DELIVERY = (
-    Field("topic", "text", "Topic of a published message"),
+    Field("topic", "text", "Topic of a published message, or its group"),
     Field("publisher", "text", "Who published it"),
     Field("subscriber", "text", "Who got it: identity, else address"),
     Field("messages", "int", "How many it got"),

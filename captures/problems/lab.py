@@ -86,6 +86,16 @@ class Socket:
         self._lab.log("cancel", [octets(topic)])
         self.zmq.unsubscribe(topic)
 
+    def join(self, *groups: str) -> Socket:
+        for group in groups:
+            self.zmq.join(group)
+        return self
+
+    def send_to(self, group: str, body: str) -> None:
+        """Send a message of a RADIO; the group is no part of it."""
+        self.zmq.send(body.encode(), group=group)
+        self._lab.log("sent", [body.encode()])
+
     def send(self, *frames: str | bytes, flags: int = 0) -> None:
         """Send a message; ROUTER takes the address off the front, so it is not logged."""
         message = list(map(octets, frames))

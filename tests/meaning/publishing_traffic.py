@@ -40,6 +40,12 @@ class Subscriber(Conversation):
     def cancel(self, topic: str) -> None:
         self.send(0, command("NULL", "CANCEL", topic=topic))
 
+    def join(self, group: str) -> None:
+        self.send(0, command("NULL", "JOIN", group=group))
+
+    def leave(self, group: str) -> None:
+        self.send(0, command("NULL", "LEAVE", group=group))
+
     def old_style(self, body: bytes) -> None:
         """A subscription as a message."""
         self.send(0, message(body))

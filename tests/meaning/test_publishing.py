@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.meaning.publishing_traffic import Subscriber, derivation_of
 from tests.meaning.reading import derive
+from tests.readings import CAPTURES
 from tests.traffic import Capture
 from zmtpscope.dissect import Analyser, MessageRun, Options
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
@@ -79,6 +80,38 @@ def test_it_does_not_matter_in_which_blocks_changes_and_messages_come(size: int)
     known = connection.sides[0].subscriptions
     assert known is not None
     assert [(each.topic, each.messages, each.times) for each in known.ended] == [(b"", 3, 1), (b"a", 5, 2)]
+
+
+def test_groups_are_subscriptions_that_match_as_a_whole() -> None:
+    found = _subscriptions(CAPTURES / "patterns/radio-dish.pcap")
+    ends = [(each["topic"], each["form"], each["ended_by"], each["messages"]) for each in found]
+    assert ends == [("news", "join", "cancel", 3), ("wx", "join", "close", 4)]
+    dish = Subscriber(2, 0, types=("DISH", "RADIO"))
+    dish.join("new")
+    dish.publish(b"news", b"body", times=3)
+    dish.publish(b"new", b"body")
+    (connection,) = derivation_of(dish).knowledge().connections
+    known, published = connection.sides[0].subscriptions, connection.sides[1].published
+    assert known is not None
+    assert published is not None
+    assert [(each.topic, each.messages) for each in known.all()] == [(b"new", 1)]
+    assert {key.topic: topic.unmatched for key, topic in published.by_key.items()} == {b"news": 3, b"new": 0}
+
+
+def test_each_leave_ends_one_join() -> None:
+    dish = Subscriber(2, 0, types=("DISH", "RADIO"))
+    dish.join("news")
+    dish.join("news")
+    dish.leave("news")
+    dish.publish(b"news", b"body", times=3)
+    dish.leave("news")
+    dish.publish(b"news", b"body")
+    (connection,) = derivation_of(dish).knowledge().connections
+    known = connection.sides[0].subscriptions
+    assert known is not None
+    assert [(each.topic, each.messages, each.times, each.ended_by) for each in known.ended] == [
+        (b"news", 3, 2, "cancel")
+    ]
 
 
 def test_subscriptions_that_have_ended_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -302,13 +302,14 @@ def describe_request(values: Values) -> str:
 
 
 def describe_subscription(values: Values) -> str:
-    """`SUBSCRIBED to "topic" for 3.000 s (cancel), 12 messages`."""
+    """`SUBSCRIBED to "topic"`, `JOINED "group"`: ` for 3.000 s (cancel), 12 messages`."""
     until = values["until_ns"]
     how = (
         "until the end" if until is None else f"for {_duration(max(0, until - values['ts_ns']))}, {values['ended_by']}"
     )
     messages = "" if values["messages"] is None else f", {counted(values['messages'], 'message')}"
-    return f"SUBSCRIBED to {quoted(values['topic'] or '')} {how}{messages}"
+    what = "JOINED" if values["form"] == "join" else "SUBSCRIBED to"
+    return f"{what} {quoted(values['topic'] or '')} {how}{messages}"
 
 
 def describe_heartbeat(values: Values) -> str:

@@ -180,9 +180,14 @@ def ends_in_wildcard(subscription: bytes) -> bool:
     return subscription[-1:] in {bytes([each]) for each in WILDCARDS}
 
 
-def nearest_topic(subscription: bytes, topics: Iterable[bytes]) -> Near | None:
-    """The topic that a subscription was likely meant for; None where it is like none of them."""
+def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool = False) -> Near | None:
+    """The topic that a subscription was likely meant for; None where it is like none of them. `whole`: the name of a
+    group, which messages do not only have to begin with."""
     some = [topic for topic, _ in zip(topics, range(MOST_LOOKED_AT), strict=False)]
+    if whole and subscription:
+        longer = next((topic for topic in some if topic.startswith(subscription)), None)
+        if longer is not None:
+            return Near(longer, "is only the beginning of it", is_telling=len(subscription) >= SHORTEST_WORD)
     return _nearest([(subscription, topic, topic) for topic in some])
 
 

@@ -8,11 +8,14 @@ from typing import Literal
 
 from zmtpscope.meaning.moments import Moment
 
+JOIN = "join"
+"""The form of a group."""
+
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscription:
-    """A subscription while it was in force. `moment` is that of the first of `times` equal ones; what it matched is
-    counted in `messages`, the first of which came at `first_ns`."""
+    """A subscription, or a group that a DISH joined (`form` is join), while it was in force. `moment` is that of the
+    first of `times` equal ones; what it matched is counted in `messages`, the first of which came at `first_ns`."""
 
     topic: bytes
     form: str
@@ -25,6 +28,13 @@ class ObservedSubscription:
     ended_by: Literal["cancel", "close"] | None = None
     messages: int = 0
     first_ns: int | None = None
+
+    left: int = 0
+    """How many of the equal ones have ended, of a group: a RADIO counts them."""
+
+    def matches(self, topic: bytes) -> bool:
+        """Whether messages of a topic are asked for: they begin with it, or are for this group."""
+        return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
         """So many messages came that it matches."""

@@ -11,8 +11,8 @@ from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.topic_groups import TopicKey
 from zmtpscope.meaning.topics import PublishedTopic
-from zmtpscope.meaning.words import address
-from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
+from zmtpscope.meaning.words import address, topic_name
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 FILTERING = ("3.0", "3.1")
 """Versions in which the publisher filters; before, it sends all, and subscriptions are not on the wire."""
@@ -40,6 +40,15 @@ class Subscriber:
     def name(self) -> str:
         """Its identity, else its address."""
         return self.identity or self.ip
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether it joins groups, which messages are for as a whole, in place of topics that they begin with."""
+        return self.socket_type == "DISH"
+
+    def asked_for(self, topic: bytes) -> str:
+        """`subscribed to "prices"`, `joined the group "prices"`."""
+        return f"{'joined the group' if self.is_of_groups else 'subscribed to'} {topic_name(topic)}"
 
     @property
     def messages(self) -> int:
@@ -80,12 +89,13 @@ class Subscriber:
         return sorted({len(topic) for topic in self._by_topic})
 
     def matching(self, key: TopicKey) -> list[ObservedSubscription]:
-        """Its subscriptions, in force or not, which messages of a topic certainly begin with."""
+        """Its subscriptions, in force or not, that certainly ask for messages of a topic."""
         topic = key.topic
         if topic is None:
             return []
         sizes = (size for size in self._sizes if size <= len(topic))
-        return [each for size in sizes for each in self._by_topic.get(topic[:size], ())]
+        found = (each for size in sizes for each in self._by_topic.get(topic[:size], ()))
+        return [each for each in found if each.matches(topic)]
 
     def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
         """When something was in force that a topic begins with: times (ns), apart from each other."""
@@ -103,8 +113,9 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publisher:
-    """Who publishes: what is bound to an endpoint, with all who connected to it; or a PUB that connects, whose other
-    connections nothing on the wire tells. `subscribers` are in the order in which they began."""
+    """Who publishes, under topics or, a RADIO, to groups: what is bound to an endpoint, with all who connected to it;
+    or one that connects, whose other connections nothing on the wire tells. `subscribers` are in the order in which
+    they began."""
 
     endpoint: Endpoint | None
     ip: str
@@ -127,8 +138,8 @@ def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
     bound: dict[Endpoint, list[Subscriber]] = {}
     found: list[list[Subscriber]] = []
     for connection in knowledge.connections:
-        publisher = connection.side_of(*PUBLISHERS)
-        if publisher is None or connection.sides[1 - publisher].socket_type not in SUBSCRIBERS:
+        publisher = connection.side_of(*PUBLISHERS_AND_RADIO)
+        if publisher is None or connection.sides[1 - publisher].socket_type not in SUBSCRIBERS_AND_DISH:
             continue
         subscriber = Subscriber(connection, 1 - publisher)
         if publisher == connection.listener:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.batch import MessageRun
-from zmtpscope.dissect.records.topics import COMMANDS
+from zmtpscope.dissect.records.topics import COMMANDS, GROUP_COMMANDS, first_frames
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.room import Room
 from zmtpscope.meaning.subscriptions import Subscriptions
 from zmtpscope.meaning.topics import PublishedTopics
-from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS
 
 
 class PublishingObserver(Observer):
@@ -23,7 +25,7 @@ class PublishingObserver(Observer):
     def record(self, record: Record) -> None:
         """Take a command."""
         values = record.values
-        if record.type == "command" and values["name"] in COMMANDS and values["side"] is not None:
+        if record.type == "command" and values["name"] in COMMANDS | GROUP_COMMANDS and values["side"] is not None:
             self.subscriptions[values["side"]].feed(record)
 
     def rows(self, rows: Rows) -> None:
@@ -32,7 +34,7 @@ class PublishingObserver(Observer):
             if any(run.socket_type in SUBSCRIBERS for run in rows.sides[own.side]):
                 own.feed_rows(rows)
         for side, runs in enumerate(rows.sides):
-            published = [run for run in runs if run.socket_type in PUBLISHERS]
+            published = [run for run in runs if run.socket_type in PUBLISHERS_AND_RADIO]
             if published:
                 self._count(side, sorted(published, key=_first_order), rows)
 
@@ -41,6 +43,8 @@ class PublishingObserver(Observer):
         if own.published is None:
             own.published = PublishedTopics()
         for run in runs:
+            if run.socket_type == "RADIO":
+                run = replace(run, topics=first_frames(run))
             for stretch in to.stretches(run):
                 own.published.feed(stretch, rows.files, self.observed, to.matching, self.room)
 

@@ -1,5 +1,5 @@
 """What one side of a connection has subscribed to, and from when to when: counted as libzmq counts, so that one CANCEL
-ends any number of equal subscriptions (docs/protocol/wire.md 10.2)."""
+ends any number of equal subscriptions (docs/protocol/wire.md 10.2), and each LEAVE one JOIN (10.4)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
+from zmtpscope.dissect.records.topics import ENTERING, GROUP_COMMANDS
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription, ObservedSubscriptions
+from zmtpscope.meaning.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
 from zmtpscope.meaning.observer import DerivedTable, Rows, derived_record
 from zmtpscope.meaning.room import Room
 from zmtpscope.records import SCHEMA, empty, from_text, to_text
@@ -61,12 +62,14 @@ class Subscriptions:
         """Those that have ended since somebody asked last, and with which segment."""
 
     def feed(self, record: Record) -> None:
-        """Take a SUBSCRIBE or CANCEL."""
+        """Take a SUBSCRIBE or CANCEL, a JOIN or LEAVE."""
         values = record.values
-        if values["topic"] is not None:
-            topic, is_new = from_text(values["topic"])[:LONGEST_TOPIC], values["name"] == "SUBSCRIBE"
+        is_group, is_new = values["name"] in GROUP_COMMANDS, values["name"] in ENTERING
+        name = values["group" if is_group else "topic"]
+        if name is not None:
             place = record.order[0], values["source"], values["offset"], values["length"]
-            self._changes.append(Change(*place, topic, is_new, "command", Moment.of(values)))
+            form = JOIN if is_group else "command"
+            self._changes.append(Change(*place, from_text(name)[:LONGEST_TOPIC], is_new, form, Moment.of(values)))
 
     def feed_rows(self, rows: Rows) -> None:
         """Take the messages that subscribe or cancel."""
@@ -94,12 +97,12 @@ class Subscriptions:
             begin = end
 
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
-        """Those in force which a topic begins with."""
+        """Those in force that ask for messages of a topic."""
         found = self._matching.get(topic)
         if found is None:
             known = {} if self._known is None else self._known.open
             sizes = [size for size in self._sizes if size <= len(topic)]
-            found = [known[prefix] for size in sizes if (prefix := topic[:size]) in known]
+            found = [each for size in sizes if (each := known.get(topic[:size])) is not None and each.matches(topic)]
             if len(self._matching) == MOST_OPEN:
                 self._matching.clear()
             self._matching[topic] = found
@@ -152,9 +155,13 @@ class Subscriptions:
             self._sizes[len(change.topic)] += 1
 
     def _cancel(self, change: Change, known: ObservedSubscriptions) -> None:
-        held = known.open.pop(change.topic, None)
+        held = known.open.get(change.topic)
         if held is None:
             return  # of something from before the capture
+        held.left += 1
+        if held.form == JOIN and held.left < held.times:
+            return
+        del known.open[change.topic]
         held.until_ns, held.ended_by = change.moment.ns, "cancel"
         self._ended.append((held, change.ordinal))
         known.ended.append(held)
@@ -178,7 +185,7 @@ def delay_of(connection: ObservedConnection, subscription: ObservedSubscription)
 
 def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
     """The identity of the record that subscribed."""
-    record = "command" if subscription.form == "command" else "message"
+    record = "message" if subscription.form == "message" else "command"
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 
 

@@ -1,4 +1,6 @@
-"""Every message that begins with a topic, on all connections of publishers: when it came, and which it is."""
+"""Every message that begins with a topic, or is for a group, on all connections of publishers: when it came, and which
+it is.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from zmtpscope.dissect import Batch
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.zmtp.events import SPECIAL
-from zmtpscope.zmtp.socket_types import PUBLISHERS
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 MOST_MESSAGES = 4 << 20
 """So many are remembered, 24 octets each; those behind are only counted."""
@@ -51,7 +53,7 @@ class TopicSearch:
         """Look through the messages of a batch."""
         self._files = batch.files
         for run in batch.runs:
-            if run.socket_type in PUBLISHERS:
+            if run.socket_type in PUBLISHERS_AND_RADIO:
                 rows = self._matching(run)
                 if len(rows):
                     self._remember(run, rows)
@@ -64,6 +66,8 @@ class TopicSearch:
         frames = run.first
         starts, size = run.bodies[frames] - run.base, len(self.topic)
         is_there = (starts >= 0) & (starts + size <= len(run.data)) & (run.sizes[frames] >= size)
+        if run.socket_type == "RADIO":
+            is_there &= run.sizes[frames] == size
         rows = np.flatnonzero(is_there & run.complete & ((run.flags[frames] & SPECIAL) == 0))
         octets = np.frombuffer(run.data, np.uint8)
         for place, octet in enumerate(self.topic):

@@ -191,14 +191,18 @@ def _why_not_sent(own: Client, time: int, topic: bytes) -> Reason | None:
         return Reason(False, "the handshake was never complete")
     if max(ready).ns > time:
         return Reason(False, "the handshake was not complete before", max(ready))
-    matching = [each for each in subscriber.subscriptions if topic.startswith(each.topic)]
+    matching = [each for each in subscriber.subscriptions if each.matches(topic)]
     if any(each.moment.ns <= time and (each.until_ns is None or time <= each.until_ns) for each in matching):
         return None
     later = [each.moment for each in matching if each.moment.ns > time]
     if later:
-        return Reason(False, f"not subscribed to {topic_name(topic)} before", min(later))
+        what = "not in the group" if subscriber.is_of_groups else "not subscribed to"
+        return Reason(False, f"{what} {topic_name(topic)} before", min(later))
     if matching:
-        return Reason(False, "its subscription had been cancelled")
+        had = "it had left the group" if subscriber.is_of_groups else "its subscription had been cancelled"
+        return Reason(False, had)
+    if subscriber.is_of_groups:
+        return Reason(False, "not in the group on the connection that began", subscriber.connection.start)
     if any(each.topic.startswith(topic) for each in subscriber.subscriptions):
         return Reason(False, "it may not match: the subscription of the peer is longer than this topic")
     return Reason(False, "not subscribed to it on the connection that began", subscriber.connection.start)

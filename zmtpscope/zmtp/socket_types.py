@@ -44,6 +44,11 @@ DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PE
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
+PUBLISHERS_AND_RADIO = PUBLISHERS | {"RADIO"}
+SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
+"""Who sends to all who asked for it, and who asks: by the topic that messages begin with, or by the group that they are
+for."""
+
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
 """Types whose messages go one way (wire.md 10.1, 10.5); subscriptions and groups are no messages."""

@@ -2,6 +2,7 @@
 
 from captures.problems.scenarios import (
     connections,
+    groups,
     peers,
     pressure,
     requests,
@@ -11,4 +12,4 @@ from captures.problems.scenarios import (
     unseen,
 )
 
-ALL = (subscriptions, requests, connections, peers, security, strangers, pressure, unseen)
+ALL = (subscriptions, groups, requests, connections, peers, security, strangers, pressure, unseen)

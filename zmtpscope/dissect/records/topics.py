@@ -21,7 +21,7 @@ from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import CANCEL, MARKED, SPECIAL, Command
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.memberships import LARGEST_MEMORY
-from zmtpscope.zmtp.socket_types import PUBLISHERS, SUBSCRIBERS
+from zmtpscope.zmtp.socket_types import PUBLISHERS, PUBLISHERS_AND_RADIO, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ GROUP_COMMANDS = frozenset({"JOIN", "LEAVE"})
 ENTERING = frozenset({"SUBSCRIBE", "JOIN"})
 """... and those of them behind which messages may come."""
 
-DISTRIBUTING = PUBLISHERS | SUBSCRIBERS | {"RADIO"}
+DISTRIBUTING = PUBLISHERS_AND_RADIO | SUBSCRIBERS
 """Who publishes in messages, or may subscribe in them."""
 
 LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
@@ -278,12 +278,13 @@ class Topics:
 
 
 def first_frames(run: MessageRun) -> Int64:
-    """Octets of the topic of each message that has one by itself: a subscription, or the first of several frames."""
+    """Octets of the topic of each message that has one by itself: a subscription, or the first of several frames; of
+    RADIO the group."""
     frames = run.first
     kinds, sizes = run.flags[frames] & SPECIAL, run.sizes[frames]
     marked = (kinds & MARKED) != 0
     has_topic = marked
-    if run.socket_type in PUBLISHERS:
+    if run.socket_type in PUBLISHERS_AND_RADIO:
         has_topic = marked | ((kinds == 0) & (run.last > frames))
     known = has_topic & (sizes <= LARGEST_TOPIC) & _is_kept(run, sizes)
     topics: Int64 = np.where(known, sizes - marked, NO_TOPIC)

@@ -26,6 +26,13 @@ MOST_TOLD = 32
 """Topics, and subscriptions, of one publisher that are told of one by one."""
 
 
+BEGINNING = (
+    "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
+    "octets count, and there are no wildcards"
+)
+WHOLE = "groups have to be equal, octet by octet: upper case, blanks and zero octets count, and there are no wildcards"
+
+
 class Unanswered(NamedTuple):
     """A subscription that got nothing."""
 
@@ -55,14 +62,14 @@ def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
         if subscriber.is_filtered and not any(topic.unmatched for topic in subscriber.topics.values()):
             for subscription in subscriber.subscriptions:
                 is_idle = subscription.topic and not subscription.messages
-                if is_idle and not _begins_any(subscription.topic, topics):
+                if is_idle and not _matches_any(subscription, topics):
                     yield Unanswered(subscriber, subscription)
 
 
-def _begins_any(prefix: bytes, topics: list[bytes]) -> bool:
-    """Whether one of some topics, which ascend, begins with it."""
-    place = bisect_left(topics, prefix)
-    return place < len(topics) and topics[place].startswith(prefix)
+def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> bool:
+    """Whether it asks for one of some topics, which ascend."""
+    place = bisect_left(topics, subscription.topic)
+    return place < len(topics) and subscription.matches(topics[place])
 
 
 def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
@@ -91,33 +98,35 @@ def _without_messages_diagnosis(
         for sibling in nlargest(MOST_SIBLINGS, publisher.subscribers, key=_latest)
     )
     is_open = ends_in_wildcard(topic)  # what else it has it has by another subscription
-    near = nearest_topic(topic, [name for name, each in published.items() if is_open or not _has(subscriber, each.key)])
+    others_published = [name for name, each in published.items() if is_open or not _has(subscriber, each.key)]
+    near = nearest_topic(topic, others_published, whole=subscriber.is_of_groups)
     if not others or (near is None and end - start < PATIENCE_NS):
         return None  # nothing was published meanwhile, or it was not long
     who = name_of(subscriber.connection, subscriber.side)
     more = f" (and {len(unanswered) - 1} more)" if len(unanswered) > 1 else ""
     length = duration(end - start)
-    what = f"none of the {others} messages that were sent to subscribers in {length} begins with it"
+    does, does_not = ("is for", "is not for") if subscriber.is_of_groups else ("begins with", "does not begin with")
+    what = f"none of the {others} messages that were sent to subscribers in {length} {does} it"
     if others == 1:
-        what = f"the only message that was sent to subscribers in {length} does not begin with it"
+        what = f"the only message that was sent to subscribers in {length} {does_not} it"
     evidence = [
         Evidence(
             subscription.moment,
-            f"{who} subscribed to {topic_name(topic)}",
+            f"{who} {subscriber.asked_for(topic)}",
             ref_of_subscription(subscriber.connection, subscriber.side, subscription),
         )
     ]
     if near is not None:
-        what += f"; {topic_name(near.name)} is published, the subscription {near.how}"
+        asked = "group that it joined" if subscriber.is_of_groups else "subscription"
+        what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
         evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
     is_telling = near is not None and near.is_telling
     return Diagnosis(
         "subscription-without-messages",
         "warn" if is_telling else "note",
         f"{topic_name(topic)} at {publisher.name}",
-        f"{who}{more} subscribed to {topic_name(topic)} at {_publisher_name(subscriber)}: {what}",
-        "a subscription is compared octet by octet with the beginning of the first frame: upper case, blanks and zero "
-        "octets count, and there are no wildcards" + ("" if is_telling else "; or nothing was to be told yet"),
+        f"{who}{more} {subscriber.asked_for(topic)} at {_publisher_name(subscriber)}: {what}",
+        (WHOLE if subscriber.is_of_groups else BEGINNING) + ("" if is_telling else "; or nothing was to be told yet"),
         tuple(evidence),
         len(unanswered),
         unanswered[-1].subscription.moment.ns,
@@ -202,12 +211,12 @@ TABLE = (
     Rule(
         "subscription-without-messages",
         "warn",
-        "Nothing that is published begins with a subscription",
+        "Nothing that is published begins with a subscription, or is for a group",
         "A subscription got no message, while the same publisher sent others, and none of its topics that were "
-        "captured begins with it. A warning where a topic is nearly like it (upper case, a blank or zero octet behind "
-        "it, a prefix that is longer than the topic, a "
-        "wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics "
-        "that nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those.",
+        "captured begins with it; or a DISH joined a group that none of the messages of a RADIO is for. A warning "
+        "where a topic is nearly like it (upper case, quotes, a blank or zero octet at an end, a prefix that is longer "
+        "than the topic, a wildcard, UTF-16), else a note: the publisher may have had nothing to say. Topics that "
+        "nobody subscribed to are not on the wire since ZMTP 3.0: the right one may not be among those.",
         _without_messages,
     ),
     Rule(

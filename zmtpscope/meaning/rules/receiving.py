@@ -15,7 +15,7 @@ from zmtpscope.meaning.observed import ObservedConnection, ObservedStall
 from zmtpscope.meaning.publishers import Subscriber
 from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, name_of, topic_name
 from zmtpscope.records import SECOND
-from zmtpscope.zmtp.socket_types import PUBLISHERS
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
 
@@ -120,7 +120,7 @@ def _stalled(
         _subject(connection, receiver),
         f"{name_of(connection, receiver)} does not take what {name_of(connection, sender)} sends: its receive window "
         f"was closed for {duration(total)}{how}{state}{fewer}",
-        DROPPING if connection.sides[sender].socket_type in PUBLISHERS else WAITING,
+        DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
         tuple(
             Evidence(stall.moment, f"closed for {duration(time)}", stall.ref)
             for stall, time in zip(stalls[:MOST_EVIDENCE], lasted, strict=False)

@@ -78,13 +78,13 @@ def _late_diagnosis(publisher: Publisher, name: str, late: list[tuple[Delivery, 
     if delivery.left_ns is None:
         published = "before"
         how = (
-            f"subscribed to {topic_name(key.topic)} at {_publisher_name(subscriber)} "
+            f"{subscriber.asked_for(key.topic or b'')} at {_publisher_name(subscriber)} "
             f"{duration(_since_sibling(delivery, early))} after {_name(sibling)} did{after}"
         )
     else:
         published = "meanwhile"
         how = (
-            f"came back to {_publisher_name(subscriber)} and subscribed to {topic_name(key.topic)} again after "
+            f"came back to {_publisher_name(subscriber)} and {subscriber.asked_for(key.topic or b'')} again after "
             f"{duration(_since(delivery) - delivery.left_ns)}{after}"
         )
     first = sibling.topics[key].first
@@ -116,6 +116,11 @@ def _late_hint(delivery: Delivery) -> str:
             "a publisher keeps nothing for who is away: give who comes back what it missed, by a snapshot by REQ and "
             "REP, or last values"
         )
+    if delivery.subscriber.is_of_groups:
+        return (
+            "a RADIO is not told who has joined and keeps nothing: let them say on another socket that they are there, "
+            "or give them there what they missed"
+        )
     return (
         "let the publisher wait until its subscribers are there (an XPUB is told of subscriptions), or give "
         "who comes late what it missed: a snapshot by REQ and REP, or last values"
@@ -142,13 +147,12 @@ def _lost_diagnosis(
     knowledge: Knowledge,
 ) -> Diagnosis:
     start, end = after.connection.start, knowledge.last_ns if after.connection.is_open else after.connection.last_ns
-    topics = {each.topic for each in lost}
     missed = max(
         (
             sum(
                 topic.timeline.between(start.ns, end + 1).least
                 for key, topic in sibling.topics.items()
-                if any((key.topic or b"").startswith(each) and not after.matching(key) for each in topics)
+                if not after.matching(key) and any(each.matches(key.topic or b"") for each in lost)
             )
             for sibling in publisher.subscribers
             if sibling is not after
@@ -162,7 +166,8 @@ def _lost_diagnosis(
         "error" if missed and not may_be_other else "warn",
         f"{after.name} at {publisher.name}",
         f"{_name(after)} connected to {_publisher_name(after)} again after "
-        f"{duration(start.ns - before.connection.last_ns)} and did not subscribe again to "
+        f"{duration(start.ns - before.connection.last_ns)} and did not "
+        f"{'join again' if after.is_of_groups else 'subscribe again to'} "
         f"{of_topics([each.topic for each in lost])}{since}",
         "if the program makes a new socket, let it subscribe to the same topics; if it keeps its socket, raise its "
         "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops those that exceed it when it connects again"
@@ -178,6 +183,13 @@ def _lost_diagnosis(
     )
 
 
+SUBSCRIBE_OR_JOIN = {
+    "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a SUB has no subscription by itself'),
+    "DISH": ("joined a group", "let the program join the groups that it wants; a DISH is in none by itself"),
+}
+"""What each of them has to do, and never did."""
+
+
 # -- not at all --------------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +197,7 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for publisher in publishers(knowledge):
         found: dict[str, list[Subscriber]] = {}
         for each in publisher.subscribers:
-            is_mute = each.socket_type == "SUB" and each.is_filtered and not each.subscriptions
+            is_mute = each.socket_type in SUBSCRIBE_OR_JOIN and each.is_filtered and not each.subscriptions
             if is_mute and had_time_to_subscribe(each, knowledge):
                 found.setdefault(each.name, []).append(each)
         for name, own in found.items():
@@ -197,8 +209,8 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 "warn",
                 f"{name} at {publisher.name}",
                 f"{_name(first)} was connected to {_publisher_name(first)} for {duration(end - ready.ns)} and never "
-                "subscribed: it gets nothing",
-                'let the program subscribe, to "" for everything; a SUB has no subscription by itself',
+                f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
+                SUBSCRIBE_OR_JOIN[first.socket_type or ""][1],
                 (Evidence(ready, "the handshake was complete", first.connection.ref),),
                 len(own),
                 own[-1].connection.last_ns,
@@ -219,7 +231,7 @@ def _publisher_name(subscriber: Subscriber) -> str:
 
 def _evidence(subscriber: Subscriber, subscription: ObservedSubscription) -> Evidence:
     ref = ref_of_subscription(subscriber.connection, subscriber.side, subscription)
-    return Evidence(subscription.moment, f"{_name(subscriber)} subscribed to {topic_name(subscription.topic)}", ref)
+    return Evidence(subscription.moment, f"{_name(subscriber)} {subscriber.asked_for(subscription.topic)}", ref)
 
 
 TABLE = (
@@ -250,10 +262,11 @@ TABLE = (
     Rule(
         "no-subscription",
         "warn",
-        "A SUB never subscribes",
+        "A SUB never subscribes, or a DISH never joins a group",
         "The handshake was complete for a second at least, all of the connection was captured, and the SUB sent no "
-        "subscription. Before ZMTP 3.0, and where CURVE hides it, a capture does not show subscriptions: then nothing "
-        "is said. XSUBs are not meant: without subscribers of their own they ask for nothing.",
+        "subscription, or the DISH no JOIN. Before ZMTP 3.0, and where CURVE hides it, a capture does not show "
+        "subscriptions: then nothing is said. XSUBs are not meant: without subscribers of their own they ask for "
+        "nothing.",
         _none,
     ),
 )
