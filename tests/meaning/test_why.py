@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -115,11 +116,27 @@ def test_octets_that_are_missing_are_no_accusation() -> None:
     ]
 
 
+def test_the_command_answers_in_json_a_line_for_each_stretch(captures: Path) -> None:
+    path = str(captures / PROBLEMS / "late-subscriber.pcap")
+    early, late = map(json.loads, run("check", path, "--why", "prices@10.0.0.3", "--json").stdout.splitlines())
+    assert (early["topic"], early["publisher"], early["messages"], early["received"]) == (
+        "prices",
+        "PUB 10.0.0.1:5556",
+        40,
+        19,
+    )
+    assert (early["first"], early["last"], early["came"], early["begin"]["packet"]) == (1, 21, False, 14)
+    assert (early["why"], early["decided"]["packet"]) == ("not connected before", 45)
+    assert (late["first"], late["last"], late["came"], late["decided"]) == (22, 40, True, None)
+    nobody = run("check", path, "--why", "prices@nobody", "--json")
+    assert (nobody.stdout, b"subscribers are 10.0.0.2, 10.0.0.3" in nobody.stderr) == (b"", True)
+
+
 def test_the_command_answers_in_lines(captures: Path) -> None:
     path = str(captures / PROBLEMS / "late-subscriber.pcap")
     said = run("check", path, "--why", "prices@10.0.0.3").stdout.decode()
     assert '"prices" from PUB 10.0.0.1:5556 to SUB 10.0.0.3' in said
     assert "messages 1..21" in said
     assert "subscribers are 10.0.0.2, 10.0.0.3" in run("check", path, "--why", "prices@nobody").stdout.decode()
-    for arguments in (["--why", "prices"], ["--why", "prices@10.0.0.3", "--json"]):
+    for arguments in (["--why", "prices"], ["--why", "prices@10.0.0.3", "--fail-on", "warn"]):
         assert run("check", path, *arguments).returncode == 2

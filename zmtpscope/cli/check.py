@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from zmtpscope.cli.messages import say
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import FILES, FORCED, KEYS, MORE_FILES, PACKETS, PAYLOAD, PAYLOAD_FILES
 from zmtpscope.cli.read_through import Run, read_through
@@ -131,16 +132,18 @@ def check(**given: Any) -> int:
 def _answer(given: dict[str, Any]) -> int:
     """Say why messages came to a peer, or did not."""
     from zmtpscope.export.clock import Clock
+    from zmtpscope.export.diagnosis.why_json import why_json
     from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
+    from zmtpscope.export.json_lines import escaped
     from zmtpscope.meaning.derivation import Derivation
     from zmtpscope.meaning.topic_messages import TopicSearch
     from zmtpscope.meaning.why import answers, peer_names
     from zmtpscope.meaning.words import topic_name
-    from zmtpscope.records import from_text
+    from zmtpscope.records import from_text, to_text
 
     why: Why = given["why"]
-    if given["as_json"] or given["rules"] or given["fail_on"]:
-        raise click.UsageError("--why answers in text, and goes with none of --json, --rule and --fail-on")
+    if given["rules"] or given["fail_on"]:
+        raise click.UsageError("--why goes with neither --rule nor --fail-on")
     topic = from_text(why.topic)
     derivation, search = Derivation(), TopicSearch(topic)
 
@@ -152,12 +155,18 @@ def _answer(given: dict[str, Any]) -> int:
         knowledge = derivation.knowledge()
         clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
         found = list(answers(search, knowledge, why.peer))
-        for line in why_lines(topic_name(topic), found, clock, paint_of(given)):
-            click.echo(line)
+        if given["as_json"]:
+            for line in why_json(to_text(topic), found):
+                sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+            sys.stdout.flush()
+        else:
+            for text in why_lines(topic_name(topic), found, clock, paint_of(given)):
+                click.echo(text)
+        remark = say if given["as_json"] else click.echo
         if not found:
-            click.echo(nothing_found(topic_name(topic), peer_names(knowledge)))
+            remark(nothing_found(topic_name(topic), peer_names(knowledge)))
         if search.left_out:
-            click.echo(f"{search.left_out} messages more were not looked at: there are too many")
+            remark(f"{search.left_out} messages more were not looked at: there are too many")
 
     return read_through({**given, "show_secrets": False}, Body("none", None), feed, write)
 

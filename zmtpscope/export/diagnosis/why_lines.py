@@ -20,14 +20,19 @@ MOST_NAMES = 10
 def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = plain) -> Iterator[str]:
     """A paragraph for each answer; `topic` as it is shown."""
     for answer in found:
-        came = sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
-        yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {came} of {answer.messages} messages came")
+        how_many = f"{came(answer)} of {answer.messages}"
+        yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages came")
         yield "  " + paint("dim", safe_text(_known_from(answer)))
         for stretch in answer.stretches[:MOST_LINES]:
             yield _line(stretch, clock, paint)
         if len(answer.stretches) > MOST_LINES:
             yield f"  and {len(answer.stretches) - MOST_LINES} stretches more"
         yield ""
+
+
+def came(answer: Answer) -> int:
+    """How many messages the peer got."""
+    return sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
 
 
 def _known_from(answer: Answer) -> str:
