@@ -13,7 +13,10 @@ from tests.payloads import zre
 from tests.payloads.reading import claimed
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.options import LEAST_KEPT
+from zmtpscope.dissect.records.payload_rows import FEW_ROWS
 from zmtpscope.export.json_lines import lines
+from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.text import Text
 
@@ -38,12 +41,16 @@ def test_what_is_text_does_not_depend_on_what_is_beside_it(body: bytes) -> None:
     wanted = "text" if body in TEXTS else None
     assert bool(claimed(Text, body)) == (body in TEXTS)
     assert protocols([body]) == [wanted]
-    assert protocols([b"plain"] * 5 + [body] + [b"plain"] * 5) == ["text"] * 5 + [wanted] + ["text"] * 5
+    for count in 5, FEW_ROWS:
+        among = [b"plain"] * count + [body] + [b"plain"] * count
+        assert protocols(among) == ["text"] * count + [wanted] + ["text"] * count
 
 
 def test_sizes_that_look_like_control_characters_make_no_difference() -> None:
     """The octet of a short size may be any, also that of a letter or of DEL."""
-    assert protocols([b"x" * size for size in (1, 31, 32, 100, 126, 127, 128, 255, 256, 300)]) == ["text"] * 10
+    texts = [b"x" * size for size in (1, 31, 32, 100, 126, 127, 128, 255, 256, 300)]
+    assert protocols(texts) == ["text"] * 10
+    assert protocols(texts + texts) == ["text"] * 20
 
 
 def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> None:
@@ -56,6 +63,39 @@ def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> N
     found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
     assert [r["payload"]["protocol"] for r in found if r["record"] == "message"] == ["zre"] * 3
     assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"]
+
+
+class Hears(Payload):
+    """Says whether it has heard that messages may be missing."""
+
+    name = prefix = "hears"
+    begins = b"h"
+
+    def claim(self, message: Message, about: About) -> Claim:
+        return Claim.YES
+
+    def dissect(self, message: Message, reader: Reader) -> str:
+        return f"lost: {message.after_loss}"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_whoever_is_asked_hears_of_messages_that_were_not_whole(together: bool) -> None:
+    """A message that is larger than what is kept is shown to nobody."""
+    registry = Registry()
+    registry.add(Hears)
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    said = [message(body) for body in (b"h", b"x" * (LEAST_KEPT + 1), b"h", b"x", b"h")]
+    for octets in [b"".join(said)] if together else said:
+        talk.send(0, octets)
+    found, _ = records(Capture(talk.packets, 1), Options(payloads=registry, body_limit=LEAST_KEPT))
+    payloads = [record["payload"] for record in found if record["record"] == "message"]
+    assert [each["summary"] for each in payloads if each is not None and each["protocol"] == "hears"] == [
+        "lost: False",
+        "lost: True",
+        "lost: False",
+    ]
 
 
 MOST_CALLS = 16

@@ -309,6 +309,7 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
         patch.setattr("zmtpscope.payloads.side.MOST_UNCLAIMED", 1 << 30)
         quick, _ = records(Capture(packets), options(given))
         patch.setattr(payload_rows, "plain_texts", carefully)
+        patch.setattr(payload_rows, "FEW_ROWS", 0)
         careful, _ = records(Capture(packets), options(given))
     assert careful == quick
 
@@ -323,6 +324,26 @@ def test_what_octets_alone_tell_is_what_is_read_of_the_message(
         patch.setattr(SidePayloads, "dissect_at_once", lambda self, candidates, octets, size: None)
         careful, second = records(Capture(packets), options(given, records=told))
     assert careful == quick
+    assert first.summary.findings == second.summary.findings
+
+
+@st.composite
+def pushed(draw: Draw) -> list[Packet]:
+    """Some messages of one frame."""
+    said = draw(st.lists(st.one_of(BODIES, PACKED), min_size=1, max_size=10))
+    return draw(packets_of(peer("PUSH", b"") + b"".join(map(message, said)), peer("PULL", b"")))
+
+
+@given(packets=pushed() | talks(), given=st.sampled_from(GIVEN), told=st.booleans())
+def test_runs_of_few_messages_are_passed_where_runs_of_many_are(
+    packets: list[Packet], given: Record, told: bool
+) -> None:
+    """Who may claim a message is told by its first octet: one by one where there are few, else as columns."""
+    few, first = records(Capture(packets), options(given, records=told))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(payload_rows, "FEW_ROWS", 0)
+        many, second = records(Capture(packets), options(given, records=told))
+    assert many == few
     assert first.summary.findings == second.summary.findings
 
 
@@ -347,6 +368,7 @@ def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(payload_rows, "shapes_of_rows", compared)
+        patch.setattr(payload_rows, "FEW_ROWS", 0)
         records(Capture(packets), options({}))
     assert [quick for quick, _ in seen] == [careful for _, careful in seen]
 

@@ -158,6 +158,8 @@ class MessageRows:
             side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
             assert side is not None
             payloads = assembly.look_inside(PayloadRows(self.options, side))
+        if payloads.pass_few(run):
+            return []
         identity, begun = stream.identity_at(int(run.offsets[0])), tcp.tcp[stream.side].begun
         secrets = payloads.take(run, SideFacts(identity, stream.messages.holes, begun))
         for row, made in enumerate(run.payloads or ()):
