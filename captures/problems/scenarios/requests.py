@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import zmq
@@ -251,3 +252,85 @@ def request_unanswered_behind_broker(lab: Lab) -> None:
     for number in range(3):
         client.send(f"request {number}")
         assert (client.receive(2.0) is None) == (number == 2)
+
+
+def answer_without_delimiter(lab: Lab) -> None:
+    """A ROUTER that sends address and reply, and leaves out the empty frame between them."""
+    server = lab.socket(SERVER, zmq.ROUTER).bind(PORT)
+    while True:
+        request = server.receive(60)
+        assert request is not None
+        server.send(request[0], b"reply to", request[-1])
+
+
+@scenario(
+    "a REQ asks a ROUTER, which sends the reply without the empty frame in front of it: the REQ of libzmq drops the "
+    "reply, closes the connection, and does not connect again; its program gives up after 0.5 s and asks again with a "
+    "new socket, three times",
+    "10.0.0.2 gets no reply",
+    problem("delimiter-missing", f"{SERVER}:{PORT}", receiver=CLIENT),
+    also_true=["request-unanswered", "peer-departed", "periodic-disconnect", "late-reply"],
+)
+def router_without_delimiter(lab: Lab) -> None:
+    lab.process(SERVER, answer_without_delimiter)
+    time.sleep(0.2)
+    for number in range(3):
+        client = lab.socket(CLIENT, zmq.REQ).connect(SERVER, PORT)
+        client.send(f"request {number}")
+        assert client.receive(0.5) is None
+        client.close()
+
+
+def router_with_delimiter(lab: Lab) -> None:
+    """A ROUTER that repeats all that stands in front of the request: address, request id and empty frame."""
+    server = lab.socket(SERVER, zmq.ROUTER).bind(PORT)
+    while True:
+        request = server.receive(60)
+        assert request is not None
+        server.send(*request[:-1], b"reply")
+
+
+@scenario(
+    "REQs with and without ZMQ_REQ_CORRELATE ask a ROUTER, which repeats what stands in front of the request: the "
+    "empty frame, or the request id and the empty frame",
+    "every request was answered",
+    near_miss_of="delimiter-missing",
+)
+def router_with_request_id(lab: Lab) -> None:
+    lab.process(SERVER, router_with_delimiter)
+    time.sleep(0.2)
+    for host, options in ((CLIENT, {}), (OTHER, {"req_correlate": 1, "req_relaxed": 1})):
+        client = lab.socket(host, zmq.REQ, **options).connect(SERVER, PORT)
+        for number in range(3):
+            client.send(f"request {number}")
+            assert client.receive() is not None
+
+
+@scenario(
+    "a DEALER asks a REP five times without an empty frame in front: the REP drops the requests without a word",
+    "10.0.0.2 gets no reply; the program of the REP gets no request",
+    problem("delimiter-missing", CLIENT, receiver=f"{SERVER}:{PORT}"),
+)
+def dealer_without_delimiter(lab: Lab) -> None:
+    server = lab.socket(SERVER, zmq.REP).bind(PORT)
+    client = lab.socket(CLIENT, zmq.DEALER).connect(SERVER, PORT)
+    for number in range(5):
+        client.send(f"request {number}")
+        assert client.receive(0.2) is None
+    server.zmq.rcvtimeo = 100  # it can be polled, and has nothing to receive
+    with contextlib.suppress(zmq.Again):
+        raise AssertionError(server.zmq.recv())
+
+
+@scenario(
+    "a DEALER asks a REP with an empty frame in front of its requests, several at a time",
+    "every request was answered",
+    near_miss_of="delimiter-missing",
+)
+def dealer_with_delimiter(lab: Lab) -> None:
+    lab.process(SERVER, answer)
+    client = lab.socket(CLIENT, zmq.DEALER).connect(SERVER, PORT)
+    for number in range(5):
+        client.send(b"", f"request {number}")
+    for _ in range(5):
+        assert client.receive() is not None

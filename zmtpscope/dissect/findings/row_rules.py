@@ -43,7 +43,7 @@ def _without_delimiter(run: MessageRun) -> Int64:
     return without
 
 
-def _request_without_delimiter(run: MessageRun) -> Int64:
+def _does_not_begin_with_delimiter(run: MessageRun) -> Int64:
     """The first frame is not empty, nor a request id with an empty frame behind it (a lone empty frame is a probe)."""
     plain = _plain(run)
     first, last = run.first[plain], run.last[plain]
@@ -57,14 +57,15 @@ def _request_without_delimiter(run: MessageRun) -> Int64:
 ROW_RULES: dict[str, tuple[RowRule, ...]] = {
     "PULL": (RowRule("PIPELINE-01", _plain),),
     "SUB": (RowRule("ZMTP-SUB-07", _plain),),
-    "REQ": (RowRule("REQREP-01", _request_without_delimiter),),
+    "REQ": (RowRule("REQREP-01", _does_not_begin_with_delimiter),),
     "REP": (RowRule("REQREP-03", _without_delimiter),),
+    "ROUTER": (RowRule("REQREP-03", _does_not_begin_with_delimiter, peer="REQ"),),
     "DEALER": (RowRule("REQREP-05", _without_delimiter, peer="REP"),),
     **{name: (RowRule("TS-01", _multipart),) for name in SINGLE_PART},
 }
 
 
-JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"ROUTER", "RADIO"}
+JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"RADIO"}
 """The socket types of whose messages something may be said: by these rules, or by what the other side has sent."""
 
 

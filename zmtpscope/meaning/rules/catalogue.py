@@ -6,6 +6,7 @@ from zmtpscope.meaning.rules import (
     capturing,
     connecting,
     contents,
+    delimiters,
     handshaking,
     heartbeating,
     leaving,
@@ -26,6 +27,7 @@ from zmtpscope.meaning.rules import (
 TABLES = (
     connecting.TABLE,
     contents.TABLE,
+    delimiters.TABLE,
     heartbeating.TABLE,
     matching.TABLE,
     proxies.TABLE,

@@ -1,0 +1,96 @@
+"""Messages without the empty frame by which REQ and REP tell an envelope from what is asked or answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.endings import ending_of
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.words import address, how_often, name_of
+
+MISSING = "delimiter-missing"
+
+WHAT = {
+    "REQREP-01": "asks {peer} without the empty frame in front of its request: the reply finds no way back",
+    "REQREP-03": "replies to {peer} without the empty frame in front: the reply is dropped",
+    "REQREP-05": "asks {peer} without the empty frame in front of its request: the REP drops it without a word",
+}
+"""What the sender does, by finding."""
+
+HINTS = {
+    "REQREP-01": "let the REQ send an empty frame first, as 28/REQREP has it",
+    "REQREP-03": 'send what came in front of the request back in front of the reply: address, b"", reply',
+    "REQREP-05": 'send b"" and the request as two frames of one message, and take b"" off the reply; or use a REQ',
+}
+
+LEAVES_NS = 100_000_000
+"""Who closes so soon behind such a reply closes because of it."""
+
+MOST_EVIDENCE = 3
+
+Sender = tuple[str, str, str, Endpoint]
+"""The finding, who sends, to whom, and where they are connected."""
+
+
+def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found: dict[Sender, list[tuple[ObservedConnection, ObservedFinding]]] = {}
+    for connection in knowledge.connections:
+        for finding in connection.findings.values():
+            is_probe = finding.severity == "note"
+            if finding.id in WHAT and finding.side is not None and not is_probe:
+                names = name_of(connection, finding.side), name_of(connection, 1 - finding.side)
+                found.setdefault((finding.id, *names, connection.endpoint), []).append((connection, finding))
+    for sender, met in found.items():
+        yield _diagnosis(sender, met)
+
+
+def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]) -> Diagnosis:
+    id_, sender, peer, endpoint = of
+    count = sum(finding.count for _, finding in met)
+    times = sorted(finding.moment.ns for _, finding in met)
+    often = f", {how_often(times, count)}" if count > 1 else ""
+    leaves = ", and the REQ closes the connection" if all(_leaves(*each) for each in met) else ""
+    conn_ids = frozenset(connection.conn_id for connection, _ in met)
+    return Diagnosis(
+        MISSING,
+        "error",
+        f"{sender} to {peer} at {address(endpoint)}",
+        f"{sender} {WHAT[id_].format(peer=peer)}{leaves}{often}",
+        HINTS[id_],
+        tuple(Evidence(finding.moment, f"{sender} sends no empty frame", finding.ref) for _, finding in met)[
+            :MOST_EVIDENCE
+        ],
+        count,
+        max(finding.last_ns for _, finding in met),
+        conn_ids=conn_ids,
+        explains=frozenset((conn_id, each) for conn_id in conn_ids for each in (id_, "REQREP-06")),
+    )
+
+
+def _leaves(connection: ObservedConnection, finding: ObservedFinding) -> bool:
+    """Whether a REQ of libzmq ends the connection since it got such a reply."""
+    ending, receiver = ending_of(connection), 1 - (finding.side or 0)
+    is_req = finding.id == "REQREP-03" and connection.sides[receiver].socket_type == "REQ"
+    return (
+        is_req
+        and ending is not None
+        and ending.side == receiver
+        and 0 <= ending.moment.ns - finding.moment.ns <= LEAVES_NS
+    )
+
+
+TABLE = (
+    Rule(
+        MISSING,
+        "error",
+        "A request or a reply has no empty frame in front",
+        "A ROUTER or a REP replies to a REQ, a DEALER asks a REP, or a REQ asks, in a message without the empty frame "
+        "that ends its envelope (REQREP-01, -03, -05). A REP drops such a request without a word; a REQ drops such a "
+        "reply, and that of libzmq closes the connection for good. A ROUTER and a DEALER that speak to each other need "
+        "none. Encrypted messages are seen with their keys only.",
+        _missing,
+        ("request-unanswered", "request-lost", "late-reply", "peer-departed", "periodic-disconnect", "reconnect-storm"),
+    ),
+)
