@@ -103,6 +103,18 @@ def test_who_was_cut_off_came_back_and_is_compared_from_then() -> None:
     assert 150 <= diagnosis.count <= 190
 
 
+def test_who_left_by_itself_may_be_followed_by_another_program_of_its_host() -> None:
+    early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 1_000, "a")
+    early.at(100)
+    early.publish(b"a", b"body", times=100, every=10)
+    first.at(100)
+    first.publish(b"a", b"body", times=10, every=10)
+    first.close()
+    (diagnosis,) = diagnosed(early, first, again, rule=LATE)
+    assert "unless that is another program of the same host" in diagnosis.text
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+
+
 def test_who_gave_up_on_heartbeats_had_nothing_since_its_last_message() -> None:
     early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 3_000, "a")
     for subscriber in (early, first):

@@ -54,6 +54,8 @@ class Delivery:
 
     `early` is what a sibling got before this one subscribed, `missed` what it got while this one was subscribed. None:
     nothing proves any. `left_ns` is until when it had the topic on an earlier connection; None where it had not.
+    `may_be_other` says that this one may have been another program's on the same host: it has no identity, and ended
+    the connection by itself.
     """
 
     publisher: Publisher
@@ -64,6 +66,7 @@ class Delivery:
     early: Missed | None = None
     missed: Missed | None = None
     left_ns: int | None = None
+    may_be_other: bool = False
 
     @property
     def messages(self) -> int:
@@ -89,14 +92,16 @@ def _of_publisher(publisher: Publisher, knowledge: Knowledge) -> Iterator[Delive
             if topic is None and not (has_room and subscriber.matching(key)):
                 continue
             siblings = [each for each in most if each.subscriber is not subscriber][:MOST_SIBLINGS]
-            early, missed, left = None, None, None
+            early, missed, left, may_be_other = None, None, None, False
             intervals = subscriber.intervals(key) if siblings and subscriber.is_filtered else []
             if intervals:
                 ends = [_left(each, key, siblings) for each in earlier[subscriber]]
-                left = max((end for end in ends if end is not None), default=None)
+                left, may_be_other = max((end for end in ends if end is not None), default=(None, False))
                 early = _early(left or 0, intervals[0][0], siblings)
                 missed = _missed(subscriber, topic, intervals[-1], siblings, knowledge)
-            yield Delivery(publisher, subscriber, key, topic, len(got) - (topic is not None), early, missed, left)
+            yield Delivery(
+                publisher, subscriber, key, topic, len(got) - (topic is not None), early, missed, left, may_be_other
+            )
 
 
 class _Sibling(NamedTuple):
@@ -128,20 +133,33 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
     return found
 
 
-def _left(earlier: Subscriber, key: TopicKey, siblings: list[_Sibling]) -> int | None:
+class _Left(NamedTuple):
+    """Until when an earlier connection had a topic (ns), and whether that may have been another program's."""
+
+    ns: int
+    may_be_other: bool
+
+
+def _left(earlier: Subscriber, key: TopicKey, siblings: list[_Sibling]) -> _Left | None:
     """Until when an earlier connection had a topic, and what came to others came to it, too: a link that is down ends
     a connection late. None where it never had it."""
     intervals = earlier.intervals(key)
     if not intervals:
         return None
     end = min(intervals[-1][1], earlier.ended_ns)
+    may_be_other = earlier.identity is None and _ended_by_itself(earlier)
     topic = earlier.topics.get(key)
     if topic is None:
-        return end
+        return _Left(end, may_be_other)
     silent = topic.timeline.last_ns + TAKES_EFFECT_NS
     gave_up = earlier.ending is not None and earlier.ending.cause == "heartbeat"
     is_cut_off = gave_up or any(each.topic.timeline.between(silent, end).least for each in siblings)
-    return min(silent, end) if is_cut_off else end
+    return _Left(min(silent, end), may_be_other=False) if is_cut_off else _Left(end, may_be_other)
+
+
+def _ended_by_itself(earlier: Subscriber) -> bool:
+    ending = earlier.ending
+    return ending is not None and ending.side == earlier.side and ending.cause in ("closed", "reset")
 
 
 def _early(floor: int, since: int, siblings: list[_Sibling]) -> Missed | None:

@@ -477,3 +477,30 @@ def sequence_over_two_topics(lab: Lab) -> None:
         publisher.send("odd" if value % 2 else "even", b"body", number(value))
         time.sleep(0.01)
     assert len(socket.receive_all()) == 20
+
+
+def one_after_the_other(lab: Lab, pause: float) -> None:
+    """Two SUBs on one host, the second one after the first one has closed its socket; a logger gets everything."""
+    publisher = lab.socket(SERVER, zmq.XPUB).bind(PORT)
+    logger = subscriber(lab, OTHER, "prices")
+    first = subscriber(lab, CLIENT, "prices")
+    ready(publisher, 1)
+    time.sleep(0.2)
+    publish(publisher, "prices", range(10))
+    assert len(first.receive_all(0.1)) == 10
+    first.close()
+    publish(publisher, "prices", range(10, 30), every=pause)
+    second = subscriber(lab, CLIENT, "prices")
+    time.sleep(0.2)
+    publish(publisher, "prices", range(30, 40))
+    assert len(logger.receive_all()) == 40
+    assert len(second.receive_all()) == 10
+
+
+@scenario(
+    "two programs on 10.0.0.2 subscribe to prices, the second 0.6 s after the first one has closed its socket",
+    "the first one received 10 messages, the second one the last 10; nobody missed what it waited for",
+    near_miss_of="late-subscriber",
+)
+def subscribers_one_after_the_other(lab: Lab) -> None:
+    one_after_the_other(lab, 0.03)

@@ -61,9 +61,9 @@ def _is_delayed(delivery: Delivery) -> bool:
 
 
 def _late_severity(delivery: Delivery, early: Missed) -> Severity:
-    """A note where it may have been started later, or with its sibling."""
+    """A note where it may have been started later, or with its sibling, or is another program than before."""
     by = _since_sibling(delivery, early)
-    may_be_meant = by < TOGETHER_NS or (by > LATER_NS and delivery.left_ns is None)
+    may_be_meant = by < TOGETHER_NS or delivery.may_be_other or (by > LATER_NS and delivery.left_ns is None)
     return "note" if may_be_meant and not _is_delayed(delivery) else "warn"
 
 
@@ -83,6 +83,7 @@ def _late_diagnosis(publisher: Publisher, name: str, late: list[tuple[Delivery, 
         )
     else:
         published = "meanwhile"
+        after += ", unless that is another program of the same host" if delivery.may_be_other else ""
         how = (
             f"came back to {_publisher_name(subscriber)} and {subscriber.asked_for(key.topic or b'')} again after "
             f"{duration(_since(delivery) - delivery.left_ns)}{after}"
@@ -102,6 +103,7 @@ def _late_diagnosis(publisher: Publisher, name: str, late: list[tuple[Delivery, 
         sum(missed.messages for _, missed in late),
         subscription.moment.ns,
         conn_ids=frozenset(each.subscriber.connection.conn_id for each, _ in late),
+        certainty=LIKELY if delivery.may_be_other else PROVEN,
     )
 
 
@@ -244,7 +246,9 @@ TABLE = (
         "what a slow joiner missed only where a sibling got it: what nobody had subscribed to is never on the wire. A "
         "warning where it subscribed 50 ms or more after its own handshake, where it had the topic on an earlier "
         "connection and came back 200 ms or more later, and where it came 200 ms to two seconds after its sibling; "
-        "else a note: it started together with it, or was started later, which may be meant.",
+        "else a note: it started together with it, or was started later, which may be meant. Where a subscriber "
+        "without identity ended its connection by itself, who comes from the same address later may be another "
+        "program: a note, and likely only.",
         _late,
     ),
     Rule(
