@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from zmtpscope.meaning.distribution import Distribution
 from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.trend import Trend
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +30,8 @@ class ObservedRequests:
     counts: Counter[str] = field(default_factory=Counter)
     """How many there are of each outcome."""
     latency: Distribution = field(default_factory=Distribution)
+    trend: Trend = field(default_factory=Trend)
+    """How latency changes, where the asker waits for each reply."""
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
     """The last that answered a request."""

@@ -329,6 +329,8 @@ class RequestObserver(Observer):
             latencies = table.waited
             assert latencies is not None
             seen.latency.add(latencies)
+            if seen.is_lock_step:
+                seen.trend.add(latencies)
             longest = int(latencies.argmax())
             if seen.longest is None or latencies[longest] > seen.longest[0]:
                 seen.longest = int(latencies[longest]), self._observed(rows[longest])

@@ -334,3 +334,40 @@ def dealer_with_delimiter(lab: Lab) -> None:
         client.send(b"", f"request {number}")
     for _ in range(5):
         assert client.receive() is not None
+
+
+def answer_after(lab: Lab, pauses: list[float]) -> None:
+    """A REP that answers each request after the next of these pauses (seconds)."""
+    server = lab.socket(SERVER, zmq.REP).bind(PORT)
+    for pause in pauses:
+        request = server.receive(60)
+        time.sleep(pause)
+        server.send("reply to", *(request or []))
+
+
+def ask_one_by_one(lab: Lab, pauses: list[float]) -> None:
+    lab.process(SERVER, answer_after, pauses)
+    time.sleep(0.2)
+    client = lab.socket(CLIENT, zmq.REQ).connect(SERVER, PORT)
+    for number in range(len(pauses)):
+        client.send(f"request {number}")
+        assert client.receive() is not None
+
+
+@scenario(
+    "REQ asks a REP 96 times, which searches a list that grows: each reply takes longer than the one before",
+    "every request was answered, the first ones after 1 ms, the last ones after more than 100 ms",
+    problem("replies-slower", f"{SERVER}:{PORT}", asked_by=CLIENT),
+)
+def replies_slower(lab: Lab) -> None:
+    ask_one_by_one(lab, [0.001 + 0.12 * (number / 95) ** 2 for number in range(96)])
+
+
+@scenario(
+    "REQ asks a REP 96 times, which takes 100 ms for every tenth request, and for eight in a row near the end",
+    "every request was answered; the last ones as fast as the first",
+    near_miss_of="replies-slower",
+)
+def replies_vary(lab: Lab) -> None:
+    slow = [number % 10 == 9 or 82 <= number < 90 for number in range(96)]
+    ask_one_by_one(lab, [0.1 if each else 0.001 for each in slow])

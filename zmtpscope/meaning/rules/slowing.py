@@ -1,0 +1,110 @@
+"""Servers that become slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import NamedTuple
+
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observed_requests import ObservedRequests
+from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, name_of
+
+LEAST_REPLIES = 64
+"""Of a connection; fewer are not judged."""
+
+PART = 8
+"""The first and the last part of so many are compared."""
+
+SLOWER = 8
+"""So many times what it was is slower, where ..."""
+
+LEAST_NS = 50 * MILLISECOND
+"""... it is so long at least, and ..."""
+
+STAYS = 4
+"""... all of the last quarter is so many times what it was: else it was slow for a while."""
+
+MOST_EVIDENCE = 2
+
+
+class Slowing(NamedTuple):
+    """A connection on which replies took `first` (ns) at first and take `last` in the end."""
+
+    connection: ObservedConnection
+    requests: ObservedRequests
+    first: int
+    last: int
+
+
+def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    found: dict[Endpoint, list[Slowing]] = {}
+    for connection in knowledge.connections:
+        slowing = _slowing(connection)
+        if slowing is not None:
+            found.setdefault(connection.endpoint, []).append(slowing)
+    for endpoint, same in found.items():
+        yield _diagnosis(endpoint, same)
+
+
+def _slowing(connection: ObservedConnection) -> Slowing | None:
+    """Of a REQ: what others ask at once is answered one after the other."""
+    requests = connection.requests
+    if requests is None or requests.trend.count < LEAST_REPLIES:
+        return None
+    typical = requests.trend.typical()
+    part = len(typical) // PART
+    first, last = round(median(typical[:part])), round(median(typical[-part:]))
+    is_slower = last >= max(LEAST_NS, SLOWER * first) and min(typical[-len(typical) // 4 :]) >= STAYS * first
+    return Slowing(connection, requests, first, last) if is_slower else None
+
+
+def _diagnosis(endpoint: Endpoint, same: list[Slowing]) -> Diagnosis:
+    worst = max(same, key=_factor)
+    connection, requests = worst.connection, worst.requests
+    server, client = name_of(connection, 1 - requests.asker), name_of(connection, requests.asker)
+    others = len(same) - 1
+    more = f" (and on {counted(others, 'connection')} more)" if others else ""
+    replies = sum(each.requests.trend.count for each in same)
+    evidence = [
+        Evidence(moment, text)
+        for moment, text in (
+            (None if requests.first is None else requests.first.moment, f"the first request of {client}"),
+            (requests.last_reply, "the last reply"),
+        )
+        if moment is not None
+    ]
+    return Diagnosis(
+        "replies-slower",
+        "note",
+        f"{server} at {address(endpoint)}",
+        f"{server} replies to {client} ever more slowly{more}: after {duration(worst.first)} at first, after "
+        f"{duration(worst.last)} in the end, over {requests.trend.count} replies",
+        "see what grows in that program with the time or with the requests (a table, a queue, a log), or what else "
+        "runs on its host since; nothing where later requests were for more",
+        tuple(evidence[:MOST_EVIDENCE]),
+        replies,
+        None if requests.last_reply is None else requests.last_reply.ns,
+        LIKELY,
+        frozenset(each.connection.conn_id for each in same),
+    )
+
+
+def _factor(slowing: Slowing) -> float:
+    return slowing.last / slowing.first
+
+
+TABLE = (
+    Rule(
+        "replies-slower",
+        "note",
+        "Replies take longer and longer",
+        "A REQ got 64 replies or more on one connection; the last eighth took eight times as long as the first one, "
+        "50 ms at least, and all of the last quarter four times as long. Typical durations are compared, so that a few "
+        "long ones do not matter. It is likely only: whether later requests asked for more, no capture shows. Where "
+        "several requests are open at a time (DEALER) nothing is said, since they wait for each other.",
+        _slower,
+    ),
+)
