@@ -98,11 +98,12 @@ def handshake(view: ConnectionView) -> str:
 
 def count(view: ConnectionView, summary: Summary) -> None:
     """Add the connection to the summary of the run."""
-    version = version_of_records(view.version, mechanism([stream.reader for stream in view.streams]))
+    announced = mechanism([stream.reader for stream in view.streams])
+    version = version_of_records(view.version, announced)
     without = "none" if version in ("1.0", "2.0") else "unknown"
     summary.connections += 1
     summary.versions[(version or "unknown") + (" over WebSocket" if view.is_websocket else "")] += 1
-    count_word(summary.mechanisms, mechanism([stream.reader for stream in view.streams]) or without)
+    count_word(summary.mechanisms, announced or without)
     summary.handshakes[handshake(view)] += 1
     summary.closes[view.tcp.close_how] += 1
     if view.session is not None and _has_sealed(view):
