@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Mapping
 
 from zmtpscope.export.safe_text import safe_text
 
@@ -12,6 +13,14 @@ SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 octet`, `2 octets`; `plural` where it is not the noun with an s."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "chat": "remark"}
+
+
+def severities_in_words(counts: Mapping[str, int]) -> str:
+    """`1 error, 2 warnings`: how many findings or diagnoses of each severity there are."""
+    return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
 def packet_name(file: str | None, packet: int, *, several: bool) -> str:

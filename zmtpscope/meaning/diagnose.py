@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.meaning.diagnosis import Diagnosis, Explained, Rule
@@ -13,10 +13,21 @@ from zmtpscope.meaning.rules.unexplained import unexplained
 
 def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> list[Explained]:
     """The causes of what went wrong, the worst first, each with its consequences beneath it."""
+    *_, found = diagnosing(knowledge, rules)
+    assert found is not None
+    return found
+
+
+def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> Iterator[list[Explained] | None]:
+    """The same a rule at a time, for whoever has others to answer in between: None until all are there. What is known
+    must not change meanwhile."""
     rules = list(rules)
-    found = [diagnosis for rule in rules for diagnosis in rule.find(knowledge)]
+    found: list[Diagnosis] = []
+    for rule in rules:
+        found += rule.find(knowledge)
+        yield None
     found += unexplained(knowledge, found, rules)
-    return _explained(sorted(found, key=_worst_first))
+    yield _explained(sorted(found, key=_worst_first))
 
 
 PLACES = {rule: place for place, rule in enumerate(RULES)}

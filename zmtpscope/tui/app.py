@@ -50,6 +50,9 @@ from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
+DIAGNOSES = "diagnoses"
+"""The view whose key the title names."""
+
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
 
 KEYS_OF_WIDGETS: dict[str, type[Widget]] = {
@@ -142,6 +145,7 @@ class Inspector(App[None]):
             if not view.key.isdecimal():  # lists post digits, as these may be counts
                 self.bind(view.key, f"view('{view.name}')", description=view.title, show=False)
         self._view_bar.show(self._views, self._open_view)
+        self._title_bar.show_key_of_diagnoses(next(view.key for view in self._views if view.name == DIAGNOSES))
 
     # -- what the worker says ------------------------------------------------------------------------------------------
 

@@ -81,6 +81,8 @@ class TableColumn(Struct, frozen=True, array_like=True):
     """Where there is no room, columns with a high rank are left out first; those with 0 never."""
     style: str = ""
     """How its cells look (`widgets/styles.py`), where the row does not say: muted, name, strong."""
+    widest: int = 60
+    """Cells that it asks for at most."""
 
 
 class ListState(Struct, frozen=True, array_like=True):
@@ -208,6 +210,10 @@ class TableRow(Struct, frozen=True, array_like=True):
     """Whether rows below it are left out, as nobody has opened it."""
     record: int | None = None
     """The number of the record to go to, where it is one."""
+    scope: str = ""
+    """A filter of all that the view needs to show this row and what is below it only; "": there is none."""
+    looks: tuple[str, ...] = ()
+    """How single cells look, "" as the row; none where all do."""
 
 
 class Table(Struct, frozen=True, array_like=True):
@@ -414,8 +420,9 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     """Seconds that the analysis is behind the packets."""
     problems: tuple[str, ...] = ()
     """Damage, files that are gone, no room for octets: sentences."""
-    errors: int = 0
-    warnings: int = 0
+    diagnoses: str | None = None
+    """How many of which severity, in words, as the `diagnosed` first records show; None: not known yet."""
+    diagnosed: int = 0
     epoch: int = 0
     """Goes up when the capture is read again: numbers of records are new then."""
 

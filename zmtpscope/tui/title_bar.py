@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Static
 
 from zmtpscope.tui.requests import Progress, SavingState
+
+GAP = "  "
+LEAST_NAME = 12
+"""Cells that what is looked at keeps in any case; where there is no room for all, its name is cut first."""
 
 
 class TitleBar(Static):
@@ -22,6 +27,7 @@ class TitleBar(Static):
         self._progress: Progress | None = None
         self._saving: SavingState | None = None
         self._is_paused = False
+        self._key = ""
 
     def show_progress(self, progress: Progress) -> None:
         """How far the capture was read."""
@@ -38,24 +44,31 @@ class TitleBar(Static):
         self._is_paused = is_paused
         self._draw()
 
+    def show_key_of_diagnoses(self, key: str) -> None:
+        """Which key shows the diagnoses that are counted here."""
+        self._key = key
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
     def _draw(self) -> None:
-        words = [self.what]
-        if self._progress is not None:
-            words += _words(self._progress)
+        words = [] if self._progress is None else _words(self._progress, self._key)
         if self._saving is not None:
             part = f" {100 * self._saving.done // self._saving.total} %" if self._saving.total else ""
             words.append(f"writing {self._saving.path}{part}")
         if self._is_paused:
             words.append("paused: space goes on")
-        self.update(Text("  ".join(words), no_wrap=True, overflow="ellipsis"))
+        said = GAP.join(words)
+        room = max(LEAST_NAME, self.content_size.width - cell_len(said) - len(GAP))
+        name = Text(self.what, no_wrap=True)
+        name.truncate(room, overflow="ellipsis")
+        self.update(Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis"))
 
 
-def _words(progress: Progress) -> list[str]:
+def _words(progress: Progress, key: str) -> list[str]:
     words = [_counted(progress.messages, "message"), _counted(progress.connections, "connection")]
-    if progress.errors:
-        words.append(_counted(progress.errors, "error"))
-    if progress.warnings:
-        words.append(_counted(progress.warnings, "warning"))
+    words += _diagnoses(progress, key)
     if progress.dropped:
         words.append(f"{progress.dropped:,} packets dropped")
     if progress.is_live:
@@ -64,6 +77,15 @@ def _words(progress: Progress) -> list[str]:
         part = f" {100 * progress.octets_read // progress.octets} %" if progress.octets else ""
         words.append(f"reading{part}")
     return words
+
+
+def _diagnoses(progress: Progress, key: str) -> list[str]:
+    """How much went wrong, once that is known of all of a capture; of one that grows, as far as it is known."""
+    if progress.is_done and (progress.diagnoses is None or progress.diagnosed < progress.records):
+        return [f"diagnosing {100 * progress.diagnosed // max(1, progress.records)} %"]
+    if progress.diagnoses is None or not (progress.is_done or progress.is_live):
+        return []
+    return [f"{progress.diagnoses}: see {key}" if progress.diagnoses else "nothing wrong"]
 
 
 def _counted(number: int, noun: str) -> str:

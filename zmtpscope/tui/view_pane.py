@@ -20,12 +20,15 @@ LOOK_SECONDS = 0.5
 """From one look at what was counted to the next."""
 FIRST_LOOK_SECONDS = 0.05
 
+SHORT, BETWEEN = 40, "   "
+"""Cells of a text that has others beside it below a table, and what stands between them."""
+
 
 class CutCells(Static):
     """Below a table, in full: texts of the selected row that have no room in it."""
 
     DEFAULT_CSS = """
-    CutCells { height: auto; max-height: 8; padding: 0 1; border-top: solid $foreground 20%; }
+    CutCells { height: auto; max-height: 50%; padding: 0 1; border-top: solid $foreground 20%; }
     """
 
     def __init__(self) -> None:
@@ -34,7 +37,16 @@ class CutCells(Static):
 
     def show(self, cells: Sequence[tuple[str, str]]) -> None:
         """Headings and texts, safe to show."""
-        lines = (Text.assemble((heading.lower(), "bold"), "  ", text) for heading, text in cells)
+        lines: list[Text] = []
+        was_short = False
+        for heading, text in cells:
+            line = Text.assemble((heading.lower(), "bold"), "  ", text)
+            is_short = line.cell_len <= SHORT
+            if is_short and was_short and lines[-1].cell_len + len(BETWEEN) + line.cell_len <= self.app.size.width - 2:
+                lines[-1] = Text.assemble(lines[-1], BETWEEN, line)
+            else:
+                lines.append(line)
+            was_short = is_short
         self.update(Text("\n").join(lines))
         self.display = bool(cells)
 
@@ -90,7 +102,7 @@ class ViewPane(Vertical):
         self._timer = self.set_timer(seconds, self._look)
 
     async def _look(self) -> None:
-        filter = self._pinned.filter if self._pinned is not None else ""
+        filter = self._pinned.scope if self._pinned is not None else ""
         try:
             table = await self._client.ask(TableOf(self._view, filter, self._sort, self._opened))
         except (RequestFailed, WorkerGone):
@@ -126,7 +138,7 @@ class ViewPane(Vertical):
 
     async def on_table_view_pinned(self, event: TableView.Pinned) -> None:
         """Only what was counted in a row, or everything again."""
-        self._pinned = event.row if self._pinned is None and event.row.filter else None
+        self._pinned = event.row if self._pinned is None and event.row.scope else None
         await self._look()
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:

@@ -140,3 +140,50 @@ def test_a_sentence_below_a_row_runs_over_cells_that_are_empty() -> None:
         assert lines(shown)[2] == "     " + sentence
 
     with_table(use)
+
+
+def test_columns_without_room_are_counted_and_reached() -> None:
+    columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 12, rank=1) for name in "abcdefg"))
+
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(Table(columns, (TableRow("t", ("t", *"1234567")),), 1, 1, ("7 subscribers",)))
+        assert lines(shown)[0].endswith("more columns: 3 with ]")
+        assert lines(shown)[2].split() == ["t", "1", "2", "3", "4"]
+        await pilot.press("right_square_bracket")
+        assert lines(shown)[0].endswith("more columns: 1 with [, 2 with ]")
+        assert lines(shown)[2].split() == ["t", "2", "3", "4", "5"]
+        await pilot.press(*["right_square_bracket"] * 9)
+        assert lines(shown)[2].split() == ["t", "4", "5", "6", "7"]
+        await pilot.press(*["left_square_bracket"] * 9)
+        assert lines(shown)[2].split() == ["t", "1", "2", "3", "4"]
+
+    with_table(use)
+
+
+def test_how_many_columns_are_left_out_takes_nothing_from_the_text() -> None:
+    columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 30, rank=1) for name in "abc"))
+
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        text = "what is said " * 5
+        shown.show(Table(columns, (TableRow("t", ("t", "1", "2", "3")),), 1, 1, (text,)))
+        assert [line.strip() for line in lines(shown)[:2]] == [text.strip(), "more columns: 1 with ]"]
+
+    with_table(use)
+
+
+def test_single_cells_may_look_different() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(TableRow("a", ("a", "1", "2"), looks=("", "", "warn"))))
+        styles = {segment.text.strip(): segment.style for segment in shown.draw(0, "", 60) if segment.text.strip()}
+        assert styles["2"] == shown.palette.style("warn")
+        assert styles["a"] != styles["2"]
+
+    with_table(use)
+
+
+def test_a_cell_below_a_row_has_room_where_another_stands_beside_it() -> None:
+    async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
+        shown.show(table(row("a", 5), TableRow("b", ("not made again", "1", ""), depth=1)))
+        assert "not made again" in lines(shown)[2]
+
+    with_table(use)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.tui.workers import worker_of
+from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.loading import LEAST_PACKETS, MOST_PACKETS, STEP_SECONDS, paced
 
 
@@ -20,3 +22,11 @@ def test_steps_change_by_half_or_double_at_most() -> None:
 def test_steps_are_neither_empty_nor_without_end() -> None:
     assert paced(LEAST_PACKETS, 100 * STEP_SECONDS) == LEAST_PACKETS
     assert paced(MOST_PACKETS, 0.0) == MOST_PACKETS
+
+
+def test_what_went_wrong_is_told_without_being_asked() -> None:
+    with worker_of("problems/subscription-lost-on-reconnect.pcap") as worker:
+        said = worker.wait_for(Progress, lambda progress: progress.diagnoses is not None)
+        assert said.is_done
+        assert said.diagnosed == said.records
+        assert said.diagnoses == "1 error, 2 notes"

@@ -14,7 +14,17 @@ from tests.tui.workers import Asker, worker_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Options
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import CopyTextOf, ListChanged, ListSpec, OpenList, Progress, ReadAgain, Rows
+from zmtpscope.tui.requests import (
+    CopyTextOf,
+    ListChanged,
+    ListSpec,
+    OpenList,
+    Progress,
+    ReadAgain,
+    Rows,
+    Table,
+    TableOf,
+)
 from zmtpscope.tui.worker.channel import CannotAnswer
 from zmtpscope.tui.worker.loading import Opened
 from zmtpscope.tui.worker.reading_again import loading_again
@@ -47,6 +57,21 @@ def test_a_rule_says_what_rides_inside_and_lists_begin_again_by_themselves() -> 
         assert worker.ask(Rows("messages", 0, 1)).rows
         assert not worker.ask(Rows("marked", 0, 1)).rows
         assert first_message(worker, "kind == data")["payload"]["protocol"] == "messagepack"
+
+
+def test_views_are_counted_again() -> None:
+    with worker_of("security/curve-with-key-log.pcap") as worker:
+        encrypted = wait_until_counted(worker, "topics")
+        read_again(worker, ReadAgain(key_files=(str(CAPTURES / "security" / "curve-with-key-log.keys"),)))
+        opened = wait_until_counted(worker, "topics")
+        assert [row.cells for row in opened.rows] != [row.cells for row in encrypted.rows]
+
+
+def wait_until_counted(worker: Asker, view: str) -> Table:
+    """What a view shows of all records."""
+    while (table := worker.ask(TableOf(view))).looked_at < table.total or not table.total:
+        pass
+    return table
 
 
 def test_key_files_open_what_was_encrypted() -> None:

@@ -27,8 +27,6 @@ OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 INDENT = 2
 MARGIN = 1
 """Cells on the left."""
-WIDEST = 60
-"""Cells that a column asks for at most."""
 MOST_OPENED = 1000
 NO_TABLE = Table((), (), 0, 0)
 
@@ -46,6 +44,8 @@ class TableView(LineView):
         Binding("greater_than_sign", "sort_by(1)", "Sort by the next column", show=False),
         Binding("less_than_sign", "sort_by(-1)", "Sort by the column before", show=False),
         Binding("r", "reverse", "Sort the other way round", show=False),
+        Binding("right_square_bracket", "shift(1)", "Columns further to the right", show=False),
+        Binding("left_square_bracket", "shift(-1)", "Columns further to the left", show=False),
         Binding("p", "pin", "Only what is here, or everything again", show=False),
     ]
 
@@ -82,6 +82,10 @@ class TableView(LineView):
         self._is_tree = False
         self._widths: list[int] = []
         self._slots: tuple[Slot, ...] = ()
+        self._texts: list[str] = []
+        """Lines above the headings."""
+        self._shift = 0
+        """Columns behind the first that are passed over."""
 
     # -- what others do ------------------------------------------------------------------------------------------------
 
@@ -93,6 +97,7 @@ class TableView(LineView):
             return
         if table.columns != self._table.columns:
             self._widths = [column.width for column in table.columns]
+            self._shift = min(self._shift, max(0, len(table.columns) - 2))
         self._table, self._sort = table, sort
         self._is_tree = any(row.has_more or row.depth or row.key in self._opened for row in table.rows)
         self._grow_widths()
@@ -138,10 +143,10 @@ class TableView(LineView):
         for index, column in enumerate(self._table.columns):
             if column.width:
                 continue
-            shown = (row for row in self._table.rows if not row.depth)
+            shown = (row for row in self._table.rows if not row.depth or _cell(row, index + 1))  # others have room
             needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
             needed = max(needed, width_of(column.heading) + 2)
-            self._widths[index] = max(self._widths[index], min(needed, WIDEST))
+            self._widths[index] = max(self._widths[index], min(needed, column.widest))
 
     def _front(self, row: TableRow, column: int) -> str:
         """What stands in the first column of a tree before its text."""
@@ -202,6 +207,12 @@ class TableView(LineView):
         if self._sort is not None:
             self.post_message(self.SortAsked(Sort(self._sort.column, not self._sort.descending)))
 
+    def action_shift(self, step: int) -> None:
+        shift = self._shift + step
+        if shift >= 0 and (step < 0 or self._without_room):
+            self._shift = shift
+            self._lay_out()
+
     def _ask_to_sort(self, column: int) -> None:
         self.post_message(self.SortAsked(next_sort(self._table.columns[column], self._sort)))
 
@@ -222,14 +233,38 @@ class TableView(LineView):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self.heading_lines = len(self._table.text) + 1
-        self._slots = lay_out(self._table.columns, self._widths, self.width - MARGIN, MARGIN)
+        columns = self._table.columns
+        there = [index for index in range(len(columns)) if not index or index > self._shift]
+        slots = lay_out([columns[i] for i in there], [self._widths[i] for i in there], self.width - MARGIN, MARGIN)
+        self._slots = tuple(slot._replace(column=there[slot.column]) for slot in slots)
+        self._texts = self._with_more_columns()
+        self.heading_lines = len(self._texts) + 1
         self.set_line_count(len(self._table.rows))
         self.forget_lines()
 
+    @property
+    def _without_room(self) -> int:
+        """Columns that are left out for want of room."""
+        return len(self._table.columns) - self._shift - len(self._slots)
+
+    def _with_more_columns(self) -> list[str]:
+        """The lines above, and how many columns are not shown, with the keys that lead there: behind the first line
+        that has room for it."""
+        keys = ((self._shift, "["), (self._without_room, "]"))
+        more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
+        texts = list(self._table.text)
+        if not (more and self._table.rows):
+            return texts
+        more, room = f"more columns: {more}", self.width - 2 * MARGIN
+        for place, text in enumerate(texts):
+            if width_of(text) + GAP + len(more) <= room:
+                texts[place] = fitted(text, room - len(more)) + more
+                return texts
+        return [*texts, f"{more:>{max(0, room)}}"]
+
     def draw_heading(self, line: int, width: int) -> Strip:
-        if line < len(self._table.text):
-            text = fitted(self._table.text[line], max(0, width - 2 * MARGIN))
+        if line < len(self._texts):
+            text = fitted(self._texts[line], max(0, width - 2 * MARGIN))
             return line_of([Cell(MARGIN, MARGIN + width_of(text), text, self.palette.style("muted"))], self.base, width)
         style = self.palette.style("heading", "headings")
         return heading_line(self._table.columns, self._slots, self._sort, style, width)
@@ -247,7 +282,8 @@ class TableView(LineView):
             if width_of(text) > room:
                 room = self._room(row, number) - len(front)
             text = front + fitted(text, max(0, room), column.is_number)
-            cells.append(Cell(slot.start, slot.start + width_of(text), text, style(row.style or column.style, ground)))
+            look = (row.looks[slot.column] if row.looks else "") or row.style or column.style
+            cells.append(Cell(slot.start, slot.start + width_of(text), text, style(look, ground)))
         return line_of(cells, style(row.style, ground), width)
 
     def _room(self, row: TableRow, number: int) -> int:

@@ -1,6 +1,9 @@
-"""Views kept up with the store while somebody looks at them."""
+"""Views kept up with the store while somebody looks at them; what they share is counted once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -8,7 +11,12 @@ from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, TableOf, ViewTitle
 from zmtpscope.tui.worker.views.catalogue import VIEWS
-from zmtpscope.tui.worker.views.view import Step
+from zmtpscope.tui.worker.views.view import Counter, Step, View, ViewTable
+
+if TYPE_CHECKING:
+    from zmtpscope.tui.worker.views.derived import Derived
+
+C = TypeVar("C", bound=Counter)
 
 MOST_VIEWS = 16
 """Views that stay counted; the one that was looked at longest ago goes first."""
@@ -19,43 +27,78 @@ def view_titles() -> tuple[ViewTitle, ...]:
     return tuple(ViewTitle(kind.name, kind.key, kind.title, kind.meaning, kind.records) for kind in VIEWS.values())
 
 
-class CountedView:
-    """One view of a store, of all records or of those that a filter holds of. Raises `FilterError`."""
+class Counting(Generic[C]):
+    """A counter on its way through a store, of all records or of those that a filter holds of. `is_complete` tells
+    whether no more records come. Raises `FilterError`."""
 
-    def __init__(self, view: str, filter: str, store: Store) -> None:
+    def __init__(self, counter: C, filter: str, store: Store, is_complete: Callable[[], bool]) -> None:
+        self.counter = counter
+        self.filter = Filter(filter) if filter.strip() else None
+        self.looked_at = 0
+        self.steps = 0
+        """Taken so far: as long as they are the same, so is what was counted."""
         self._store = store
-        self._filter = Filter(filter) if filter.strip() else None
-        self._view = VIEWS[view].of(store)
-        self._looked_at = 0
+        self._is_complete = is_complete
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are records that were not counted."""
-        return self._looked_at < len(self._store)
+        """Whether there is something to do."""
+        return self.looked_at < len(self._store) or self._has_work
+
+    @property
+    def _has_work(self) -> bool:
+        return self.counter.has_work(is_last=self.looked_at == len(self._store) and self._is_complete())
 
     def step(self) -> None:
-        """Count some more."""
-        end = min(len(self._store), self._looked_at + self._view.step_rows)
-        rows = range(self._looked_at, end)
-        if self._filter is None:
-            self._view.feed(Step(self._store, rows))
+        """Do some of it."""
+        self.steps += 1
+        if self._has_work:
+            self.counter.work()
+            return
+        end = min(len(self._store), self.looked_at + self.counter.step_rows)
+        rows = range(self.looked_at, end)
+        if self.filter is None:
+            self.counter.feed(Step(self._store, rows))
         else:
-            self._view.feed(Step(self._store, self._store.select(self._filter, np.array(rows))))
-        self._looked_at = end
+            self.counter.feed(Step(self._store, self._store.select(self.filter, np.array(rows))))
+        self.looked_at = end
 
-    def table(self, request: TableOf) -> Table:
-        """What was counted so far."""
-        made = self._view.table(request.sort, request.opened, request.most)
-        return Table(made.columns, made.rows, self._looked_at, len(self._store), made.text)
+
+class Made(NamedTuple):
+    """A table, the request that it was made for, and after how many steps of counting."""
+
+    request: TableOf
+    steps: int
+    table: ViewTable
+
+
+class CountedView:
+    """A view, and what is counted for it."""
+
+    def __init__(self, view: View, counting: Counting[Any]) -> None:
+        self.view = view
+        self.counting = counting
+        self._made: Made | None = None
+
+    def table(self, request: TableOf) -> ViewTable:
+        """What was counted so far. The same table is made once."""
+        made, steps = self._made, self.counting.steps
+        if made is None or (made.request, made.steps) != (request, steps):
+            made = self._made = Made(request, steps, self.view.table(request.sort, request.opened, request.most))
+        return made.table
 
 
 class CountedViews:
-    """All views that were looked at; the last of them is kept up."""
+    """All views that were looked at; the last of them is kept up. What is derived of all records is kept up beside
+    them, where there is time for it. `is_complete` tells whether no more records come."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, is_complete: Callable[[], bool]) -> None:
         self._store = store
+        self._is_complete = is_complete
         self._views: dict[tuple[str, str], CountedView] = {}
-        self._looked_at: CountedView | None = None
+        self._looked_at: Counting[Any] | None = None
+        self._derived: Counting[Derived] | None = None
+        """Of all records; there when somebody wants it first."""
 
     @property
     def is_behind(self) -> bool:
@@ -70,8 +113,54 @@ class CountedViews:
     def table(self, request: TableOf) -> Table:
         """What a view shows; it is the one that is looked at now."""
         key = request.view, request.filter
-        view = self._views.pop(key, None) or CountedView(*key, self._store)
-        self._views[key] = self._looked_at = view
+        view = self._views.pop(key, None) or self._view(*key)
+        self._views[key] = view
+        counting = self._looked_at = view.counting
         while len(self._views) > MOST_VIEWS:
             del self._views[next(iter(self._views))]
-        return view.table(request)
+        made = view.table(request)
+        return Table(made.columns, made.rows, counting.looked_at, len(self._store), made.text)
+
+    def _view(self, name: str, filter: str) -> CountedView:
+        kind = VIEWS[name]
+        if kind.is_derived:
+            derived = self._derived_of(filter)
+            return CountedView(kind.of(derived.counter), derived)
+        view = kind.of(self._store)
+        return CountedView(view, self._counting(view, filter))
+
+    def _counting(self, counter: C, filter: str) -> Counting[C]:
+        return Counting(counter, filter, self._store, self._is_complete)
+
+    # -- what is derived -----------------------------------------------------------------------------------------------
+
+    @property
+    def derived(self) -> Counting[Derived]:
+        """What is derived of all records."""
+        if self._derived is None:
+            self._derived = self._counting(new_derived(self._store), "")
+        return self._derived
+
+    @property
+    def diagnoses(self) -> str | None:
+        """How many causes of which severity were found in all records; None: nobody has looked for them yet."""
+        return None if self._derived is None else self._derived.counter.summary
+
+    @property
+    def diagnosed(self) -> int:
+        """How many records that was derived from."""
+        return 0 if self._derived is None else self._derived.looked_at
+
+    def _derived_of(self, filter: str) -> Counting[Derived]:
+        """What is derived of the records that a filter holds of; views of the same records share it."""
+        if not filter.strip():
+            return self.derived
+        shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)
+        return next(shared, None) or self._counting(new_derived(self._store), filter)
+
+
+def new_derived(store: Store) -> Derived:
+    """Nothing of it yet."""
+    from zmtpscope.tui.worker.views.derived import Derived  # takes a while, before there are rows
+
+    return Derived(store)

@@ -23,6 +23,9 @@ more slowly: each step costs something for each side of each connection, some 10
 FIRST_PACKETS, LEAST_PACKETS, MOST_PACKETS = 256, 64, 1 << 16
 """Packets of the first step, so that there are rows at once, and of any step."""
 
+MOST_LAG = 1.0
+"""Seconds that the analysis may be behind packets before everything else has to wait."""
+
 
 class Opened(NamedTuple):
     """Where packets come from: `open` begins to read them. `followed` is there where they still come, and they cannot
@@ -43,8 +46,6 @@ class Loading:
         self.captures = opened.open()
         self.analyser = Analyser(options)
         self.problems: list[str] = []
-        self.errors = self.warnings = 0
-        """Findings of these severities."""
         self.is_done = False
         self._steps = self._run()
 
@@ -59,13 +60,25 @@ class Loading:
             return None
 
     @property
+    def _lag(self) -> float:
+        """Seconds that the analysis is behind packets that still come."""
+        followed = self.opened.followed
+        if self.is_done or followed is None or not (followed.unread and self.analyser.latest):
+            return 0.0
+        return max(0.0, time.time() - self.analyser.latest / SECOND)
+
+    @property
+    def leaves_time(self) -> bool:
+        """Whether it could not go faster by having more time: all is read, or all that has come by now."""
+        return self.is_done or (self.opened.followed is not None and self._lag < MOST_LAG)
+
+    @property
     def progress(self) -> Progress:
         """How far it has come."""
         messages, connections = self.analyser.messages_so_far()
         followed = self.opened.followed
         statistics = self.captures.statistics
         is_live = followed is not None and not self.is_done
-        is_late = is_live and followed is not None and followed.unread and self.analyser.latest
         return Progress(
             records=len(self.store),
             messages=messages,
@@ -76,10 +89,8 @@ class Loading:
             is_done=self.is_done,
             is_live=is_live,
             dropped=sum(statistics.dropped().values()) if followed is None else followed.dropped,
-            lag=max(0.0, time.time() - self.analyser.latest / SECOND) if is_late else 0.0,
+            lag=self._lag,
             problems=tuple(map(safe_text, [*self.problems, *self._useless])),
-            errors=self.errors,
-            warnings=self.warnings,
         )
 
     @property
@@ -119,11 +130,6 @@ class Loading:
     def _append(self, batch: Batch) -> None:
         self.store.first_time = self.captures.statistics.first_time
         self.sides.feed(batch)
-        for record in batch.records:
-            if record.type == "finding":
-                severity = record.values["severity"]
-                self.errors += severity == "error"
-                self.warnings += severity == "warn"
         self.store.append(batch)
 
 

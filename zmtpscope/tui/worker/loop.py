@@ -78,7 +78,7 @@ class Worker:
         self._loading = Loading(opened, options)
         self._epoch = 0
         self._lists: dict[str, RecordList] = {}
-        self._views = CountedViews(self._loading.store)
+        self._views = self._new_views()
         self._generation = 0
         self._saving: Saving | None = None
         self._search: tuple[int, Search] | None = None
@@ -145,6 +145,14 @@ class Worker:
             yield partial(self._search_on, *self._search)
         if self._views.is_behind:
             yield self._views.step
+        if self._has_time and self._views.derived.is_behind:
+            yield self._views.derived.step
+
+    @property
+    def _has_time(self) -> bool:
+        """Whether nobody waits for anything: then it is found out what went wrong, before somebody asks."""
+        is_waited_for = self._search is not None or self._views.is_behind
+        return self._loading.leaves_time and not is_waited_for and not any(map(_is_behind, self._lists.values()))
 
     def _answer(self, request: Request[Any]) -> object:
         try:
@@ -168,10 +176,19 @@ class Worker:
         if self._saving is not None and self._saving.state != self._saving.said:
             self._saving.said = self._saving.state
             self._channel.notify(self._saving.state)
-        progress = msgspec.structs.replace(self._loading.progress, epoch=self._epoch)
+        progress = msgspec.structs.replace(
+            self._loading.progress,
+            epoch=self._epoch,
+            diagnoses=self._views.diagnoses,
+            diagnosed=self._views.diagnosed,
+        )
         if progress != self._said:
             self._said = progress
             self._channel.notify(progress)
+
+    def _new_views(self) -> CountedViews:
+        loading = self._loading
+        return CountedViews(loading.store, lambda: loading.is_done)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -194,6 +211,7 @@ class Worker:
 
         self._give_up_search()
         self._loading = loading_again(request, self._opened, self._options)
+        self._views = self._new_views()
         self._epoch += 1
         for name, before in list(self._lists.items()):
             marked = None if before.spec.only is None else ()
@@ -262,3 +280,7 @@ class Worker:
 
     def _text_of(self, request: CopyTextOf) -> str:
         return text_as(request.form, self._loading.store, self._loading.sides, request.number)
+
+
+def _is_behind(each: RecordList) -> bool:
+    return each.is_behind

@@ -9,9 +9,11 @@ from tests.readings import CAPTURES
 from tests.store.stores import opened
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
+from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import Sort, TableRow
 from zmtpscope.tui.worker.views.catalogue import VIEWS
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.derived import Derived, DerivedView
+from zmtpscope.tui.worker.views.view import CountingView, Step, View, ViewTable
 
 
 @cache
@@ -22,10 +24,29 @@ def store_of(path: Path) -> Store:
 
 def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View:
     """A view that has seen all records of a store, or those that a filter holds of, so many at a time."""
-    view = VIEWS[name].of(store)
+    kind = VIEWS[name]
     rows = store.select(Filter(filter)) if filter else range(len(store))
+    if kind.is_derived:
+        return derived_view_of(name, derived_of(store, rows, step))
+    view: CountingView = kind.of(store)
     for low in range(0, len(rows), step):
         view.feed(Step(store, rows[low : low + step]))
+    return view
+
+
+def derived_of(store: Store, rows: Int64 | range, step: int = 8192) -> Derived:
+    """What is derived of these records, and what went wrong."""
+    derived = Derived(store)
+    for low in range(0, len(rows), step):
+        derived.feed(Step(store, rows[low : low + step]))
+    while derived.has_work(is_last=True):
+        derived.work()
+    return derived
+
+
+def derived_view_of(name: str, derived: Derived) -> DerivedView:
+    """A view of what is derived."""
+    view: DerivedView = VIEWS[name].of(derived)
     return view
 
 

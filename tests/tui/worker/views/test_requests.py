@@ -5,9 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tests.readings import CAPTURES
-from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of, view_of_capture
-from zmtpscope.tui.worker.views.requests import RequestsView
-from zmtpscope.tui.worker.views.view import Step
+from tests.tui.worker.views.fed import (
+    cells,
+    derived_of,
+    derived_view_of,
+    opened_whole,
+    store_of,
+    view_of,
+    view_of_capture,
+)
 
 UNANSWERED = "problems/request-unanswered.pcap"
 
@@ -54,9 +60,7 @@ def test_what_waits_is_open_before_the_connection_has_ended() -> None:
     store = store_of(CAPTURES / UNANSWERED)
     asked = next(row.record for row in opened_whole(view_of("requests", store)).rows if "what is it" in row.cells)
     assert asked is not None
-    view = RequestsView(store)
-    view.feed(Step(store, range(asked + 1)))
-    table = opened_whole(view)
+    table = opened_whole(derived_view_of("requests", derived_of(store, range(asked + 1))))
     assert cells(table, "request", "outcome", depth=1)[0] == ("what is it", "open")
     assert cells(table, "outcome", "unanswered", depth=0)[0] == ("1 open", "1")
 

@@ -1,4 +1,4 @@
-"""The view of subscriptions says who subscribed to what, when, and what came of it."""
+"""The view of subscriptions shows who is subscribed to what, and what became of it after a reconnect."""
 
 from __future__ import annotations
 
@@ -7,17 +7,60 @@ import json
 import pytest
 
 from tests.readings import CAPTURES
-from tests.tui.worker.views.fed import cells, store_of, view_of, view_of_capture
+from tests.tui.worker.views.fed import cell, cells, opened_whole, store_of, view_of, view_of_capture
+from zmtpscope.filter import Filter
+from zmtpscope.tui.requests import Sort, TableRow
+from zmtpscope.tui.worker.views import subscriptions
+from zmtpscope.tui.worker.views.view import ViewTable
+
+LOST = "problems/subscription-lost-on-reconnect.pcap"
+GROUPS = "problems/groups-joined-in-time.pcap"
+
+
+def matrix(table: ViewTable, depth: int = 1) -> dict[str, dict[str, str]]:
+    """What stands under each subscriber, by topic, or by publisher (depth 0)."""
+    headings = [column.heading for column in table.columns]
+    rows = [dict(zip(headings, row.cells, strict=True)) for row in table.rows if row.depth == depth]
+    return {row.pop("TOPIC"): row for row in rows}
+
+
+def looks(table: ViewTable, row: TableRow) -> dict[str, str]:
+    """How the cells of a row look that do not look like the row, by subscriber."""
+    return {column.heading: look for column, look in zip(table.columns, row.looks, strict=True) if look}
+
+
+def test_what_was_not_subscribed_again_after_a_reconnect_comes_first_and_stands_out() -> None:
+    table = view_of_capture("subscriptions", LOST).table()
+    assert matrix(table, depth=0) == {"PUB 10.0.0.1:5556": {"10.0.0.2": "came back", "10.0.0.3": "came back"}}
+    assert matrix(table) == {
+        '"alerts"': {"10.0.0.2": "not again, 8 before", "10.0.0.3": "8, again"},
+        '"prices"': {"10.0.0.2": "8, again", "10.0.0.3": "8, again"},
+    }
+    assert looks(table, table.rows[1]) == {"10.0.0.2": "warn"}
+    assert table.text[0] == "2 subscribers, 7 subscriptions, 1 not made again after a reconnect"
+
+
+def test_what_is_subscribed_again_after_a_reconnect_is_not_missed() -> None:
+    table = view_of_capture("subscriptions", "problems/subscriptions-kept-on-reconnect.pcap").table()
+    states = [cell for row in matrix(table).values() for cell in row.values() if cell]
+    assert states
+    assert all(state.endswith("again") and not state.startswith("not") for state in states)
+
+
+def test_what_was_cancelled_before_a_reconnect_is_not_missed_after_it() -> None:
+    table = view_of_capture("subscriptions", "problems/cancelled-before-reconnect.pcap").table()
+    assert "not again" not in str(matrix(table))
+    assert any(cell.endswith("cancelled") for row in matrix(table).values() for cell in row.values())
 
 
 def test_a_late_subscription_stands_out() -> None:
     table = view_of_capture("subscriptions", "patterns/late-subscription.pcap").table()
-    assert cells(table, "subscriber", "publisher", "topic", "delay", "messages", "state") == [
-        ("SUB 127.0.0.1:5631", "PUB 127.0.0.1", '"\\x00z"', "270 ms", "0", "cancelled"),
-        ("SUB 127.0.0.1:5631", "PUB 127.0.0.1", '"\\x01y"', "270 ms", "1", "until the connection ended"),
-    ]
-    assert [row.style for row in table.rows] == ["warn", "warn"]
-    assert table.text[1].startswith("2 of them more than 50 ms after the handshake")
+    assert matrix(table) == {
+        '"\\x00z"': {"127.0.0.1:5631": "0, cancelled"},
+        '"\\x01y"': {"127.0.0.1:5631": "1, late"},
+    }
+    assert looks(table, table.rows[2]) == {"127.0.0.1:5631": "warn"}
+    assert table.text[2].startswith("late: 2 made over 50 ms after the handshake")
 
 
 @pytest.mark.parametrize(
@@ -25,51 +68,77 @@ def test_a_late_subscription_stands_out() -> None:
 )
 def test_subscriptions_are_those_that_applications_made(capture: str) -> None:
     truth = json.loads((CAPTURES / f"{capture}.truth.json").read_text())
-    table = view_of_capture("subscriptions", f"{capture}.pcap").table()
+    found = matrix(view_of_capture("subscriptions", f"{capture}.pcap").table())
     expected = {topic or "" for what, topic in truth["subscriptions"] if what == "subscribe"}
-    shown = {topic.strip('"').replace("(everything)", "") for (topic,) in cells(table, "topic")}
-    assert shown == expected
+    assert {topic.strip('"').replace("(everything)", "") for topic in found} == expected
     cancelled = {topic for what, topic in truth["subscriptions"] if what == "cancel"}
-    assert {topic.strip('"') for topic, state in cells(table, "topic", "state") if state == "cancelled"} == cancelled
+    shown = {topic for topic, row in found.items() if any(cell.endswith("cancelled") for cell in row.values())}
+    assert {topic.strip('"') for topic in shown} == cancelled
 
 
 def test_one_cancel_ends_a_subscription_that_was_made_twice() -> None:
     table = view_of_capture("subscriptions", "faults/subscribe-twice.pcap").table()
-    assert cells(table, "topic", "state") == [('"A"', "cancelled")]
+    assert [cell.split(", ")[1] for row in matrix(table).values() for cell in row.values()] == ["cancelled"]
 
 
-def test_what_was_not_subscribed_again_after_a_reconnect_comes_first_and_leads_to_its_record() -> None:
-    store = store_of(CAPTURES / "problems/subscription-lost-on-reconnect.pcap")
+@pytest.mark.parametrize("capture", [LOST, "patterns/pubsub.pcap", "versions/pubsub-bind3.2.5-conn4.3.5.pcap", GROUPS])
+def test_a_topic_leads_to_all_that_subscribed_to_it_or_cancelled(capture: str) -> None:
+    store = store_of(CAPTURES / capture)
     table = view_of("subscriptions", store).table()
-    assert cells(table, "subscriber", "publisher", "topic", "state")[0] == (
-        "SUB 10.0.0.2",
-        "PUB 10.0.0.1:5556",
-        '"alerts"',
-        "not made again after the reconnect",
-    )
-    assert table.text[0].endswith("1 that was not made again after a reconnect")
-    assert table.rows[0].style == "warn"
-    assert store.row(table.rows[0].record or 0)["topic"] == "alerts"
+    changes = store.select(Filter("name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cancel}")).tolist()
+    assert changes
+    found = [store.select(Filter(row.filter)).tolist() for row in table.rows if row.depth == 1]
+    assert sorted(number for rows in found for number in rows) == changes
+    whole = [number for row in table.rows if not row.depth for number in store.select(Filter(row.filter)).tolist()]
+    assert sorted(whole) == changes
 
 
-def test_what_is_subscribed_again_after_a_reconnect_is_not_missed() -> None:
-    table = view_of_capture("subscriptions", "problems/subscriptions-kept-on-reconnect.pcap").table()
-    assert not any("not made again" in state for (state,) in cells(table, "state"))
+def test_below_a_topic_each_subscription_leads_to_its_record() -> None:
+    store = store_of(CAPTURES / LOST)
+    table = opened_whole(view_of("subscriptions", store))
+    below = [row for row in table.rows[2:] if row.depth == 2]
+    assert {store.row(row.record or 0)["name"] for row in below} == {"SUBSCRIBE"}
+    lost = [row for row in below if row.style == "warn"]
+    assert [store.row(row.record or 0)["topic"] for row in lost] == ["alerts"]
+    assert lost[0].cells[0].startswith("connection 1 of 10.0.0.2, not made again after it: from 0.001382, 8 messages")
 
 
-def test_each_leads_to_the_record_that_made_it() -> None:
-    store = store_of(CAPTURES / "patterns/pubsub.pcap")
-    rows = view_of("subscriptions", store).table().rows
-    made = [store.row(row.record or 0) for row in rows]
-    assert [(each["name"], each["topic"]) for each in made] == [
-        ("SUBSCRIBE", "a"),
-        ("SUBSCRIBE", "b"),
-        ("SUBSCRIBE", ""),
-    ]
+def test_a_publisher_can_be_looked_at_alone_and_a_topic_can_not() -> None:
+    store = store_of(CAPTURES / LOST)
+    table = view_of("subscriptions", store).table()
+    assert [row.scope for row in table.rows[1:]] == ["", ""]
+    assert view_of("subscriptions", store, filter=table.rows[0].scope).table().rows == table.rows
 
 
-def test_a_subscriber_without_subscriptions_is_named() -> None:
-    view = view_of_capture("subscriptions", "patterns/pubsub.pcap", filter="not name == SUBSCRIBE")
-    table = view.table()
-    assert cells(table, "subscriber", "state") == [("SUB 127.0.0.1", "has not subscribed")] * 2
-    assert table.text == ("0 subscriptions, 2 subscribers without any",)
+def test_a_subscriber_that_never_subscribes_is_named() -> None:
+    table = view_of_capture("subscriptions", "problems/no-subscription.pcap").table()
+    cells = [cell for row in matrix(table, depth=0).values() for cell in row.values()]
+    assert "connected, no subscription" in cells
+    place = next(place for place, row in enumerate(table.rows) if "connected, no subscription" in row.cells)
+    assert "warn" in table.rows[place].looks
+
+
+def test_groups_stand_as_topics_do() -> None:
+    table = view_of_capture("subscriptions", GROUPS).table()
+    assert set(matrix(table)) == {'"prices"', '"prices.eu"'}
+    assert all(row["10.0.0.3"] for row in matrix(table).values())
+
+
+def test_more_subscribers_than_there_are_columns_for_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MOST_SUBSCRIBERS", 1)
+    table = view_of_capture("subscriptions", LOST).table()
+    assert matrix(table) == {
+        '"alerts"': {"10.0.0.2": "not again, 8 before", "OTHERS": "1"},
+        '"prices"': {"10.0.0.2": "8, again", "OTHERS": "1"},
+    }
+    assert "1 subscriber without a column: OTHERS says how many of them have a topic" in table.text
+
+
+def test_topics_can_be_sorted_by_what_a_subscriber_has_of_them() -> None:
+    view = view_of_capture("subscriptions", "problems/subscriptions-over-hwm-lost-on-reconnect.pcap")
+    first = next(column for column in view.table().columns if column.heading == "10.0.0.2")
+    table = view.table(Sort(first.name, descending=True))
+    states = [state.split(", ")[0] for state in (cell(table, row, first.name) for row in table.rows[1:]) if state]
+    assert states[-1] == "not again"
+    assert states[0] != "not again"
+    assert cells(table, "topic", depth=0) == [("PUB 10.0.0.1:5556",)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zmtpscope.tui.requests import EVERYTHING, MESSAGES
 
 if TYPE_CHECKING:
     from zmtpscope.store import Store
-    from zmtpscope.tui.worker.views.view import View
+    from zmtpscope.tui.worker.views.derived import Derived
 
 
 class ViewKind(NamedTuple):
@@ -25,10 +25,12 @@ class ViewKind(NamedTuple):
     records: tuple[str, ...] = MESSAGES
     """The types of records that the filters of its rows are about."""
 
-    def of(self, store: Store) -> View:
-        """This view of a store."""
-        view: View = getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(store)
-        return view
+    is_derived: bool = False
+    """Whether it shows what is derived, which it shares with others, and does not count for itself."""
+
+    def of(self, what: Store | Derived) -> Any:
+        """This view of a store, or of what is derived: a `CountingView`, or a `DerivedView`."""
+        return getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(what)
 
 
 VIEWS: dict[str, ViewKind] = {
@@ -45,7 +47,13 @@ VIEWS: dict[str, ViewKind] = {
         ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", "MapView"),
         ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", "TopicsView"),
         ViewKind(
-            "subscriptions", "5", "Subscriptions", "who subscribed to what, and what came of it", "SubscriptionsView"
+            "subscriptions",
+            "5",
+            "Subscriptions",
+            "who subscribed to what, and what came of it",
+            "SubscriptionsView",
+            ("message", "command"),
+            is_derived=True,
         ),
         ViewKind(
             "findings", "6", "Findings", "what is wrong or worth knowing, and where", "FindingsView", ("finding",)
@@ -60,12 +68,31 @@ VIEWS: dict[str, ViewKind] = {
             EVERYTHING,
         ),
         ViewKind(
-            "diagnoses", "9", "Diagnoses", "what went wrong, why, and what to do about it", "DiagnosesView", EVERYTHING
+            "diagnoses",
+            "9",
+            "Diagnoses",
+            "what went wrong, why, and what to do about it",
+            "DiagnosesView",
+            EVERYTHING,
+            is_derived=True,
         ),
         ViewKind(
-            "peers", "0", "Peers", "who was there, over all connections, and why they ended", "PeersView", EVERYTHING
+            "peers",
+            "0",
+            "Peers",
+            "who was there, over all connections, and why they ended",
+            "PeersView",
+            EVERYTHING,
+            is_derived=True,
         ),
-        ViewKind("requests", "R", "Requests", "what waits for a reply, and what took long", "RequestsView"),
+        ViewKind(
+            "requests",
+            "R",
+            "Requests",
+            "what waits for a reply, and what took long",
+            "RequestsView",
+            is_derived=True,
+        ),
     )
 }
 """By name, in the order of their keys; on 1 are the messages."""

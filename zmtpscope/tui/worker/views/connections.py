@@ -22,7 +22,7 @@ from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import MOST_CONNECTIONS, KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_FACTS = 12
 """Greetings and commands of a handshake that are listed below a connection."""
@@ -86,7 +86,7 @@ class Counted:
         self.start_ns, self.end_ns = min(self.start_ns, start), max(self.end_ns, end)
 
 
-class ConnectionsView(View):
+class ConnectionsView(CountingView):
     """A line a connection, in the order of their first packets; below it its handshake and its end."""
 
     def __init__(self, store: Store) -> None:

@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
 
 from zmtpscope.export.top.table import scaled
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.diagnose import diagnose
-from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Explained
-from zmtpscope.store import Store
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import Step, ViewTable
+from zmtpscope.tui.worker.views.view import ViewTable
 
 
 class DiagnosesView(DerivedView):
     """A line for each cause, the worst first; below it what it stands on, which leads to the records, and what follows
     from it."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._found: list[Explained] | None = None
-
-    def feed(self, step: Step) -> None:
-        """Derive from the next records."""
-        super().feed(step)
-        self._found = None
-
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
         """A line a cause."""
-        if self._found is None:
-            self._found = diagnose(self.knowledge)
         shown_time = since_start(self.store)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),
-            Column("cause", "CAUSE"),
+            Column("cause", "CAUSE", widest=96),
             Column("times", "TIMES", scaled, is_number=True),
             Column("first", "FIRST", shown_time, is_number=True),
             Column("last", "LAST", shown_time, is_number=True, rank=1),
             Column("rule", "RULE", rank=3),
             Column("hint", "WHAT TO DO", rank=2),
         )
-        counts = Counter(each.diagnosis.severity for each in self._found)
-        text = ", ".join(f"{severity}: {counts[severity]}" for severity in SEVERITIES if counts[severity])
-        lines = [self._line(each.diagnosis, each.consequences) for each in self._found]
-        return table_of(columns, lines, sort, opened, most, [text or "nothing wrong was found"])
+        summary = self.derived.summary
+        text = "looking for causes" if summary is None else summary or "nothing wrong was found"
+        lines = [self._line(each.diagnosis, each.consequences) for each in self.derived.diagnoses or ()]
+        return table_of(columns, lines, sort, opened, most, [text])
 
     def _line(self, diagnosis: Diagnosis, consequences: Sequence[Diagnosis] = ()) -> Line:
         likely = "likely: " if diagnosis.certainty == LIKELY else ""
@@ -70,4 +56,4 @@ class DiagnosesView(DerivedView):
         return Line(key, values, record=partial(self._record_of, evidence))
 
     def _record_of(self, evidence: Evidence) -> int | None:
-        return None if evidence.ref is None else self.store.find(evidence.ref)
+        return None if evidence.ref is None else self.derived.find(evidence.ref)

@@ -18,7 +18,7 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_SINGLE = 1000
 """Findings that are listed below one kind."""
@@ -39,7 +39,7 @@ class Kind:
     """Those of their records."""
 
 
-class FindingsView(View):
+class FindingsView(CountingView):
     """A line for each kind of findings, the worst first; below it the single ones, which lead to the first record that
     they are about."""
 

@@ -20,7 +20,7 @@ from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownC
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MOST_TOPICS = 4
 """Topics of one line that are named; of a connection so many are remembered."""
@@ -61,7 +61,7 @@ class Between(NamedTuple):
     topics: Collection[bytes]
 
 
-class MapView(View):
+class MapView(CountingView):
     """A line for each endpoint where somebody is bound, those with the most octets first; below it who connected, and
     below these the single connections."""
 

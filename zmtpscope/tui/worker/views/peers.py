@@ -50,7 +50,7 @@ class PeersView(DerivedView):
             Column("every", "EVERY", seconds, is_number=True, rank=1),
             Column("lifeline", "LIFELINE", self._lifeline, order=len),
         )
-        found = peers(self.knowledge)
+        found = peers(self.derived.knowledge)
         text = [
             f"{counted(len(found), 'peer')}; connections of one peer belong together also where it came back",
             f"lifelines, over the time of the capture: {CONNECTED} connected, {ENDED} a connection ended, {AWAY} away",
@@ -84,7 +84,7 @@ class PeersView(DerivedView):
 
     def _lifeline(self, connections: Sequence[ObservedConnection]) -> str:
         """When these were there, from the beginning of the capture to its end."""
-        start, end = self.knowledge.first_ns or 0, self.knowledge.last_ns
+        start, end = self.derived.knowledge.first_ns or 0, self.derived.knowledge.last_ns
         scale = LIFELINE / max(1, end + 1 - start)
         line, ends = [AWAY] * LIFELINE, set[int]()
         for each in connections:

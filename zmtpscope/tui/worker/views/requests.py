@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
@@ -15,37 +14,17 @@ from zmtpscope.export.words import counted
 from zmtpscope.meaning.distribution import Distribution
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observed_requests import ObservedRequest, ObservedRequests
-from zmtpscope.meaning.observer import DerivedTable
-from zmtpscope.meaning.request_table import ANSWERED, LATE, OPEN, OUTCOMES, UNANSWERED, UNASKED, UNKNOWN, RequestTable
+from zmtpscope.meaning.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.meaning.words import name_of
-from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort
-from zmtpscope.tui.worker.views.derived import DerivedView
+from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.tables import Column, Line, Value, seconds, table_of
 from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import Step, ViewTable
-
-MOST_SINGLE = 100
-"""Requests of a connection that are listed below it: those without a reply, then the slowest."""
-
-MOST_CONNECTIONS = 4096
-"""Connections whose requests are listed."""
-
-MOST_FOUND = 10_000
-"""Records that were looked for and whose numbers are remembered."""
-
-RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
-"""Which outcomes are listed first."""
+from zmtpscope.tui.worker.views.view import ViewTable
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
 """What a single request came to, as `OUTCOMES`."""
-
-NAMES = ("rank", "waited", "time", "side", "source", "offset", "outcome", "reply_time", "reply_source", "reply_offset")
-Kept = NDArray[np.void]
-KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
-"""A request: `waited` (ns) is below zero where that is not known, `reply_time` where there is no reply; `near` is the
-number of a record in whose neighbourhood both are."""
 
 NO_COUNTS = (None,) * 5
 
@@ -54,46 +33,9 @@ class RequestsView(DerivedView):
     """A line for each connection with requests, those without a reply first, then the slowest; below it its requests in
     the same order, which lead to their records, and below these their replies."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._kept: dict[str, Kept] = {}
-        """By conn_id."""
-        self._near = 0
-        self._found: dict[str, int | None] = {}
-        """Numbers of records, by their identities."""
-        self._contents = LastValues(store)
-
-    def feed(self, step: Step) -> None:
-        """Derive from the next records."""
-        self._near = int(step.rows[-1]) if len(step.rows) else self._near
-        super().feed(step)
-
-    def _take(self, tables: list[DerivedTable]) -> None:
-        for table in tables:
-            if isinstance(table, RequestTable):
-                self._keep(table)
-
-    def _keep(self, table: RequestTable) -> None:
-        conn_id = table.stream.conn_id
-        before = self._kept.get(conn_id)
-        if before is None and len(self._kept) == MOST_CONNECTIONS:
-            return
-        kept = np.concatenate([*([] if before is None else [before]), self._kept_of(table)])
-        self._kept[conn_id] = kept[_worst_first(kept)[:MOST_SINGLE]]
-
-    def _kept_of(self, table: RequestTable) -> Kept:
-        kept = np.zeros(len(table), KEPT)
-        kept["rank"], kept["outcome"], kept["near"] = RANKS[table.outcome], table.outcome, self._near
-        kept["waited"] = -1 if table.waited is None else table.waited
-        kept["reply_time"] = -1
-        for name in ("time", "side", "source", "offset"):
-            kept[name] = table.rows[name]
-        if table.replies is not None:
-            for name in ("time", "source", "offset"):
-                kept[f"reply_{name}"] = table.replies[name]
-        return kept
-
-    # -- showing -----------------------------------------------------------------------------------------------------
+    def __init__(self, derived: Derived) -> None:
+        super().__init__(derived)
+        self._contents = LastValues(derived.store)
 
     def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
         """A line a connection."""
@@ -112,7 +54,7 @@ class RequestsView(DerivedView):
         )
         found = [
             (connection, connection.requests)
-            for connection in self.knowledge.connections
+            for connection in self.derived.knowledge.connections
             if connection.requests is not None
         ]
         found.sort(key=lambda each: (-_without_reply(*each), -(self._longest(each[1]) or 0), each[0].start.ns))
@@ -131,30 +73,30 @@ class RequestsView(DerivedView):
             *(latency.quantile(0.5), latency.quantile(0.99), self._longest(seen)),
             *(None if seen.first is None else seen.first.moment.ns, seen.last_reply and seen.last_reply.ns, None),
         )
-        has_single = bool(waiting) or conn_id in self._kept
+        has_single = bool(waiting) or conn_id in self.derived.requests
         children = partial(self._requests, conn_id, waiting) if has_single else None
         style = "warn" if counts["unanswered"] else ""
         return Line(conn_id, values, f"conn == {connection.stream.conn}", style, children=children)
 
     def _longest(self, seen: ObservedRequests) -> int | None:
         """How long a request has waited at most, for its reply or until now."""
-        waiting = [self.knowledge.last_ns - each.moment.ns for each in seen.waiting[:1]]
+        waiting = [self.derived.knowledge.last_ns - each.moment.ns for each in seen.waiting[:1]]
         return max([*waiting, *([] if seen.latency.most is None else [seen.latency.most])], default=None)
 
     def _requests(self, conn_id: str, waiting: Sequence[ObservedRequest]) -> Sequence[Line]:
         lines = [self._waiting(each) for each in waiting]
-        return [*lines, *(self._request(conn_id, each) for each in self._kept.get(conn_id, ()))]
+        return [*lines, *(self._request(conn_id, each) for each in self.derived.requests.of_connection(conn_id))]
 
     def _waiting(self, request: ObservedRequest) -> Line:
-        number = self._find(request.ref, self._near)
-        waited = self.knowledge.last_ns - request.moment.ns
+        number = self.derived.find(request.ref)
+        waited = self.derived.knowledge.last_ns - request.moment.ns
         values = (number, WORDS[OPEN], *NO_COUNTS[1:], waited, request.moment.ns, None, None)
         return Line(request.ref, values, record=number)
 
     def _request(self, conn_id: str, kept: np.void) -> Line:
         outcome, near, side = int(kept["outcome"]), int(kept["near"]), int(kept["side"])
         ref = f"{conn_id}/{side}/{kept['source']}/{kept['offset']}/message"
-        number, time = self._find(ref, near), int(kept["time"])
+        number, time = self.derived.find(ref, near), int(kept["time"])
         waited = None if kept["waited"] < 0 else int(kept["waited"])
         style = "warn" if outcome == UNANSWERED else ""
         values: tuple[Value, ...]
@@ -165,19 +107,10 @@ class RequestsView(DerivedView):
             values = (number, WORDS[outcome], *NO_COUNTS[1:], waited, time, None, None)
             return Line(ref, values, style=style, record=number)
         reply = f"{conn_id}/{1 - side}/{kept['reply_source']}/{kept['reply_offset']}/message"
-        answer, replied = self._find(reply, near), int(kept["reply_time"])
+        answer, replied = self.derived.find(reply, near), int(kept["reply_time"])
         values = (number, WORDS[outcome], *NO_COUNTS[1:], waited, time, replied, answer)
         beneath = Line(f"{ref} {reply}", ("the reply", *NO_COUNTS, None, None, replied, answer), record=answer)
         return Line(ref, values, style=style, record=number, children=lambda: [beneath])
-
-    # -- records -----------------------------------------------------------------------------------------------------
-
-    def _find(self, ref: str, near: int) -> int | None:
-        if ref not in self._found:
-            if len(self._found) == MOST_FOUND:
-                self._found.clear()
-            self._found[ref] = self.store.find(ref, near)
-        return self._found[ref]
 
     def _read(self, lines: Sequence[Line]) -> None:
         """Read what stands in the messages that are shown."""
@@ -187,10 +120,6 @@ class RequestsView(DerivedView):
     def _content(self, value: str | int) -> str:
         """A text, or what stands in the message with this number."""
         return safe_text(value) if isinstance(value, str) else self._contents[value, -1].text
-
-
-def _worst_first(kept: Kept) -> NDArray[np.intp]:
-    return np.lexsort((kept["offset"], kept["side"], kept["time"], -kept["waited"], kept["rank"]))
 
 
 def _counts(connection: ObservedConnection, seen: ObservedRequests) -> Counter[str]:

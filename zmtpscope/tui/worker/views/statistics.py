@@ -26,7 +26,7 @@ from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
 MOST_CONNECTIONS = 4096
@@ -53,7 +53,7 @@ COLUMNS = (
 NAMES = [column.name for column in COLUMNS]
 
 
-class StatisticsView(View):
+class StatisticsView(CountingView):
     """All messages, stretch of time by stretch; how many are of which size, on which connection; records by type."""
 
     def __init__(self, store: Store) -> None:

@@ -26,6 +26,10 @@ class Column(NamedTuple):
     """What values are sorted by."""
     rank: int = 0
     """As in `TableColumn`."""
+    widest: int = 60
+    """As in `TableColumn`."""
+    look: Callable[[Any], str] | None = None
+    """How a cell looks, "" as its row; where this is not always so."""
 
 
 @dataclass(slots=True)
@@ -43,6 +47,8 @@ class Line:
     is_open: bool = False
     """Whether these are shown in any case."""
     is_sorted: bool = False
+    scope: str | None = None
+    """As in `TableRow`; None: `filter`."""
 
 
 def table_of(
@@ -66,7 +72,10 @@ def table_of(
         shown.append(each)
     prepare([line for line, _ in shown])
     rows = tuple(_row(columns, line, depth, are_open) for line, depth in shown)
-    headings = tuple(TableColumn(column.name, column.heading, column.is_number, rank=column.rank) for column in columns)
+    headings = tuple(
+        TableColumn(column.name, column.heading, column.is_number, widest=column.widest, rank=column.rank)
+        for column in columns
+    )
     return ViewTable(headings, rows, tuple(text))
 
 
@@ -95,7 +104,13 @@ def _row(columns: Sequence[Column], line: Line, depth: int, opened: frozenset[st
     cells = ["" if value is None else column.shown(value) for column, value in zip(columns, line.values, strict=True)]
     has_more = line.children is not None and not line.is_open and line.key not in opened
     record = line.record() if callable(line.record) else line.record
-    return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record)
+    scope = line.filter if line.scope is None else line.scope
+    looks = tuple(map(_look, columns, line.values)) if any(column.look for column in columns) else ()
+    return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record, scope, looks)
+
+
+def _look(column: Column, value: Value) -> str:
+    return "" if column.look is None or value is None else column.look(value)
 
 
 def seconds(nanoseconds: int) -> str:

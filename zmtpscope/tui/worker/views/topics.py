@@ -26,7 +26,7 @@ from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 LAST = 6
 """The column of the last value."""
@@ -116,7 +116,7 @@ class Sums:
         )
 
 
-class TopicsView(View):
+class TopicsView(CountingView):
     """A tree of topics; below a topic that was sent on several connections, each of these."""
 
     def __init__(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What every view is: fed the records of the store step by step, it has a table at any time."""
+"""What every view is, and what is fed the records of the store step by step for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 
 
 class Step:
-    """The next records of a store that a view counts: `rows` are their numbers, which ascend. Whoever counts only what
-    a filter holds of makes steps of these."""
+    """The next records of a store that are counted: `rows` are their numbers, which ascend. Whoever counts only what a
+    filter holds of makes steps of these."""
 
     def __init__(self, store: Store, rows: Int64 | range) -> None:
         self.store = store
@@ -41,20 +41,35 @@ class ViewTable(NamedTuple):
 
 
 class View(ABC):
-    """One view of one store, of all its records or of those that a filter holds of. What it has counted depends on
+    """A table of what was counted, or derived, so far."""
+
+    @abstractmethod
+    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
+        """At most so many rows, in the order that somebody wants, or in the view's own; below rows whose keys are
+        `opened` what belongs to them."""
+
+
+class Counter(ABC):
+    """Counts the records of one store, all of them or those that a filter holds of. What it has counted depends on
     these alone, not on how they were divided into steps."""
 
     step_rows = 8192
     """Records that are counted in a step."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
     @abstractmethod
     def feed(self, step: Step) -> None:
         """Count the next records."""
 
-    @abstractmethod
-    def table(self, sort: Sort | None = None, opened: Collection[str] = (), most: int = 1000) -> ViewTable:
-        """What was counted so far: at most so many rows, in the order that somebody wants, or in the view's own; below
-        rows whose keys are `opened` what belongs to them."""
+    def has_work(self, *, is_last: bool) -> bool:
+        """Whether there is something to do with what was fed before more is; `is_last`: no more comes."""
+        return False
+
+    def work(self) -> None:  # noqa: B027 - most have nothing more to do
+        """Do some of it."""
+
+
+class CountingView(View, Counter):
+    """A view that counts for itself."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store

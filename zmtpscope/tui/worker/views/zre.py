@@ -18,7 +18,7 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import since_start
-from zmtpscope.tui.worker.views.view import Step, View, ViewTable
+from zmtpscope.tui.worker.views.view import CountingView, Step, ViewTable
 
 MESSAGES, BEACONS = "zre", "zre-beacon"
 """What dissectors call what rides inside."""
@@ -64,7 +64,7 @@ class Group:
 Kind = TypeVar("Kind", Node, Group)
 
 
-class ZreView(View):
+class ZreView(CountingView):
     """Nodes by name, below each its beacons and whom it found; and groups."""
 
     def __init__(self, store: Store) -> None:

@@ -1,0 +1,52 @@
+"""The first line says what went wrong, and which key shows it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+from textual.app import App, ComposeResult
+
+from zmtpscope.tui.requests import Progress
+from zmtpscope.tui.title_bar import TitleBar
+
+READ = Progress(100, 80, 2, 200, 5000, 5000, is_done=True, is_live=False, diagnosed=100, diagnoses="")
+
+
+def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
+    """What stands there."""
+
+    class Screen(App[None]):
+        def compose(self) -> ComposeResult:
+            yield TitleBar(what)
+
+    async def run() -> str:
+        screen = Screen()
+        async with screen.run_test(size=(columns, 3)) as pilot:
+            bar = screen.query_one(TitleBar)
+            bar.show_key_of_diagnoses("9")
+            bar.show_progress(progress)
+            await pilot.pause()
+            return bar.render_line(0).text.strip()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        (READ, "nothing wrong"),
+        (replace(READ, diagnoses="1 error, 2 warnings"), "1 error, 2 warnings: see 9"),
+        (replace(READ, diagnosed=40), "diagnosing 40 %"),
+        (replace(READ, is_done=False, diagnoses=None), "reading 100 %"),
+        (replace(READ, is_done=False, is_live=True, diagnoses="1 warning", diagnosed=90), "1 warning: see 9  live"),
+    ],
+)
+def test_diagnoses_are_told_once_they_are_known_of_all(progress: Progress, words: str) -> None:
+    assert said(progress) == f"a.pcap  80 messages  2 connections  {words}"
+
+
+def test_where_there_is_no_room_the_name_is_cut() -> None:
+    text = said(replace(READ, diagnoses="1 error"), "a-capture-with-a-very-long-name.pcap", 60)
+    assert text == "a-capture-wit…  80 messages  2 connections  1 error: see 9"

@@ -1,0 +1,95 @@
+"""Views are kept up with a store, and what they share is derived once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.readings import CAPTURES
+from tests.store.stores import opened
+from tests.tui.worker.views.fed import store_of
+from zmtpscope.dissect import Batch, Options
+from zmtpscope.filter import Filter
+from zmtpscope.meaning.derivation import Derivation
+from zmtpscope.meaning.observer import DerivedTable
+from zmtpscope.meaning.rules.catalogue import RULES
+from zmtpscope.store import Spool, Store
+from zmtpscope.tui.requests import Table, TableOf
+from zmtpscope.tui.worker.counted import CountedViews
+
+LOST = CAPTURES / "problems/subscription-lost-on-reconnect.pcap"
+NO_FRAMES = Options()
+DERIVED = ("diagnoses", "peers", "requests", "subscriptions")
+
+
+@pytest.fixture
+def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each derivation step got."""
+    counts: list[int] = []
+    whole = Derivation.feed
+
+    def feed(self: Derivation, batch: Batch) -> list[DerivedTable]:
+        counts.append(len(batch.records) + sum(len(run.first) for run in batch.runs))
+        return whole(self, batch)
+
+    monkeypatch.setattr(Derivation, "feed", feed)
+    return counts
+
+
+def counted(views: CountedViews, view: str, filter: str = "") -> Table:
+    """What a view shows when nothing is left to be counted."""
+    views.table(TableOf(view, filter))
+    while views.is_behind:
+        views.step()
+    return views.table(TableOf(view, filter))
+
+
+def test_views_of_the_same_records_share_what_is_derived(fed: list[int]) -> None:
+    store = opened(LOST, NO_FRAMES, in_memory=True).store
+    views = CountedViews(store, lambda: True)
+    assert all(counted(views, view).rows for view in DERIVED if view != "requests")
+    assert sum(fed) == len(store)
+    for _ in range(2):
+        assert counted(views, "peers", "conn == 1").rows
+        assert counted(views, "subscriptions", "conn == 1").rows
+    assert sum(fed) == len(store) + len(store.select(Filter("conn == 1")))
+
+
+def test_only_what_is_new_is_derived_while_a_capture_grows(fed: list[int]) -> None:
+    batches = opened(LOST, NO_FRAMES, in_memory=True).batches
+    store = Store(NO_FRAMES, spool=Spool(in_memory=True))
+    views = CountedViews(store, lambda: False)
+    for batch in batches:
+        store.append(batch)
+        assert counted(views, "peers").looked_at == len(store)
+    assert len(batches) > 1
+    assert sum(fed) == len(store)
+
+
+def test_a_table_of_the_same_records_is_made_once() -> None:
+    views = CountedViews(store_of(LOST), lambda: True)
+    first = counted(views, "diagnoses")
+    assert views.table(TableOf("diagnoses")).rows is first.rows
+    assert views.table(TableOf("diagnoses", opened=(first.rows[0].key,))).rows != first.rows
+
+
+def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile(fed: list[int]) -> None:
+    views = CountedViews(store_of(LOST), lambda: True)
+    derived = views.derived
+    while derived.looked_at < len(store_of(LOST)):
+        derived.step()
+    steps, records = derived.steps, sum(fed)
+    assert views.diagnoses is None
+    while derived.is_behind:
+        derived.step()
+    assert derived.steps - steps == len(RULES) + 1
+    assert sum(fed) == records
+    assert views.diagnoses == "1 error, 2 notes"
+
+
+def test_while_records_still_come_causes_are_looked_for_now_and_then() -> None:
+    views = CountedViews(store_of(LOST), lambda: False)
+    while views.derived.is_behind:
+        views.derived.step()
+    assert views.diagnoses is None
+    views.derived.counter.due = 0.0
+    assert views.derived.is_behind

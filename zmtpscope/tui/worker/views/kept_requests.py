@@ -1,0 +1,72 @@
+"""Single requests that are listed: of each connection those without a reply, then the slowest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zmtpscope.meaning.observer import DerivedTable
+from zmtpscope.meaning.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
+
+MOST_SINGLE = 100
+"""Requests of a connection that are kept: those without a reply, then the slowest."""
+
+MOST_CONNECTIONS = 4096
+"""Connections whose requests are kept."""
+
+RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
+"""Which outcomes are listed first."""
+
+NAMES = ("rank", "waited", "time", "side", "source", "offset", "outcome", "reply_time", "reply_source", "reply_offset")
+Kept = NDArray[np.void]
+KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
+"""A request: `waited` (ns) is below zero where that is not known, `reply_time` where there is no reply; `near` is the
+number of a record in whose neighbourhood both are."""
+
+
+class KeptRequests:
+    """Takes derived tables as they come."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Kept] = {}
+        """By conn_id."""
+
+    def of_connection(self, conn_id: str) -> Sequence[np.void]:
+        """Those of a connection, in the order in which they are listed."""
+        return list(self._kept.get(conn_id, ()))
+
+    def __contains__(self, conn_id: str) -> bool:
+        return conn_id in self._kept
+
+    def take(self, tables: Iterable[DerivedTable], near: int) -> None:
+        """Keep what is listed of these, made of records up to `near`."""
+        for table in tables:
+            if isinstance(table, RequestTable):
+                self._keep(table, near)
+
+    def _keep(self, table: RequestTable, near: int) -> None:
+        conn_id = table.stream.conn_id
+        before = self._kept.get(conn_id)
+        if before is None and len(self._kept) == MOST_CONNECTIONS:
+            return
+        kept = np.concatenate([*([] if before is None else [before]), _kept_of(table, near)])
+        self._kept[conn_id] = kept[_worst_first(kept)[:MOST_SINGLE]]
+
+
+def _kept_of(table: RequestTable, near: int) -> Kept:
+    kept = np.zeros(len(table), KEPT)
+    kept["rank"], kept["outcome"], kept["near"] = RANKS[table.outcome], table.outcome, near
+    kept["waited"] = -1 if table.waited is None else table.waited
+    kept["reply_time"] = -1
+    for name in ("time", "side", "source", "offset"):
+        kept[name] = table.rows[name]
+    if table.replies is not None:
+        for name in ("time", "source", "offset"):
+            kept[f"reply_{name}"] = table.replies[name]
+    return kept
+
+
+def _worst_first(kept: Kept) -> NDArray[np.intp]:
+    return np.lexsort((kept["offset"], kept["side"], kept["time"], -kept["waited"], kept["rank"]))

@@ -1,0 +1,237 @@
+"""Who subscribes at which publisher, over all its connections there, and what became of each subscription."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.side_names import LONGEST_TYPE, named
+from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.publishers import Subscriber
+from zmtpscope.meaning.resubscribing import had_time_to_subscribe, not_made_again
+from zmtpscope.meaning.subscriptions import delay_of
+from zmtpscope.meaning.words import address, name_of
+from zmtpscope.records import SECOND
+from zmtpscope.zmtp.socket_types import SUBSCRIBERS_AND_DISH
+
+LATE_NS = SECOND // 20
+"""A subscription that comes so long after the handshake misses what is published until then. (Those of an application
+that subscribes before it connects come with the handshake.)"""
+
+NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD = "not again", "not since", "new", "again", "cancelled", ""
+STATES = (NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD)
+"""What became of a subscription, in the order in which somebody wants to see it. Beside the connection before: it was
+made `AGAIN`, or is `NEW`. It was in force when the publisher ended a connection, and was `NOT_AGAIN` made; or it was
+not made since for another reason: the subscriber went by itself, or stayed away for long."""
+
+LOOKS = {NOT_AGAIN: "warn", NOT_SINCE: "muted", NEW: "good", CANCELLED: "muted"}
+
+NO_SUBSCRIPTION = "no subscription"
+
+Alike = tuple[str, str | None, str | None]
+"""Address, identity and socket type: all that the wire tells of who connects."""
+
+LostTopic = tuple[str, bytes]
+"""A topic that was in force on a connection, by its conn_id, and was not made again on the next one."""
+
+
+class Cell(NamedTuple):
+    """What stands where a subscriber and a topic meet, or a publisher: `order` is what it is sorted by."""
+
+    order: tuple[int, int]
+    text: str
+    look: str = ""
+
+
+@dataclass(slots=True)
+class Subscribing:
+    """A subscriber at one publisher: its connections there, in the order in which they began, one after the other."""
+
+    connections: list[Subscriber]
+    by_topic: list[dict[bytes, ObservedSubscription]] = field(init=False)
+    """The last subscription to each topic, by connection."""
+
+    def __post_init__(self) -> None:
+        self.by_topic = [{each.topic: each for each in of.subscriptions} for of in self.connections]
+
+    @property
+    def last(self) -> Subscriber:
+        """Its last connection."""
+        return self.connections[-1]
+
+    def state(self, topic: bytes, lost: frozenset[LostTopic]) -> tuple[Subscriber, ObservedSubscription, str] | None:
+        """The last connection on which it subscribed to a topic, the subscription, and what became of that; None where
+        it never did."""
+        place = next((place for place in reversed(range(len(self.by_topic))) if topic in self.by_topic[place]), None)
+        if place is None:
+            return None
+        connection, subscription = self.connections[place], self.by_topic[place][topic]
+        if subscription.ended_by == "cancel":
+            state = CANCELLED
+        elif place < len(self.by_topic) - 1:
+            state = NOT_AGAIN if (connection.connection.conn_id, topic) in lost else NOT_SINCE
+        elif place:
+            before = self.by_topic[place - 1].get(topic)
+            state = AGAIN if before is not None and before.ended_by != "cancel" else NEW
+        else:
+            state = HELD
+        return connection, subscription, state
+
+    def cell(self, topic: bytes, lost: frozenset[LostTopic]) -> Cell | None:
+        """How many messages its subscription to a topic matched, and what became of it."""
+        found = self.state(topic, lost)
+        if found is None:
+            return None
+        connection, subscription, state = found
+        order, count = (STATES.index(state), subscription.messages), f"{subscription.messages:,}"
+        if state in (NOT_AGAIN, NOT_SINCE):
+            return Cell(order, f"{state}, {count} before", LOOKS[state])
+        late = "late" if state != CANCELLED and is_late(connection, subscription) else ""
+        return Cell(order, ", ".join(filter(None, (count, state, late))), LOOKS.get(state, "warn" if late else ""))
+
+    def presence(self, knowledge: Knowledge) -> Cell:
+        """Whether it is there, and whether it subscribed at all."""
+        times = len(self.connections) - 1
+        words = ["came back" if times == 1 else f"came back {times} times"] if times else []
+        if not self.last.connection.is_open:
+            words.append("gone")
+        elif not times:
+            words.append("connected")
+        if self.by_topic[-1]:
+            return Cell((1, times), ", ".join(words))
+        if self.last.is_filtered and had_time_to_subscribe(self.last, knowledge):
+            words.append(NO_SUBSCRIPTION)
+            return Cell((0, times), ", ".join(words), "" if self.last.socket_type == "XSUB" else "warn")
+        return Cell((1, times), ", ".join([*words, "none seen"]))
+
+
+@dataclass(slots=True)
+class SubscribedPublisher:
+    """A publisher with its subscribers, by their keys, and all that these ever subscribed to there: first what was not
+    made again. `conn` is the only connection of one that connects: its others nothing tells."""
+
+    name: str
+    endpoint: tuple[str, int]
+    conn: int | None
+    subscribers: dict[str, Subscribing]
+    topics: list[bytes]
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether what stands in place of topics are groups."""
+        return any(each.last.is_of_groups for each in self.subscribers.values())
+
+    @property
+    def conns(self) -> list[int]:
+        """The numbers of all its connections."""
+        streams = (each.connection.stream for of in self.subscribers.values() for each in of.connections)
+        return [stream.conn for stream in streams if stream.conn is not None]
+
+
+class Subscribers(NamedTuple):
+    """All of a run: the names of subscribers by their keys, those first that have not made something again, then in the
+    order in which they came; publishers in that order; and what was not made again."""
+
+    names: dict[str, str]
+    publishers: list[SubscribedPublisher]
+    lost: frozenset[LostTopic]
+
+
+def subscribers_of(knowledge: Knowledge) -> Subscribers:
+    """Who subscribed to something, or is of a type that does."""
+    found: dict[object, list[Subscriber]] = {}
+    for connection in knowledge.connections:
+        for side in (0, 1):
+            own = connection.sides[side]
+            if own.subscriptions is not None or own.socket_type in SUBSCRIBERS_AND_DISH:
+                is_bound = connection.listener == 1 - side
+                publisher = connection.endpoint if is_bound else (connection.conn_id, side)
+                found.setdefault(publisher, []).append(Subscriber(connection, side))
+    lost = frozenset(
+        (each.before.connection.conn_id, subscription.topic)
+        for each in not_made_again(knowledge)
+        for subscription in each.subscriptions
+    )
+    clients: dict[str, Subscriber] = {}
+    keys: dict[Alike, str] = {}
+    publishers = []
+    for connections in found.values():
+        subscribing = dict(_subscribing(connections, keys))
+        for key, each in subscribing.items():
+            clients.setdefault(key, each.connections[0])
+        publishers.append(_publisher(connections, subscribing, lost))
+    ended = {conn_id for conn_id, _ in lost}
+    missing = {
+        key
+        for publisher in publishers
+        for key, each in publisher.subscribers.items()
+        if any(of.connection.conn_id in ended for of in each.connections)
+    }
+    order = sorted(clients, key=lambda key: (key not in missing, clients[key].connection.start.ns))
+    return Subscribers(_names({key: clients[key] for key in order}), publishers, lost)
+
+
+def is_late(connection: Subscriber, subscription: ObservedSubscription) -> bool:
+    """Whether it came long after the handshake."""
+    return (delay_of(connection.connection, subscription) or 0) >= LATE_NS
+
+
+def _publisher(
+    connections: Sequence[Subscriber], subscribers: dict[str, Subscribing], lost: frozenset[LostTopic]
+) -> SubscribedPublisher:
+    first, conn_ids = connections[0], {each.connection.conn_id for each in connections}
+    missed = {topic for conn_id, topic in lost if conn_id in conn_ids}
+    topics = {topic for each in subscribers.values() for of in each.by_topic for topic in of}
+    name, endpoint = name_of(first.connection, 1 - first.side), first.connection.endpoint
+    ordered = sorted(topics, key=lambda topic: (topic not in missed, topic))
+    if first.connection.listener == 1 - first.side:
+        return SubscribedPublisher(name, endpoint, None, subscribers, ordered)
+    conn = first.connection.stream.conn
+    return SubscribedPublisher(f"{name} connection {conn}", endpoint, conn, subscribers, ordered)
+
+
+def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> Iterator[tuple[str, Subscribing]]:
+    """By subscriber, with its key; `keys` are those of subscribers at several publishers. Where connections that look
+    alike are there at a time, nothing tells who comes back: each is a subscriber of its own."""
+    alike: dict[Alike, list[Subscriber]] = {}
+    for each in connections:
+        alike.setdefault((each.ip, each.identity, each.socket_type), []).append(each)
+    for look, own in alike.items():
+        if all(_is_over(one, other) for one, other in pairwise(own)):
+            yield keys.setdefault(look, f"first {own[0].connection.conn_id}"), Subscribing(own)
+        else:
+            for each in own:
+                yield f"{each.connection.conn_id} {each.side}", Subscribing([each])
+
+
+def _is_over(one: Subscriber, other: Subscriber) -> bool:
+    """Whether one connection was over when another began."""
+    return not one.connection.is_open and one.connection.last_ns <= other.connection.start.ns
+
+
+def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
+    """Of each its identity or address; with its type, and the number of its connection, where that does not tell them
+    apart."""
+    names = {key: name_of_subscriber(each) for key, each in clients.items()}
+    if len(set(names.values())) < len(names):
+        types = {key: safe_text(each.socket_type or "")[:LONGEST_TYPE] for key, each in clients.items()}
+        names = {key: f"{types[key]} {name}".strip() for key, name in names.items()}
+    times, is_one_host = Counter(names.values()), len({each.ip for each in clients.values()}) == 1
+    for key, name in names.items():
+        if times[name] > 1:
+            conn = f"conn {clients[key].connection.stream.conn}"
+            names[key] = conn if is_one_host else f"{conn} {name}"
+    return names
+
+
+def name_of_subscriber(subscriber: Subscriber) -> str:
+    """Its identity, else its address: safe to show."""
+    connection = subscriber.connection
+    if subscriber.identity:
+        return named(subscriber.identity)
+    return safe_text(address(connection.endpoint) if subscriber.side == connection.listener else subscriber.ip)
