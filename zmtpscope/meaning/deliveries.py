@@ -7,15 +7,13 @@ same time proves that it was published. All numbers are lower bounds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
 from zmtpscope.dissect import Record
 from zmtpscope.meaning.knowledge import Knowledge, once
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedStall
 from zmtpscope.meaning.observer import derived_record
 from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
 from zmtpscope.meaning.topic_groups import TopicKey
@@ -25,11 +23,15 @@ from zmtpscope.records import SCHEMA, SECOND, empty, to_text
 MOST_SIBLINGS = 4
 """So many siblings are compared with, those that got most."""
 
+MOST_KNOWN = 16
+"""So many are known to have got most of a topic, for whoever compares a part of the time only."""
+
 MOST_EARLIER = 8
 """So many earlier connections of a subscriber are looked at."""
 
 MOST_PAIRS = 262_144
-"""So many pairs of a topic and a subscriber are looked at which got nothing of it."""
+"""So many pairs of a topic and a subscriber that had subscribed to it and got nothing are looked at in a run; where the
+next publisher has more, none of its are."""
 
 TAKES_EFFECT_NS = SECOND // 10
 """So much later a subscription is surely in force at the publisher."""
@@ -48,14 +50,34 @@ class Missed(NamedTuple):
     sibling: Subscriber
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Delivery:
+class Sibling(NamedTuple):
+    """One that got much of a topic, and when it subscribed to it."""
+
+    subscriber: Subscriber
+    topic: PublishedTopic
+    since_ns: int
+
+
+class Siblings:
+    """Those of the others that got most of a topic, first the one that got most."""
+
+    def __init__(self, each: Sequence[Sibling]) -> None:
+        self.each = each
+        self.messages = max((topic.timeline.count for _, topic, _ in each), default=0)
+        """How many one of them got at most."""
+        self.first_ns = min((topic.first.ns for _, topic, _ in each), default=0)
+        """When one of them got some first."""
+        self.since_ns = max((since for _, _, since in each), default=0)
+        """Since when all of them were subscribed."""
+
+
+class Delivery(NamedTuple):
     """What a subscriber got of a topic; `topic` is None where it subscribed and got nothing.
 
-    `early` is what a sibling got before this one subscribed, `missed` what it got while this one was subscribed. None:
-    nothing proves any. `left_ns` is until when it had the topic on an earlier connection; None where it had not.
-    `may_be_other` says that this one may have been another program's on the same host: it has no identity, and ended
-    the connection by itself.
+    So many `siblings` got some, too. `early` is what one of those that got most got before this one subscribed,
+    `missed` what it got while this one was subscribed. None: nothing proves any. Where it missed some early, `left_ns`
+    is until when it had the topic on an earlier connection; None where it had not. `may_be_other` says that this one
+    may have been another program's on the same host: it has no identity, and ended the connection by itself.
     """
 
     publisher: Publisher
@@ -77,44 +99,92 @@ class Delivery:
 @once
 def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
     """All of a run, by publisher and topic."""
-    return tuple(delivery for publisher in publishers(knowledge) for delivery in _of_publisher(publisher, knowledge))
+    found: list[Delivery] = []
+    room = MOST_PAIRS
+    for publisher in publishers(knowledge):
+        without = _without(publisher, room)
+        room -= sum(map(len, without.values()))
+        earlier = _earlier(publisher.subscribers)
+        most = got_most(knowledge)[publisher]
+        for key, pairs in _by_topic(publisher, without).items():
+            found += _of_topic(publisher, key, pairs, most[key], earlier, knowledge.last_ns)
+    return tuple(found)
 
 
-def _of_publisher(publisher: Publisher, knowledge: Knowledge) -> Iterator[Delivery]:
-    keys, subscribers = publisher.topic_keys(), publisher.subscribers
-    has_room = len(keys) * len(subscribers) <= MOST_PAIRS
-    earlier = _earlier(subscribers)
-    for key in keys:
-        got = [(each.topics[key].timeline.count, each) for each in subscribers if key in each.topics]
-        most = [_Sibling.of(each, key) for _, each in nlargest(MOST_SIBLINGS + 1, got, key=_count)]
-        for subscriber in subscribers:
-            topic = subscriber.topics.get(key)
-            if topic is None and not (has_room and subscriber.matching(key)):
-                continue
-            siblings = [each for each in most if each.subscriber is not subscriber][:MOST_SIBLINGS]
-            early, missed, left, may_be_other = None, None, None, False
-            intervals = subscriber.intervals(key) if siblings and subscriber.is_filtered else []
-            if intervals:
-                ends = [_left(each, key, siblings) for each in earlier[subscriber]]
-                left, may_be_other = max((end for end in ends if end is not None), default=(None, False))
-                early = _early(left or 0, intervals[0][0], siblings)
-                missed = _missed(subscriber, topic, intervals[-1], siblings, knowledge)
-            yield Delivery(
-                publisher, subscriber, key, topic, len(got) - (topic is not None), early, missed, left, may_be_other
-            )
+@once
+def got_most(knowledge: Knowledge) -> dict[Publisher, dict[TopicKey, list[Subscriber]]]:
+    """Who got most of each topic of each publisher, first who got most of all."""
+    return {publisher: _most(publisher) for publisher in publishers(knowledge)}
 
 
-class _Sibling(NamedTuple):
-    """One that got much of a topic, and when it subscribed to it."""
+def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
+    got: dict[TopicKey, list[tuple[int, Subscriber]]] = {}
+    for subscriber in publisher.subscribers:
+        for key, topic in subscriber.topics.items():
+            got.setdefault(key, []).append((topic.timeline.count, subscriber))
+    return {key: [each for _, each in nlargest(MOST_KNOWN, some, key=_count)] for key, some in got.items()}
 
-    subscriber: Subscriber
-    topic: PublishedTopic
-    since_ns: int
 
-    @classmethod
-    def of(cls, subscriber: Subscriber, key: TopicKey) -> _Sibling:
-        intervals = subscriber.intervals(key)
-        return cls(subscriber, subscriber.topics[key], intervals[0][0] if intervals else 0)
+def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
+    """The topics of which each subscriber got nothing although it had subscribed to them; none at all where there are
+    more than `room`."""
+    keys, topics = publisher.ascending
+    found: dict[Subscriber, list[TopicKey]] = {}
+    for subscriber in publisher.subscribers:
+        matching = (key for places in subscriber.places(topics) for key in keys[places.start : places.stop])
+        found[subscriber] = list(dict.fromkeys(key for key in matching if key not in subscriber.topics))
+        room -= len(found[subscriber])
+        if room < 0:
+            return {}
+    return found
+
+
+Pairs = Sequence[tuple[Subscriber, PublishedTopic | None]]
+"""Who got a topic, or had subscribed to it and got nothing, in the order of the subscribers."""
+
+
+def _by_topic(publisher: Publisher, without: Mapping[Subscriber, Sequence[TopicKey]]) -> dict[TopicKey, Pairs]:
+    found: dict[TopicKey, list[tuple[Subscriber, PublishedTopic | None]]]
+    found = {key: [] for key in publisher.topic_keys()}
+    for subscriber in publisher.subscribers:
+        for key, topic in subscriber.topics.items():
+            if key.topic is not None:
+                found[key].append((subscriber, topic))
+        for key in without.get(subscriber, ()):
+            found[key].append((subscriber, None))
+    return dict(found)
+
+
+def _of_topic(
+    publisher: Publisher,
+    key: TopicKey,
+    pairs: Pairs,
+    got_most: Sequence[Subscriber],
+    earlier: Mapping[Subscriber, Sequence[Subscriber]],
+    now: int,
+) -> Iterator[Delivery]:
+    got = sum(topic is not None for _, topic in pairs)
+    most = [_sibling(each, key) for each in got_most[: MOST_SIBLINGS + 1]]
+    of_others = Siblings(most[:MOST_SIBLINGS])
+    of_most = {each.subscriber: Siblings([other for other in most if other is not each]) for each in most}
+    for subscriber, topic in pairs:
+        siblings = of_most.get(subscriber, of_others)
+        early, missed, left, may_be_other = None, None, None, False
+        intervals = subscriber.intervals(key) if siblings.each and subscriber.is_filtered else ()
+        if intervals:
+            since = intervals[0][0]
+            early = _early(0, since, siblings)
+            if early is not None and early.messages:
+                left, may_be_other = _last_left(earlier[subscriber], key, siblings) or (None, False)
+                early = _early(left or 0, since, siblings)
+            missed = _missed(subscriber, topic, intervals[-1], siblings, now)
+        count = got - (topic is not None)
+        yield Delivery(publisher, subscriber, key, topic, count, early, missed, left, may_be_other)
+
+
+def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
+    intervals = subscriber.intervals(key)
+    return Sibling(subscriber, subscriber.topics[key], intervals[0][0] if intervals else 0)
 
 
 def _count(got: tuple[int, Subscriber]) -> int:
@@ -122,15 +192,21 @@ def _count(got: tuple[int, Subscriber]) -> int:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Of each subscriber those that may be the same one before it connected again, the last ones."""
+    """Of each subscriber those that may be the same one before it connected again: the last ones, and of them first the
+    one that ended last."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
         same = seen.setdefault((each.ip, each.identity, each.socket_type), deque(maxlen=MOST_EARLIER))
         start = each.connection.start.ns
-        found[each] = [earlier for earlier in same if earlier.ended_ns <= start]
+        ended = [earlier for earlier in same if earlier.ended_ns <= start]
+        found[each] = sorted(ended, key=_ended, reverse=True)
         same.append(each)
     return found
+
+
+def _ended(subscriber: Subscriber) -> int:
+    return subscriber.ended_ns
 
 
 class _Left(NamedTuple):
@@ -140,7 +216,19 @@ class _Left(NamedTuple):
     may_be_other: bool
 
 
-def _left(earlier: Subscriber, key: TopicKey, siblings: list[_Sibling]) -> _Left | None:
+def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
+    """The last of some earlier connections that had a topic; they come in the order of their ends, the last first."""
+    last: _Left | None = None
+    for each in earlier:
+        if last is not None and each.ended_ns < last.ns:
+            break  # it had nothing for longer
+        left = _left(each, key, siblings)
+        if left is not None:
+            last = left if last is None else max(last, left)
+    return last
+
+
+def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
     """Until when an earlier connection had a topic, and what came to others came to it, too: a link that is down ends
     a connection late. None where it never had it."""
     intervals = earlier.intervals(key)
@@ -153,7 +241,7 @@ def _left(earlier: Subscriber, key: TopicKey, siblings: list[_Sibling]) -> _Left
         return _Left(end, may_be_other)
     silent = topic.timeline.last_ns + TAKES_EFFECT_NS
     gave_up = earlier.ending is not None and earlier.ending.cause == "heartbeat"
-    is_cut_off = gave_up or any(each.topic.timeline.between(silent, end).least for each in siblings)
+    is_cut_off = gave_up or any(each.topic.timeline.between(silent, end).least for each in siblings.each)
     return _Left(min(silent, end), may_be_other=False) if is_cut_off else _Left(end, may_be_other)
 
 
@@ -162,61 +250,55 @@ def _ended_by_itself(earlier: Subscriber) -> bool:
     return ending is not None and ending.side == earlier.side and ending.cause in ("closed", "reset")
 
 
-def _early(floor: int, since: int, siblings: list[_Sibling]) -> Missed | None:
+def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
     """What siblings that were connected then got before somebody subscribed, but for what came before `floor`."""
-    found = []
-    for subscriber, topic, _ in siblings:
-        if topic.first.ns >= since:
-            found.append(Missed(0, subscriber))
-        elif subscriber.connection.is_open or subscriber.connection.last_ns >= since:
-            found.append(Missed(topic.timeline.between(floor, since).least, subscriber))
-    return max(found, key=_messages, default=None)
+    if siblings.first_ns >= since:
+        return Missed(0, siblings.each[0].subscriber)
+    most: Missed | None = None
+    for subscriber, topic, _ in siblings.each:
+        messages = 0
+        if topic.first.ns < since:
+            if not subscriber.is_open and subscriber.last_ns < since:
+                continue
+            messages = topic.timeline.between(floor, since).least
+        if most is None or messages > most.messages:
+            most = Missed(messages, subscriber)
+    return most
 
 
 def _missed(
-    slow: Subscriber,
-    topic: PublishedTopic | None,
-    interval: tuple[int, int],
-    siblings: list[_Sibling],
-    knowledge: Knowledge,
+    slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
     """What siblings got while it was subscribed, so long ago that it had come if it had been sent."""
     since, until = interval
-    if slow.connection.is_open and until == slow.connection.last_ns:
-        until = knowledge.last_ns
-    found = []
-    for sibling in siblings:
-        begin = max(since, sibling.since_ns) + TAKES_EFFECT_NS
-        end = surely_sent(slow, sibling.subscriber.latest_ns, until)
+    if slow.is_open and until == slow.last_ns:
+        until = now
+    count, first = (0, 0) if topic is None else (topic.timeline.count, topic.first.ns)
+    # as it mostly is: it got as many as anybody, all of them behind the time from which on they are compared
+    has_all = count >= siblings.messages and first >= max(since, siblings.since_ns) + TAKES_EFFECT_NS
+    most: Missed | None = None
+    for sibling, published, sibling_since in siblings.each:
+        begin = max(since, sibling_since) + TAKES_EFFECT_NS
+        got = count if topic is None or has_all else count - topic.timeline.before(begin).least
+        if most is not None and published.timeline.count - got <= most.messages:
+            continue  # it shows no more than another one
+        end = surely_sent(slow, sibling.latest_ns, until)
         if end is not None and begin < end:
-            got = 0 if topic is None else topic.timeline.count - topic.timeline.before(begin).least
-            published = sibling.topic.timeline.between(begin, end).least
-            found.append(Missed(max(0, published - got), sibling.subscriber))
-    return max(found, key=_messages, default=None)
+            if has_all:
+                return Missed(0, sibling)
+            messages = published.timeline.between(begin, end).least - got
+            if most is None or messages > most.messages:
+                most = Missed(max(0, messages), sibling)
+    return most
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
     """What was published before this time (ns) has come to a subscriber by `until`, or never will: what came to it
     later came behind it. None where that is not known. `latest_ns` is when the last message was published."""
-    if any(end_of_stall(stall) > until - ARRIVES_NS for stall in stalls_of(slow)):
+    if slow.stalled_ns > until - ARRIVES_NS:
         return None  # it may all be on its way
     is_drained = slow.latest_ns >= latest_ns and until - slow.latest_ns >= QUIET_NS
     return until if is_drained else min(slow.latest_ns, until) - ARRIVES_NS
-
-
-def _messages(missed: Missed) -> int:
-    return missed.messages
-
-
-def stalls_of(subscriber: Subscriber) -> list[ObservedStall]:
-    """The stretches in which the publisher could not send to it."""
-    return subscriber.connection.sides[1 - subscriber.side].stalls
-
-
-def end_of_stall(stall: ObservedStall) -> int:
-    """When it was over, or seen last (ns)."""
-    until: int | None = stall.values["until_ns"]
-    return stall.moment.ns + stall.duration_ns if until is None else until
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

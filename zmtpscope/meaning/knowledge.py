@@ -74,6 +74,15 @@ class Knowledge:
         return found
 
     @cached_property
+    def by_address(self) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
+        """The connections of each client address to one endpoint, in the order in which they began."""
+        found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
+        for connection in self.connections:
+            client = connection.sides[1 - connection.listener].ip
+            found.setdefault((client, connection.endpoint), []).append(connection)
+        return found
+
+    @cached_property
     def by_client(self) -> dict[tuple[str, str | None, Endpoint], list[ObservedConnection]]:
         """The connections of each client (its address, and its identity where it has one) to one endpoint, in the
         order in which they began."""

@@ -37,17 +37,24 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """A stretch in which a side could not send, since its peer took nothing."""
+    """A stretch in which a side could not send, since its peer took nothing; or `count` of them, which took `duration`
+    together. `until` says how the last one was over, at `end_ns`, or was seen last."""
 
     moment: Moment
     ref: str
     duration_ns: int
-    values: dict[str, Any]
+    longest_ns: int
+    count: int
+    until: str
+    end_ns: int
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> ObservedStall:
         """That of a record."""
-        return cls(Moment.of(values), ref_of(values), values["duration_ns"], values)
+        moment, took = Moment.of(values), values["duration_ns"]
+        end = moment.ns + took if values["until_ns"] is None else values["until_ns"]
+        longest, count = values["longest_ns"] or took, values["count"] or 1
+        return cls(moment, ref_of(values), took, longest, count, values["until"], end)
 
 
 @dataclass(slots=True, eq=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.meaning.endings import Ending, ending_of
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.observed import ObservedConnection, ObservedStall
+from zmtpscope.meaning.observed_subscriptions import JOIN, ObservedSubscription
 from zmtpscope.meaning.topic_groups import TopicKey
 from zmtpscope.meaning.topics import PublishedTopic
 from zmtpscope.meaning.words import address, topic_name
@@ -16,6 +19,9 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DI
 
 FILTERING = ("3.0", "3.1")
 """Versions in which the publisher filters; before, it sends all, and subscriptions are not on the wire."""
+
+BEHIND_ALL = b"\xff" * LONGEST_TOPIC
+"""Behind a prefix, this is behind all topics that begin with it."""
 
 
 class Subscriber:
@@ -35,6 +41,10 @@ class Subscriber:
         self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
         self.latest_ns = 0 if published is None else published.latest_ns
         """Time of the last message that it got."""
+        self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
+        """By the longest subscription that a topic begins with, and whether it is all of the topic."""
+        self.is_open = connection.is_open
+        self.last_ns = connection.last_ns
 
     @property
     def name(self) -> str:
@@ -61,6 +71,16 @@ class Subscriber:
         return ending_of(self.connection)
 
     @property
+    def stalls(self) -> list[ObservedStall]:
+        """The stretches in which the publisher could not send to it."""
+        return self.connection.sides[1 - self.side].stalls
+
+    @cached_property
+    def stalled_ns(self) -> int:
+        """When the last of them was over."""
+        return max((stall.end_ns for stall in self.stalls), default=0)
+
+    @cached_property
     def ended_ns(self) -> int:
         """When its connection ended, or was seen last; what else comes behind FIN or RST delivers nothing."""
         return self.connection.last_ns if self.ending is None else self.ending.moment.ns
@@ -88,30 +108,74 @@ class Subscriber:
     def _sizes(self) -> list[int]:
         return sorted({len(topic) for topic in self._by_topic})
 
+    def _longest(self, topic: bytes | None) -> bytes | None:
+        """The longest of its subscriptions that a topic begins with: whatever else begins the topic begins that one."""
+        if topic is not None:
+            for size in reversed(self._sizes):
+                if size <= len(topic) and topic[:size] in self._by_topic:
+                    return topic[:size]
+        return None
+
     def matching(self, key: TopicKey) -> list[ObservedSubscription]:
         """Its subscriptions, in force or not, that certainly ask for messages of a topic."""
-        topic = key.topic
-        if topic is None:
-            return []
-        sizes = (size for size in self._sizes if size <= len(topic))
-        found = (each for size in sizes for each in self._by_topic.get(topic[:size], ()))
-        return [each for each in found if each.matches(topic)]
-
-    def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
-        """When something was in force that a topic begins with: times (ns), apart from each other."""
-        found: list[tuple[int, int]] = []
-        end = self.connection.last_ns
-        for start, until in sorted(
-            (each.moment.ns, end if each.until_ns is None else each.until_ns) for each in self.matching(key)
-        ):
-            if found and start <= found[-1][1]:
-                found[-1] = found[-1][0], max(found[-1][1], until)
-            else:
-                found.append((start, until))
+        topic, longest = key.topic, self._longest(key.topic)
+        found: list[ObservedSubscription] = []
+        if topic is not None and longest is not None:
+            for size in self._sizes:
+                if size > len(longest):
+                    break
+                found += self._by_topic.get(longest[:size], ())
+            found = [each for each in found if each.matches(topic)]
         return found
 
+    def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
+        """When something was in force that asks for messages of a topic: times (ns), apart from each other."""
+        longest = self._longest(key.topic)
+        if longest is None:
+            return []
+        place = longest, longest == key.topic
+        found = self._intervals.get(place)
+        if found is None:
+            end, matching = self.last_ns, self.matching(key)
+            times = [(each.moment.ns, end if each.until_ns is None else each.until_ns) for each in matching]
+            found = self._intervals[place] = _apart(times)
+        return found
 
-@dataclass(frozen=True, slots=True, eq=False)
+    def places(self, topics: Sequence[bytes]) -> list[range]:
+        """Where those of some topics stand, which ascend, that one of its subscriptions asks for, in force or not."""
+        return places_of(self.subscriptions, topics)
+
+
+def _apart(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same times, without what is in several intervals."""
+    if len(intervals) < 2:
+        return intervals
+    found: list[tuple[int, int]] = []
+    for start, until in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], until)
+        else:
+            found.append((start, until))
+    return found
+
+
+def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:
+    """Where those of some topics stand, which ascend, that some subscriptions ask for."""
+    names: set[bytes] = set()
+    groups: set[bytes] = set()
+    for each in subscriptions:
+        (groups if each.form == JOIN else names).add(each.topic)
+    found = [range(bisect_left(topics, group), bisect_right(topics, group)) for group in sorted(groups)]
+    last: bytes | None = None
+    for name in sorted(names):
+        if last is None or not name.startswith(last):
+            last = name
+            begin = bisect_left(topics, name)
+            found.append(range(begin, bisect_right(topics, name + BEHIND_ALL, begin)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
 class Publisher:
     """Who publishes, under topics or, a RADIO, to groups: what is bound to an endpoint, with all who connected to it;
     or one that connects, whose other connections nothing on the wire tells. `subscribers` are in the order in which
@@ -130,6 +194,12 @@ class Publisher:
     def topic_keys(self) -> list[TopicKey]:
         """Its topics, as far as they are known."""
         return list(dict.fromkeys(key for each in self.subscribers for key in each.topics if key.topic is not None))
+
+    @cached_property
+    def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
+        """The same in the order of their octets, and these."""
+        keys = sorted(self.topic_keys())
+        return keys, [key.topic or b"" for key in keys]
 
 
 @once

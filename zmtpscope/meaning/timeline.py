@@ -68,5 +68,7 @@ class Timeline:
 
     def between(self, start: int, end: int) -> Bounds:
         """How many there were from `start` on and before `end`."""
+        if self.count and start <= self.first[0] and end > self.last_ns:
+            return Bounds(self.count, self.count)
         earlier, later = self.before(start), self.before(end)
         return Bounds(max(0, later.least - earlier.most), max(0, later.most - earlier.least))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from zmtpscope.meaning.deliveries import ARRIVES_NS, end_of_stall, stalls_of
+from zmtpscope.meaning.deliveries import ARRIVES_NS
 from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
@@ -229,8 +229,8 @@ def _why_lost(own: Client, time: int, last_sent: int) -> Reason:
         return Reason(False, "cannot tell: what it subscribed to is not known")
     if time < last_sent:
         return Reason(False, "dropped by the publisher (its queue for this peer was full): later ones came")
-    for stall in stalls_of(subscriber):
-        if stall.moment.ns <= time <= end_of_stall(stall):
+    for stall in subscriber.stalls:
+        if stall.moment.ns <= time <= stall.end_ns:
             closed = f"the receive window of the peer was closed for {duration(stall.duration_ns)}"
             return Reason(False, f"dropped, or it waits: {closed} from", stall.moment)
     return Reason(False, "did not come before the capture or the connection ended: dropped, or on its way")

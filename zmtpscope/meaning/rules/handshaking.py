@@ -119,15 +119,9 @@ def _hanging(rule: str, knowledge: Knowledge, waiting: Waiting, hung: list[Hung]
         hung[-1].connection.last_ns,
         LIKELY if rule == "authentication-failing" else PROVEN,
         conn_ids,
-        frozenset((conn_id, id_) for conn_id in _of_client(knowledge, endpoint, client) for id_ in ANSWERS),
+        # of all connections of the two: some may have been closed at once, for the same reason
+        frozenset((each.conn_id, id_) for each in knowledge.by_address[client, endpoint] for id_ in ANSWERS),
     )
-
-
-def _of_client(knowledge: Knowledge, endpoint: Endpoint, client: str) -> Iterator[str]:
-    """All connections of the two: some may have been closed at once, for the same reason."""
-    for connection in knowledge.by_endpoint[endpoint]:
-        if connection.sides[1 - connection.listener].ip == client:
-            yield connection.conn_id
 
 
 def _patience(hung: list[Hung]) -> str:

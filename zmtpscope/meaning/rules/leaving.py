@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.disconnects import CUT_OFF, Disconnect, disconnects
 from zmtpscope.meaning.endings import ending_of, lifetime
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules import handshaking, pairing, refusing
 from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
@@ -99,20 +99,61 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 RELAYED = SECOND // 20
+MOST_RELAYED = 16
+"""So many connections are taken for the other half of one."""
+
+
+class End(NamedTuple):
+    """When (ns) a host ended a connection to an endpoint."""
+
+    ns: int
+    endpoint: Endpoint
+    conn_id: str
+
+
+class Ends:
+    """Those of one host, as they came."""
+
+    def __init__(self, ends: Iterable[End]) -> None:
+        self._ends = sorted(ends)
+        self._others = [len(self._ends)] * (len(self._ends) + 1)
+        """Where behind each the first one of another endpoint stands."""
+        for place in range(len(self._ends) - 2, -1, -1):
+            is_same = self._ends[place].endpoint == self._ends[place + 1].endpoint
+            self._others[place] = self._others[place + 1] if is_same else place + 1
+
+    def around(self, time: int, endpoint: Endpoint) -> Iterator[str]:
+        """The connections to other endpoints that were ended at a time, or nearly so."""
+        place = bisect_left(self._ends, time - RELAYED, key=_time)
+        while place < len(self._ends) and self._ends[place].ns <= time + RELAYED:
+            if self._ends[place].endpoint == endpoint:
+                place = self._others[place]
+            else:
+                yield self._ends[place].conn_id
+                place += 1
+
+
+@once
+def _ends_by_host(knowledge: Knowledge) -> dict[str, Ends]:
+    found: dict[str, list[End]] = {}
+    for connection in knowledge.connections:
+        ending = ending_of(connection)
+        if ending is not None:
+            end = End(ending.moment.ns, connection.endpoint, connection.conn_id)
+            found.setdefault(connection.sides[ending.side].ip, []).append(end)
+    return {host: Ends(ends) for host, ends in found.items()}
+
+
+def _time(end: End) -> int:
+    return end.ns
 
 
 def _relayed(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
     """The other half of what a relay ends: connections that the same host ended at the same time."""
     connection, ending = departures[0].connection, departures[0].ending
-    host, times = connection.sides[ending.side].ip, sorted(each.ending.moment.ns for each in departures)
-    found = set()
-    for other in knowledge.connections:
-        end = None if other.endpoint == connection.endpoint else ending_of(other)
-        if end is not None and other.sides[end.side].ip == host:
-            place = bisect_left(times, end.moment.ns - RELAYED)
-            if place < len(times) and times[place] <= end.moment.ns + RELAYED:
-                found.add(other.conn_id)
-    return frozenset(found)
+    ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
+    around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
+    return frozenset(conn_id for each in around for conn_id in islice(each, MOST_RELAYED))
 
 
 Leaver = tuple[Endpoint, str | None, str | None]
@@ -228,27 +269,23 @@ STORM = "ZMTP-CONN-10"
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each client address and endpoint."""
-    for endpoint, connections in knowledge.by_endpoint.items():
-        by_client: dict[str, list[ObservedConnection]] = {}
-        for connection in connections:
-            by_client.setdefault(connection.sides[1 - connection.listener].ip, []).append(connection)
-        for client, own in by_client.items():
-            findings = [each.finding(STORM) for each in own]
-            found = next((each for each in findings if each is not None), None)
-            if found is None:
-                continue
-            yield Diagnosis(
-                "reconnect-storm",
-                "warn",
-                f"{client} at {address(endpoint)}",
-                f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
-                f"{how_often([each.start.ns for each in own])}",
-                "find out why the connections end; ZMQ_RECONNECT_IVL_MAX makes clients wait longer each time",
-                (Evidence(found.moment, found.text, found.ref),),
-                len(own),
-                own[-1].last_ns,
-                conn_ids=frozenset(each.conn_id for each in own),
-            )
+    for (client, endpoint), own in knowledge.by_address.items():
+        findings = [each.finding(STORM) for each in own]
+        found = next((each for each in findings if each is not None), None)
+        if found is None:
+            continue
+        yield Diagnosis(
+            "reconnect-storm",
+            "warn",
+            f"{client} at {address(endpoint)}",
+            f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
+            f"{how_often([each.start.ns for each in own])}",
+            "find out why the connections end; ZMQ_RECONNECT_IVL_MAX makes clients wait longer each time",
+            (Evidence(found.moment, found.text, found.ref),),
+            len(own),
+            own[-1].last_ns,
+            conn_ids=frozenset(each.conn_id for each in own),
+        )
 
 
 VIOLATION = "ZMTP-CONN-08"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -9,7 +10,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.diagnosis import PROVEN, Diagnosis, Evidence
 from zmtpscope.meaning.endings import is_agreed
 from zmtpscope.meaning.handshakes import hung_handshakes
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.words import address, client_name, duration, how_often, server_name
 
@@ -64,9 +65,7 @@ def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
     for connection in knowledge.connections:
         finding = connection.finding(*kind.ids)
         if finding is not None and kind.holds(connection, finding):
-            client = connection.sides[1 - connection.listener]
-            asker = connection.endpoint, client.ip, client.username
-            found.setdefault(asker, []).append(Met(connection, finding))
+            found.setdefault(_asker(connection), []).append(Met(connection, finding))
     return found
 
 
@@ -103,12 +102,28 @@ def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
 
 def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
     """The first connection of the same client that began later, and on which messages may flow."""
-    endpoint, ip, user = asker
-    for connection in knowledge.by_endpoint[endpoint]:
-        client = connection.sides[1 - connection.listener]
-        if (client.ip, client.username) == (ip, user) and connection.start.ns > time and is_agreed(connection):
-            return connection
-    return None
+    own = _came_about(knowledge).get(asker, [])
+    place = bisect_right(own, time, key=_start)
+    return own[place] if place < len(own) else None
+
+
+@once
+def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
+    """The connections of each client on which messages may flow, in the order in which they began."""
+    found: dict[Asker, list[ObservedConnection]] = {}
+    for connection in knowledge.connections:
+        if is_agreed(connection):
+            found.setdefault(_asker(connection), []).append(connection)
+    return found
+
+
+def _asker(connection: ObservedConnection) -> Asker:
+    client = connection.sides[1 - connection.listener]
+    return connection.endpoint, client.ip, client.username
+
+
+def _start(connection: ObservedConnection) -> int:
+    return connection.start.ns
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:

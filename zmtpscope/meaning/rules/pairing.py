@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
 from zmtpscope.meaning.words import address, how_often, name_of, server_name
 from zmtpscope.zmtp.socket_types import may_meet
@@ -58,12 +58,22 @@ def _fit(types: list[str | None]) -> bool:
 
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
     """The socket type of who listens, or of the client, as these or other connections between the two say."""
-    connection = met[0].connection
     if listens:
-        known = [each.sides[each.listener].socket_type for each in knowledge.by_endpoint[connection.endpoint]]
-    else:
-        known = [each.connection.sides[1 - each.connection.listener].socket_type for each in met]
-    return next((type_ for type_ in known if type_), None)
+        return _listening(knowledge)[met[0].connection.endpoint]
+    return _first_type(each.connection.sides[1 - each.connection.listener] for each in met)
+
+
+@once
+def _listening(knowledge: Knowledge) -> dict[Endpoint, str | None]:
+    """The socket type of who listens at each endpoint."""
+    return {
+        endpoint: _first_type(each.sides[each.listener] for each in connections)
+        for endpoint, connections in knowledge.by_endpoint.items()
+    }
+
+
+def _first_type(sides: Iterable[ObservedSide]) -> str | None:
+    return next((side.socket_type for side in sides if side.socket_type), None)
 
 
 def _sentence(connection: ObservedConnection, finding: ObservedFinding, types: list[str | None]) -> str:
@@ -92,9 +102,13 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if finding is not None:
             identity = connection.sides[1 - connection.listener].identity or ""
             found.setdefault((connection.endpoint, identity), []).append(Met(connection, finding))
+    by_identity: dict[tuple[Endpoint, str], list[ObservedConnection]] = {key: [] for key in found}
+    for connection in knowledge.connections if found else ():
+        key = connection.endpoint, connection.sides[1 - connection.listener].identity or ""
+        if key in by_identity:
+            by_identity[key].append(connection)
     for (endpoint, identity), met in found.items():
-        connection = met[0].connection
-        same = [each for each in knowledge.by_endpoint[endpoint] if each.sides[1 - each.listener].identity == identity]
+        connection, same = met[0].connection, by_identity[endpoint, identity]
         hosts = sorted({each.sides[1 - each.listener].ip for each in same})
         conn_ids = frozenset(each.conn_id for each in same)
         yield Diagnosis(

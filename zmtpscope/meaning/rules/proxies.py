@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.meaning.deliveries import TAKES_EFFECT_NS, surely_sent
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.timeline import Timeline
 from zmtpscope.meaning.topic_groups import TopicKey
 from zmtpscope.meaning.words import counted, name_of, topic_name
 
-MOST_PAIRS = 65_536
-"""So many pairs of a topic and a subscriber behind a proxy are looked at."""
+MOST_COMPARED = 524_288
+"""So often what came into a proxy is compared with what one got behind it, in a run; where the next proxy needs more,
+it is not looked at."""
 
 
 class Proxy(NamedTuple):
@@ -48,37 +50,45 @@ def _proxies(knowledge: Knowledge) -> Iterator[Proxy]:
 
 
 def _dropping(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    room = MOST_COMPARED
     for proxy in _proxies(knowledge):
-        found = list(_dropped(proxy, knowledge))
-        if found:
-            yield _diagnosis(proxy, found)
+        behind = [each for each in proxy.outgoing.subscribers if each.is_filtered]
+        count = sum(len(each.topics) for each in proxy.incoming) * len(behind)
+        if count <= room:
+            room -= count
+            found = list(_dropped(proxy, behind, knowledge.last_ns))
+            if found:
+                yield _diagnosis(proxy, found)
 
 
-def _dropped(proxy: Proxy, knowledge: Knowledge) -> Iterator[Dropped]:
-    keys = list(dict.fromkeys(key for each in proxy.incoming for key in each.topics if key.topic is not None))
-    if len(keys) * len(proxy.outgoing.subscribers) > MOST_PAIRS:
-        return
-    for subscriber in proxy.outgoing.subscribers:
-        if subscriber.is_filtered:
-            for key in keys:
-                messages = _missing(proxy.incoming, subscriber, key, knowledge)
-                if messages > 0:
-                    yield Dropped(messages, key, subscriber)
+def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[Dropped]:
+    incoming: dict[TopicKey, list[Timeline]] = {}
+    for each in proxy.incoming:
+        for key, topic in each.topics.items():
+            if key.topic is not None:
+                incoming.setdefault(key, []).append(topic.timeline)
+    latest = max(each.latest_ns for each in proxy.incoming)
+    for subscriber in behind:
+        for key, timelines in incoming.items():
+            messages = _missing(timelines, latest, subscriber, key, now)
+            if messages > 0:
+                yield Dropped(messages, key, subscriber)
 
 
-def _missing(incoming: list[Subscriber], subscriber: Subscriber, key: TopicKey, knowledge: Knowledge) -> int:
-    """How many went in while a subscriber behind the proxy wanted them, and did not come out to it."""
+def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
+    """How many of a topic went in while a subscriber behind the proxy wanted them, and did not come out to it;
+    `latest_ns` is when anything went in last."""
     intervals = subscriber.intervals(key)
     if not intervals:
         return 0
     since, until = intervals[-1]
-    if subscriber.connection.is_open and until == subscriber.connection.last_ns:
-        until = knowledge.last_ns
+    if subscriber.is_open and until == subscriber.last_ns:
+        until = now
     begin = since + TAKES_EFFECT_NS
-    end = surely_sent(subscriber, max(each.latest_ns for each in incoming), until)
+    end = surely_sent(subscriber, latest_ns, until)
     if end is None or end <= begin:
         return 0
-    went_in = sum(each.topics[key].timeline.between(begin, end).least for each in incoming if key in each.topics)
+    went_in = sum(timeline.between(begin, end).least for timeline in incoming)
     own = subscriber.topics.get(key)
     return went_in - (0 if own is None else own.timeline.count - own.timeline.before(begin).least)
 

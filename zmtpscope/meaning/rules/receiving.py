@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.meaning.deliveries import TAKES_EFFECT_NS, Delivery, deliveries
+from zmtpscope.meaning.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.knowledge import Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection, ObservedStall
 from zmtpscope.meaning.publishers import Subscriber
 from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, name_of, topic_name
@@ -51,21 +51,26 @@ class Behind(NamedTuple):
     sibling: Subscriber
 
 
-def _slow(knowledge: Knowledge) -> Iterator[Diagnosis]:
+@once
+def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
     """One for each receiver, of its worst connection."""
     found: dict[str, list[Diagnosis]] = {}
     for diagnosis in _of_connections(knowledge):
         found.setdefault(diagnosis.subject, []).append(diagnosis)
-    for each in found.values():
-        worst = min(each, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
-        more = f" (and the same on {len(each) - 1} connections more)" if len(each) > 1 else ""
-        yield replace(
-            worst,
-            text=worst.text + more,
-            count=sum(diagnosis.count for diagnosis in each),
-            conn_ids=frozenset().union(*(diagnosis.conn_ids for diagnosis in each)),
-            explains=frozenset().union(*(diagnosis.explains for diagnosis in each)),
-        )
+    return [_worst(each) for each in found.values()]
+
+
+def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
+    """The worst of some of one receiver, which stands for all of them."""
+    worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
+    more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
+    return replace(
+        worst,
+        text=worst.text + more,
+        count=sum(diagnosis.count for diagnosis in found),
+        conn_ids=frozenset().union(*(diagnosis.conn_ids for diagnosis in found)),
+        explains=frozenset().union(*(diagnosis.explains for diagnosis in found)),
+    )
 
 
 def _of_connections(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -97,14 +102,11 @@ def _stalled(
     if total < SHORTEST_NS:
         return None
     last = stalls[-1]
-    longest = max(
-        time if (stall.values["count"] or 1) == 1 else stall.values["longest_ns"]
-        for stall, time in zip(stalls, lasted, strict=True)
-    )
+    longest = max(time if stall.count == 1 else stall.longest_ns for stall, time in zip(stalls, lasted, strict=True))
     severity: Severity = "warn" if longest >= LONG_NS or (behind is not None and behind.messages > 0) else "note"
-    times = sum(stall.values["count"] or 1 for stall in stalls)
+    times = sum(stall.count for stall in stalls)
     how = f" in {times} stretches" if times > 1 else ""
-    state = "; it is still closed" if last.values["until"] == RUNNING else ""
+    state = "; it is still closed" if last.until == RUNNING else ""
     fewer = ""
     if behind is not None and behind.messages > 0:
         sibling = name_of(behind.sibling.connection, behind.sibling.side)
@@ -112,7 +114,7 @@ def _stalled(
             f", and it got {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
             f"fewer than {sibling} since it closed first"
         )
-    receiver, was_left = 1 - sender, last.values["until"] == "disconnected"
+    receiver, was_left = 1 - sender, last.until == "disconnected"
     is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
     return Diagnosis(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
@@ -135,12 +137,13 @@ def _stalled(
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
     """How long a stall was (ns); one that goes on lasts to the end of the capture, since a side that opens its window
     says so, where nothing is missing."""
-    is_running = stall.values["until"] == RUNNING and connection.is_whole
-    return stall.duration_ns + (knowledge.last_ns - stall.values["until_ns"] if is_running else 0)
+    is_running = stall.until == RUNNING and connection.is_whole
+    return stall.duration_ns + (knowledge.last_ns - stall.end_ns if is_running else 0)
 
 
 def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
-    """How much more than a slow subscriber a sibling got of a topic, from when that took nothing first."""
+    """How much more than a slow subscriber a sibling got, of those that got most of a topic, from when it took nothing
+    first."""
     end = knowledge.last_ns - TAKES_EFFECT_NS
     slow = delivery.subscriber
     if not slow.connection.is_open:
@@ -148,8 +151,8 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
     got = 0 if delivery.topic is None else delivery.topic.timeline.between(since, knowledge.last_ns + 1).most
     found = [
         Behind(sibling.topics[delivery.key].timeline.between(since, end).least - got, delivery, sibling)
-        for sibling in delivery.publisher.subscribers
-        if sibling is not slow and delivery.key in sibling.topics
+        for sibling in got_most(knowledge)[delivery.publisher][delivery.key]
+        if sibling is not slow
     ]
     return max(found, key=_messages, default=Behind(0, delivery, slow))
 

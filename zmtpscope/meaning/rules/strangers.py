@@ -26,9 +26,13 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for finding in knowledge.findings:
         if finding.id in ATTEMPTS and finding.endpoint is not None and finding.client and finding.times <= MOST_TRIES:
             tried.setdefault(finding.client, {}).setdefault(finding.endpoint, finding)
-    for client, by_endpoint in tried.items():
-        if len(by_endpoint) < LEAST_PORTS:
-            continue
+    scans = {client: by_endpoint for client, by_endpoint in tried.items() if len(by_endpoint) >= LEAST_PORTS}
+    came_to_look: dict[str, list[str]] = {client: [] for client in scans}
+    for connection in knowledge.connections if scans else ():
+        visitor = connection.sides[1 - connection.listener]
+        if visitor.ip in came_to_look and visitor.ready is None:  # who has come to speak ZMTP says so
+            came_to_look[visitor.ip].append(connection.conn_id)
+    for client, by_endpoint in scans.items():
         found = sorted(by_endpoint.values(), key=lambda each: each.moment.ns)
         hosts = sorted({host for host, _ in by_endpoint})
         where = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host")
@@ -41,15 +45,9 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
             tuple(Evidence(each.moment, each.text, each.ref) for each in found[:MOST_EVIDENCE]),
             len(by_endpoint),
             found[-1].moment.ns,
-            conn_ids=frozenset(each.conn_id for each in knowledge.connections if _is_stranger(each, client)),
+            conn_ids=frozenset(came_to_look[client]),
             explains=frozenset((each.ref.partition("/")[0], each.id) for each in found),
         )
-
-
-def _is_stranger(connection: ObservedConnection, client: str) -> bool:
-    """Whether a client came to look, and not to speak ZMTP."""
-    side = 1 - connection.listener
-    return connection.sides[side].ip == client and connection.sides[side].ready is None
 
 
 def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:

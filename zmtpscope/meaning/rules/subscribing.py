@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.meaning.deliveries import Delivery, Missed, deliveries
+from zmtpscope.meaning.deliveries import Delivery, Missed, deliveries, got_most
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.publishers import Publisher, Subscriber, places_of, publishers
 from zmtpscope.meaning.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.meaning.subscriptions import delay_of, ref_of_subscription
+from zmtpscope.meaning.topic_groups import UNKNOWN
 from zmtpscope.meaning.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
 from zmtpscope.records import SECOND
 
@@ -27,6 +29,9 @@ LATER_NS = 2 * SECOND
 DELAYED_NS = 50 * MILLISECOND
 """A subscription that comes so long after the handshake was not made before the program connected, or the program did
 not call its socket."""
+
+MOST_COUNTED = 64
+"""Topics that somebody has no more, whose messages are counted."""
 
 
 # -- too late ----------------------------------------------------------------------------------------------------------
@@ -149,18 +154,7 @@ def _lost_diagnosis(
     knowledge: Knowledge,
 ) -> Diagnosis:
     start, end = after.connection.start, knowledge.last_ns if after.connection.is_open else after.connection.last_ns
-    missed = max(
-        (
-            sum(
-                topic.timeline.between(start.ns, end + 1).least
-                for key, topic in sibling.topics.items()
-                if not after.matching(key) and any(each.matches(key.topic or b"") for each in lost)
-            )
-            for sibling in publisher.subscribers
-            if sibling is not after
-        ),
-        default=0,
-    )
+    missed = _missed_since(publisher, after, lost, (start.ns, end + 1), knowledge)
     since = f"; at least {counted(missed, 'message')} of it went to another since" if missed else ""
     may_be_other = may_be_another_program(before, after)
     return Diagnosis(
@@ -183,6 +177,26 @@ def _lost_diagnosis(
         LIKELY if may_be_other else PROVEN,
         frozenset({before.connection.conn_id, after.connection.conn_id}),
     )
+
+
+def _missed_since(
+    publisher: Publisher,
+    after: Subscriber,
+    lost: Sequence[ObservedSubscription],
+    time: tuple[int, int],
+    knowledge: Knowledge,
+) -> int:
+    """How many messages one of those that got most of a topic got in that time, of topics that `after` has no more."""
+    got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
+    keys, topics = publisher.ascending
+    asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []
+    asked_for += [key for places in places_of(lost, topics) for key in keys[places.start : places.stop]]
+    for key in asked_for[:MOST_COUNTED]:
+        if not after.matching(key):
+            for sibling in got_most_of[key]:
+                if sibling is not after:
+                    messages[sibling] += sibling.topics[key].timeline.between(*time).least
+    return max(messages.values(), default=0)
 
 
 SUBSCRIBE_OR_JOIN = {
