@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import consequences_of, told, told_of
+from zmtpscope.meaning.rules.leaving import RELAYED, End, Ends
 
 
 def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:
@@ -133,3 +134,19 @@ def test_a_storm_stands_beneath_its_cause() -> None:
         talks.append(talk.close(SERVER))
     assert consequences_of("mechanism-mismatch", *talks) == {"reconnect-storm"}
     assert told_of(*talks)["mechanism-mismatch"].count == 20
+
+
+times = st.integers(0, 4).map(lambda at: at * RELAYED)
+ends = st.lists(
+    st.builds(End, times, st.tuples(st.just("h"), st.integers(1, 3)), st.uuids().map(str)),
+    max_size=12,
+)
+
+
+@given(ends, st.integers(0, 4), st.integers(1, 3))
+def test_what_a_host_ended_at_the_same_time_is_what_it_ended_at_other_endpoints(
+    of_host: list[End], at: int, port: int
+) -> None:
+    time, endpoint = at * RELAYED, ("h", port)
+    near = {each.conn_id for each in of_host if abs(each.ns - time) <= RELAYED and each.endpoint != endpoint}
+    assert set(Ends(of_host).around(time, endpoint)) == near

@@ -14,7 +14,7 @@ from tests.zmtp.sides import command
 from zmtpscope.dissect import Analyser, Options, Record
 from zmtpscope.meaning.across import across_records
 from zmtpscope.meaning.deliveries import deliveries
-from zmtpscope.meaning.nearest_topic import nearest_subscription, nearest_topic
+from zmtpscope.meaning.nearest_topic import MOST_COMPARED, nearest_subscription, nearest_topic
 from zmtpscope.meaning.watch import Watch
 
 LATE, LOST, NONE = "late-subscriber", "subscription-lost-on-reconnect", "no-subscription"
@@ -274,6 +274,13 @@ def test_a_separator_behind_a_part_of_a_name_is_no_mistake() -> None:
     assert behind is None or not behind.is_telling
     assert whole is not None
     assert whole.how == "has a dot behind it"
+
+
+def test_names_of_the_same_letters_are_compared_so_often_and_no_more() -> None:
+    """Each such comparison takes longer than the square of their length."""
+    asked, same_letters, alike = b"ab" * 32, b"a" * 32 + b"b" * 32, b"ab" * 31 + b"cd"
+    assert nearest_topic(asked, [*[same_letters] * (MOST_COMPARED - 1), alike]) is not None
+    assert nearest_topic(asked, [*[same_letters] * MOST_COMPARED, alike]) is None
 
 
 @pytest.mark.parametrize("topic", [b"weather", b"catalog", b"p"])

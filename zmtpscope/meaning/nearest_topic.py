@@ -13,8 +13,11 @@ from zmtpscope.meaning.words import counted
 MOST_LOOKED_AT = 512
 """So many topics are compared."""
 
-LONGEST_COMPARED = 128
-"""Octets that are compared letter by letter."""
+LONGEST_COMPARED = 64
+"""Octets that are compared letter by letter, which takes longer than their square, ..."""
+
+MOST_COMPARED = 16
+"""... with so many names of equal letters."""
 
 LIKE = 0.8
 """So much of two topics has to be equal where they are said to be spelt alike."""
@@ -156,23 +159,8 @@ def _separators(subscription: bytes, topic: bytes) -> str | None:
     return "has other separators" if other.startswith(one) and len(one) > 1 else None
 
 
-def _alike(subscription: bytes, topic: bytes) -> str | None:
-    one, other = subscription[:LONGEST_COMPARED], topic[: min(len(topic), len(subscription), LONGEST_COMPARED)]
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    is_alike = matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE and matcher.ratio() >= LIKE
-    return f"is spelt nearly like it, and differs from octet {_same(one, other) + 1} on" if is_alike else None
-
-
-MISTAKES: tuple[tuple[Callable[[bytes, bytes], str | None], bool], ...] = (
-    (_case, True),
-    (_wide, True),
-    (_around, True),
-    (_separators, True),
-    (_within, True),
-    (_longer, True),
-    (_alike, False),
-)
-"""The likeliest first; of the last, `sensor1` and `sensor2` are an example that is none."""
+MISTAKES: tuple[Callable[[bytes, bytes], str | None], ...] = (_case, _wide, _around, _separators, _within, _longer)
+"""The likeliest first."""
 
 
 def ends_in_wildcard(subscription: bytes) -> bool:
@@ -198,9 +186,24 @@ def nearest_subscription(topic: bytes, subscriptions: Iterable[bytes]) -> Near |
 
 
 def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
-    for mistake, is_telling in MISTAKES:
+    pairs = [pair for pair in pairs if pair[0]]
+    for mistake in MISTAKES:
         for subscription, topic, name in pairs:
-            how = mistake(subscription, topic) if subscription else None
+            how = mistake(subscription, topic)
             if how is not None:
-                return Near(name, how, is_telling)
+                return Near(name, how, is_telling=True)
+    return _alike(pairs)
+
+
+def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
+    """What is spelt nearly like it: `sensor1` and `sensor2` are an example that is no mistake."""
+    compared = 0
+    for subscription, topic, name in pairs:
+        one, other = subscription[:LONGEST_COMPARED], topic[: min(len(subscription), LONGEST_COMPARED)]
+        matcher = SequenceMatcher(None, one, other, autojunk=False)
+        if compared < MOST_COMPARED and matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE:
+            compared += 1
+            if matcher.ratio() >= LIKE:
+                how = f"is spelt nearly like it, and differs from octet {_same(one, other) + 1} on"
+                return Near(name, how, is_telling=False)
     return None

@@ -65,6 +65,10 @@ class Subscriber:
         """How many it got, of topics that are told apart."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
+    def messages_between(self, start: int, end: int) -> int:
+        """How many of these came in that time (ns), at least."""
+        return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
+
     @cached_property
     def ending(self) -> Ending | None:
         """How its connection ended, where it did."""
@@ -140,6 +144,15 @@ class Subscriber:
             times = [(each.moment.ns, end if each.until_ns is None else each.until_ns) for each in matching]
             found = self._intervals[place] = _apart(times)
         return found
+
+    @cached_property
+    def _ascending(self) -> list[bytes]:
+        return sorted(self._by_topic)
+
+    def has_longer(self, topic: bytes) -> bool:
+        """Whether one of its subscriptions begins with a topic."""
+        place = bisect_left(self._ascending, topic)
+        return place < len(self._ascending) and self._ascending[place].startswith(topic)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
         """Where those of some topics stand, which ascend, that one of its subscriptions asks for, in force or not."""

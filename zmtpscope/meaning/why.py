@@ -6,15 +6,18 @@ only what the peer itself got is known, since a publisher of ZMTP 3.0 sends what
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from zmtpscope.meaning.deliveries import ARRIVES_NS
 from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.meaning.moments import Moment
 from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.topic_groups import TopicKey
 from zmtpscope.meaning.topic_messages import TopicSearch
 from zmtpscope.meaning.words import address, duration, name_of, topic_name
 
@@ -70,10 +73,11 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
     identity, its address, or address and port."""
     for publisher in publishers(knowledge):
         clients = _clients(publisher.subscribers)
+        most = nlargest(2, clients, key=lambda each: _count(search, each))
         for own in clients:
             if any(_is_called(each, peer) for each in own):
-                siblings = [each for each in clients if each is not own]
-                yield _answer(search, publisher, own, siblings)
+                sibling = next((each for each in most if each is not own), None)
+                yield _answer(search, publisher, own, sibling)
 
 
 def _peer_name(client: Client) -> str:
@@ -120,9 +124,8 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
     return sorted(found)
 
 
-def _answer(search: TopicSearch, publisher: Publisher, own: Client, siblings: Sequence[Client]) -> Answer:
+def _answer(search: TopicSearch, publisher: Publisher, own: Client, sibling: Client | None) -> Answer:
     got = _copies(search, own)
-    sibling = max(siblings, key=lambda each: _count(search, each), default=None)
     published = [] if sibling is None else _copies(search, sibling)
     fates = sorted(_fates(search, own, got, published), key=lambda fate: fate.moment.ns)
     stretches = []
@@ -152,10 +155,11 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
     waiting: dict[int, deque[_Copy]] = {}
     for copy in got:
         waiting.setdefault(copy.mark, deque()).append(copy)
+    times = _Times(own)
     lost: list[_Copy] = []
     last_sent = 0
     for copy in published:
-        reason = _why_not_sent(own, copy.time, search.topic)
+        reason = _why_not_sent(times, copy.time, search.topic)
         equal = waiting.get(copy.mark, deque())
         while equal and equal[0].time < copy.time - ARRIVES_NS:
             yield Fate(_moment(search, equal.popleft()), CAME)  # nobody else got that one
@@ -168,7 +172,7 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
         else:
             lost.append(copy)
     for copy in lost:
-        yield Fate(_moment(search, copy), _why_lost(own, copy.time, last_sent))
+        yield Fate(_moment(search, copy), _why_lost(times.at(copy.time), copy.time, last_sent))
     for equal in waiting.values():
         for copy in equal:
             yield Fate(_moment(search, copy), CAME)
@@ -178,12 +182,33 @@ def _moment(search: TopicSearch, copy: _Copy) -> Moment:
     return search.moment(copy.time, copy.packet)
 
 
-def _why_not_sent(own: Client, time: int, topic: bytes) -> Reason | None:
+class _Times:
+    """When a peer was connected."""
+
+    def __init__(self, own: Client) -> None:
+        self._own = own
+        self._starts = [each.connection.start.ns for each in own]
+        self._until = list(accumulate((_until(each) for each in own), max))
+
+    def at(self, time: int) -> Subscriber | None:
+        """Its connection at a time (ns), the first where there are several."""
+        place = bisect_left(self._until, time)
+        return self._own[place] if place < len(self._own) and self._starts[place] <= time else None
+
+    def why_not(self, time: int) -> Reason:
+        """Why it had none then."""
+        place = bisect_right(self._starts, time)
+        if place == len(self._own):
+            return Reason(False, "not connected any more")
+        again = " again" if place else ""
+        return Reason(False, f"not connected{again} before", self._own[place].connection.start)
+
+
+def _why_not_sent(times: _Times, time: int, topic: bytes) -> Reason | None:
     """Why the publisher had no cause to send a message to the peer at that time; None where it had."""
-    there = [each for each in own if each.connection.start.ns <= time and _until(each) >= time]
-    if not there:
-        return _why_not_connected(own, time)
-    subscriber = there[0]
+    subscriber = times.at(time)
+    if subscriber is None:
+        return times.why_not(time)
     if not subscriber.is_filtered:
         return None  # it is sent all, or not all that it subscribed to is known
     ready = [side.ready for side in subscriber.connection.sides if side.ready is not None]
@@ -191,7 +216,7 @@ def _why_not_sent(own: Client, time: int, topic: bytes) -> Reason | None:
         return Reason(False, "the handshake was never complete")
     if max(ready).ns > time:
         return Reason(False, "the handshake was not complete before", max(ready))
-    matching = [each for each in subscriber.subscriptions if each.matches(topic)]
+    matching = subscriber.matching(TopicKey(topic, is_frame=True))
     if any(each.moment.ns <= time and (each.until_ns is None or time <= each.until_ns) for each in matching):
         return None
     later = [each.moment for each in matching if each.moment.ns > time]
@@ -203,7 +228,7 @@ def _why_not_sent(own: Client, time: int, topic: bytes) -> Reason | None:
         return Reason(False, had)
     if subscriber.is_of_groups:
         return Reason(False, "not in the group on the connection that began", subscriber.connection.start)
-    if any(each.topic.startswith(topic) for each in subscriber.subscriptions):
+    if subscriber.has_longer(topic):
         return Reason(False, "it may not match: the subscription of the peer is longer than this topic")
     return Reason(False, "not subscribed to it on the connection that began", subscriber.connection.start)
 
@@ -212,17 +237,10 @@ def _until(subscriber: Subscriber) -> float:
     return float("inf") if subscriber.connection.is_open else subscriber.connection.last_ns
 
 
-def _why_not_connected(own: Client, time: int) -> Reason:
-    later = [each.connection.start for each in own if each.connection.start.ns > time]
-    if len(later) == len(own):
-        return Reason(False, "not connected before", later[0])
-    return Reason(False, "not connected again before", later[0]) if later else Reason(False, "not connected any more")
-
-
-def _why_lost(own: Client, time: int, last_sent: int) -> Reason:
+def _why_lost(subscriber: Subscriber | None, time: int, last_sent: int) -> Reason:
     """Why a message did not come to the peer that the publisher had to send; `last_sent` is when the last one was
     published that came."""
-    subscriber = next(each for each in own if each.connection.start.ns <= time <= _until(each))
+    assert subscriber is not None
     if not subscriber.connection.is_whole:
         return Reason(False, "cannot tell: octets of its connection are missing in the capture")
     if not subscriber.is_filtered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import nlargest
+from itertools import islice
 from typing import NamedTuple
 
 from zmtpscope.meaning.deliveries import MOST_SIBLINGS
@@ -23,7 +24,10 @@ PATIENCE_NS = SECOND
 """A subscription that is in force for less may have had no chance, unless it is nearly that of a topic."""
 
 MOST_TOLD = 32
-"""Topics, and subscriptions, of one publisher that are told of one by one."""
+"""Topics, and subscriptions, of one publisher that are told of one by one, ..."""
+
+MOST_TOLD_IN_ALL = 128
+"""... and of all of them."""
 
 
 BEGINNING = (
@@ -44,15 +48,25 @@ class Unanswered(NamedTuple):
 
 
 def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    room = MOST_TOLD_IN_ALL
     for publisher in publishers(knowledge):
         published = _published(publisher)
+        latest = nlargest(MOST_SIBLINGS, publisher.subscribers, key=_latest)
         found: dict[bytes, list[Unanswered]] = {}
         for each in _unanswered(publisher):
             found.setdefault(each.subscription.topic, []).append(each)
-        for topic, unanswered in list(found.items())[:MOST_TOLD]:
-            diagnosis = _without_messages_diagnosis(publisher, topic, unanswered, published, knowledge)
-            if diagnosis is not None:
-                yield diagnosis
+        for unanswered in list(found.values())[:MOST_TOLD]:
+            start, end = _in_force(unanswered[0].subscription, knowledge.last_ns)
+            others = max(each.messages_between(start, end + 1) for each in latest)
+            if others and room:  # else nothing was published meanwhile
+                room -= 1
+                diagnosis = _without_messages_diagnosis(publisher, unanswered, published, others, end - start)
+                if diagnosis is not None:
+                    yield diagnosis
+
+
+def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
+    return subscription.moment.ns, now if subscription.until_ns is None else subscription.until_ns
 
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
@@ -85,26 +99,22 @@ def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
 
 def _without_messages_diagnosis(
     publisher: Publisher,
-    topic: bytes,
     unanswered: list[Unanswered],
     published: dict[bytes, PublishedTopic],
-    knowledge: Knowledge,
+    others: int,
+    lasted: int,
 ) -> Diagnosis | None:
+    """`others` are the messages that another one got while the subscription was in force, for `lasted` ns."""
     subscriber, subscription = unanswered[0]
-    start, end = subscription.moment.ns, subscription.until_ns
-    end = knowledge.last_ns if end is None else end
-    others = max(
-        sum(each.timeline.between(start, end + 1).least for each in sibling.topics.values())
-        for sibling in nlargest(MOST_SIBLINGS, publisher.subscribers, key=_latest)
-    )
+    topic = subscription.topic
     is_open = ends_in_wildcard(topic)  # what else it has it has by another subscription
-    others_published = [name for name, each in published.items() if is_open or not _has(subscriber, each.key)]
+    others_published = (name for name, each in published.items() if is_open or not _has(subscriber, each.key))
     near = nearest_topic(topic, others_published, whole=subscriber.is_of_groups)
-    if not others or (near is None and end - start < PATIENCE_NS):
-        return None  # nothing was published meanwhile, or it was not long
+    if near is None and lasted < PATIENCE_NS:
+        return None
     who = name_of(subscriber.connection, subscriber.side)
     more = f" (and {len(unanswered) - 1} more)" if len(unanswered) > 1 else ""
-    length = duration(end - start)
+    length = duration(lasted)
     does, does_not = ("is for", "is not for") if subscriber.is_of_groups else ("begins with", "does not begin with")
     what = f"none of the {others} messages that were sent to subscribers in {length} {does} it"
     if others == 1:
@@ -148,9 +158,13 @@ def _has(subscriber: Subscriber, key: TopicKey) -> bool:
 
 
 def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    for publisher in publishers(knowledge):
-        for name, got in list(_unmatched(publisher).items())[:MOST_TOLD]:
-            yield _without_subscriber_diagnosis(publisher, name, got)
+    unmatched = (
+        (publisher, name, got)
+        for publisher in publishers(knowledge)
+        for name, got in islice(_unmatched(publisher).items(), MOST_TOLD)
+    )
+    for publisher, name, got in islice(unmatched, MOST_TOLD_IN_ALL):
+        yield _without_subscriber_diagnosis(publisher, name, got)
 
 
 def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
