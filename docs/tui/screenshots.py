@@ -43,7 +43,7 @@ PICTURES = (
     Picture("connections", "patterns/late-subscription.pcap", ("2",)),
     Picture("map", "patterns/pubsub.pcap", ("3",)),
     Picture("topics", "patterns/pubsub.pcap", ("4",)),
-    Picture("subscriptions", "problems/subscription-lost-on-reconnect.pcap", ("5",)),
+    Picture("subscriptions", "problems/subscription-lost-on-reconnect.pcap", ("5", "down", "right")),
     Picture("findings", "patterns/late-subscription.pcap", ("6",)),
     Picture("zre", "implementations/zre-zyre.pcap", ("7",)),
     Picture("statistics", "implementations/zre-zyre.pcap", ("8",)),
