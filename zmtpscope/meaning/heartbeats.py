@@ -117,7 +117,16 @@ class HeartbeatObserver(Observer):
         for spoken, runs in zip(self.spoken, rows.sides, strict=True):
             spoken += [run.time_ends for run in runs]
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to decide: most connections have no heartbeats."""
+        return not self.taken and not any(asker.open or asker.late for asker in self.askers)
+
     def derive(self) -> list[DerivedTable]:
+        if self._is_idle:
+            for spoken in self.spoken:
+                spoken.clear()
+            return []
         for record in sorted(self.taken, key=_order):
             if record.type == "gap":
                 self._give_up(record.order[0])
@@ -136,6 +145,8 @@ class HeartbeatObserver(Observer):
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         tables = self.derive()
+        if self._is_idle:
+            return tables
         values = self.observed.values
         assert values is not None
         outcome = "open" if values["close"] == "open" else "unanswered"

@@ -140,6 +140,8 @@ class RequestObserver(Observer):
         return tables
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
+        if self.way is None:
+            return []  # there were no requests
         values = self.observed.values
         assert values is not None
         for gap in self.gaps:
