@@ -24,6 +24,8 @@ def timed(setting: Setting) -> list[Capture]:
         make("reqrep", "reqrep", messages=scaled(50_000)),
         make("short", "short", connections=scaled(10_000)),
         make("pubsub", "pubsub", messages=scaled(250_000)),
+        make("alternating", "small", messages=scaled(1_000_000), connections=3_000, stagger=0),
+        make("vary", "pubsub", messages=scaled(250_000), jitter=90),
         make("mixed", "small", messages=scaled(1_000_000), jitter=90),
         make(LONG, "small", messages=scaled(500_000), size=300, jitter=250),
         make("large", "large", messages=scaled(4_000)),
