@@ -289,14 +289,19 @@ def test_programs_are_tried_in_order_and_why_the_first_ones_were_not_taken_is_ke
     assert "dumpcap: it is not installed; tcpdump: it is not installed" in str(refused.value)
 
 
+@pytest.fixture
+def folder_for_everybody() -> Iterator[Path]:
+    """None of pytest's, which are closed to others, and are closed again whenever a run of pytest begins."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
 @as_root
-def test_who_is_not_in_the_group_of_dumpcap_is_told_of_it(tmp_path: Path) -> None:
+def test_who_is_not_in_the_group_of_dumpcap_is_told_of_it(folder_for_everybody: Path) -> None:
     readable_by_nobody()
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for each in (folder, *folder.parents):
-        if Path(tempfile.gettempdir()) in each.parents:
-            each.chmod(0o755)
+    folder = folder_for_everybody
     program = """
 from zmtpscope.live.capture.engines import open_source
 from zmtpscope.live.capture.packet_socket import CannotCapture
