@@ -11,7 +11,7 @@ from tests.traffic import Capture, Conversation, Packet
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.meaning.derivation import Derivation, derived_records
 
-__all__ = ["HANDSHAKE", "Asker", "derived_from", "diagnosed", "outcomes", "records_from"]
+__all__ = ["HANDSHAKE", "MS", "START", "Asker", "derived_from", "diagnosed", "outcomes", "records_from"]
 
 SERVER = bytes([10, 0, 0, 1])
 HANDSHAKE = 7

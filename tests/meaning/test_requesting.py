@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.meaning.requesting_traffic import Asker, diagnosed
+from tests.meaning.requesting_traffic import MS, START, Asker, diagnosed
 from tests.meaning.test_requests import asked_anew_with_numbers, by_turns, gives_work, waits_for_work
 from tests.scripted import message
 from zmtpscope.capture.segments import ACK, FIN
@@ -73,10 +73,124 @@ def test_what_a_broker_hands_on_is_told_of_the_one_behind_it() -> None:
     )
 
 
-def left_in_the_middle(socket_type: str = "REQ") -> Asker:
+def handed_on(client: Asker, worker: Asker, question: bytes, at: int = 5, worker_type: str = "REP") -> None:
+    """A client asks a broker, which hands the request on to a worker a millisecond later."""
+    for each, later in ((client, 0), (worker, 1)):
+        each.pause(at + later - (each.time - START) // MS)
+    client.ask(question)
+    envelope = [b"\0id", b""] if worker_type == "REP" else [b"", b"\0id", b""]
+    worker.send(1, message(*envelope, question))
+
+
+def gives_up(worker_replies: bool) -> list[Asker]:
+    """A client asks a broker again with a new socket, and another worker answers; so does the first one, or not."""
+    hung, other = (Asker(("REP", "DEALER"), host, at=host, port=5556) for host in (3, 4))
+    client, again = (Asker(("REQ", "ROUTER"), at=at) for at in (20, 2000))
+    handed_on(client, hung, b"question", at=100)
+    client.pause(1000)
+    client.close()
+    if worker_replies:
+        hung.pause(1500)
+        hung.send(0, message(b"\0id", b"", b"answer"))
+    handed_on(again, other, b"question", at=2100)
+    other.send(0, message(b"\0id", b"", b"answer"))
+    again.pause(3)
+    again.answer(b"answer")
+    hung.pause(8000)
+    hung.acknowledge(0)
+    return [hung, other, client, again]
+
+
+def test_a_worker_that_hangs_is_named_where_its_client_asks_again_and_another_one_answers() -> None:
+    (diagnosis,) = told(*gives_up(worker_replies=False))
+    assert (diagnosis.rule, diagnosis.severity) == ("request-unanswered", "error")
+    assert diagnosis.text.startswith(
+        "REP 10.0.0.3 does not reply to DEALER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555)"
+    )
+
+
+def test_a_worker_whose_reply_finds_nobody_is_late() -> None:
+    (diagnosis,) = told(*gives_up(worker_replies=True))
+    assert diagnosis.rule == "late-reply"
+    assert "REP 10.0.0.3 took 1.5 s, and its reply found nobody" in diagnosis.text
+
+
+def test_a_req_that_works_for_a_router_is_named_with_its_client_behind_it() -> None:
+    client, worker = Asker(("REQ", "ROUTER"), host=2), Asker(("REQ", "ROUTER"), host=3, at=1, port=5556)
+    worker.send(0, message(b"", b"READY"))
+    handed_on(client, worker, b"question", 20, "REQ")
+    worker.send(0, message(b"", b"\0id", b"", b"answer"))
+    client.pause(3)
+    client.answer(b"answer")
+    handed_on(client, worker, b"hangs", 40, "REQ")
+    for each in (client, worker):
+        each.pause(6000)
+        each.close()
+    (diagnosis,) = told(client, worker)
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "error", "proven")
+    assert diagnosis.text.startswith(
+        "REQ 10.0.0.3 does not reply to ROUTER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555): "
+    )
+
+
+def test_who_asks_the_same_of_the_same_server_is_no_broker() -> None:
+    on_its_host, beside = Asker(host=1), Asker(host=1, at=1)
+    for asker in (on_its_host, beside):
+        asker.ask(b"question")
+        asker.pause(12_000)
+        asker.acknowledge(0)
+    (diagnosis,) = told(on_its_host, beside)
+    assert "which asked" not in diagnosis.text
+    assert diagnosis.count == 2
+
+
+def test_a_rep_hangs_on_what_it_was_asked_first_though_that_client_gave_up_sooner() -> None:
+    first, second = hanging(host=3, waits=800), hanging(host=2, at=70)
+    first.close()
+    again = Asker(host=3, at=1000)
+    again.ask(b"another")
+    again.pause(800)
+    again.close()
+    (diagnosis,) = told(second, first, again)
+    assert diagnosis.text == (
+        "REP 10.0.0.1:5555 does not reply to REQ 10.0.0.3: the request in packet 14 waited in vain for 802 ms, until "
+        "REQ 10.0.0.3 closed the connection; 2 more wait behind it: REQ 10.0.0.2, REQ 10.0.0.3, for 12 s at most; 6 "
+        "before were answered, median 1 ms"
+    )
+
+
+def test_what_was_given_up_before_a_rep_answered_others_is_not_what_it_hangs_on() -> None:
+    gone = Asker(host=3)
+    gone.ask(b"given up")
+    gone.pause(300)
+    gone.close()
+    (diagnosis,) = told(gone, hanging(at=1000))
+    assert "does not reply to REQ 10.0.0.2" in diagnosis.text
+    assert diagnosis.count == 1
+
+
+def test_each_worker_that_hangs_is_named() -> None:
+    workers: list[Asker] = []
+    for host in (3, 4):
+        worker = Asker(("REP", "DEALER"), host, at=host, port=5556)
+        worker.send(1, message(b"\0id", b"", b"question %d" % host))
+        worker.pause(12_000)
+        worker.acknowledge(0)
+        workers.append(worker)
+    assert [diagnosis.subject for diagnosis in told(*workers)] == ["REP 10.0.0.3", "REP 10.0.0.4"]
+
+
+@pytest.mark.parametrize(("milliseconds", "rule"), [(5000, "request-unanswered"), (500, "request-lost")])
+def test_who_was_silent_for_long_before_it_left_hangs(milliseconds: int, rule: str) -> None:
+    (diagnosis,) = told(left_in_the_middle(milliseconds=milliseconds))
+    assert diagnosis.rule == rule
+    assert "left" in diagnosis.text
+
+
+def left_in_the_middle(socket_type: str = "REQ", milliseconds: int = 50) -> Asker:
     asker = Asker((socket_type, "REP"))
     asker.ask(b"question")
-    asker.pause(50)
+    asker.pause(milliseconds)
     asker.add(1, FIN | ACK)
     asker.add(0, FIN | ACK)
     return asker

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zmtpscope.meaning.distribution import Distribution
 from zmtpscope.meaning.endings import Ending, ending_of
-from zmtpscope.meaning.hops import Asked, next_hop
+from zmtpscope.meaning.hops import Asked, answered_later, next_hop
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observed_requests import ObservedRequests
 from zmtpscope.meaning.words import name_of, steady
 from zmtpscope.records import SECOND
+
+LONG_NS = SECOND
+"""A request that waits for less may still be answered ..."""
+MANY_TIMES = 3
+"""... and so it may where it waits for less than so many times the longest that was answered at the endpoint."""
 
 GIVEN_UP_PART = 0.9
 """Of the requests of a client that has a time-out that is too short, so many are given up at least, ..."""
@@ -66,9 +72,10 @@ class Hanging(NamedTuple):
 
     @property
     def is_owed(self) -> bool:
-        """Whether a reply is owed: a REP gives one, and who has replied to a REQ before does so again."""
-        is_rep = self.connection.sides[1 - self.requests.asker].socket_type == "REP"
-        return is_rep or (self.requests.is_lock_step and self.requests.latency.count > 0)
+        """Whether a reply is owed: a REP gives one, and who has replied to a REQ before does so again, as does a REQ
+        that works for a ROUTER."""
+        asked = self.connection.sides[1 - self.requests.asker].socket_type
+        return asked == "REP" or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
 
 
 def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tuple[Endpoint, str]:
@@ -92,16 +99,47 @@ def hanging(knowledge: Knowledge) -> list[Hanging]:
 
 
 @once
-def behind_lost(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Those whose request a broker handed on to somebody who left with it, by the connection that was left."""
+def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
+    """How long replies took at each endpoint."""
+    found: dict[Endpoint, Distribution] = {}
+    for connection in knowledge.connections:
+        if connection.requests is not None:
+            found.setdefault(connection.endpoint, Distribution()).merge(connection.requests.latency)
+    return found
+
+
+def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether it waited for longer than it would for a reply that takes its time."""
+    return waiting.waited >= max(LONG_NS, MANY_TIMES * (latencies(knowledge)[waiting.connection.endpoint].most or 0))
+
+
+def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether the request was lost since who was asked left. Who had not replied for long hangs, and that it left then
+    is no cause, but for a REQ that got on with a later connection."""
+    if not waiting.was_left or not is_long(waiting, knowledge):
+        return waiting.was_left
+    return waiting.requests.is_lock_step and answered_later(waiting.oldest, waiting.until, knowledge) is not None
+
+
+@once
+def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
+    """Those whose request a broker handed on to somebody who has not replied to it, either, by the connection to that
+    one; the oldest first."""
     waiting = hanging(knowledge)
-    lost = {each.conn_id: each for each in waiting if each.was_left}
+    hops = {each.conn_id for each in waiting}
     behind: dict[str, list[Hanging]] = {}
-    for each in waiting if lost else ():
+    for each in waiting:
         hop = None if each.was_left else next_hop(each.oldest, knowledge)
-        if hop is not None and hop.connection.conn_id in lost and not hop.is_answered:
+        if hop is not None and hop.connection.conn_id in hops and not hop.is_answered:
             behind.setdefault(hop.connection.conn_id, []).append(each)
+    for same in behind.values():
+        same.sort(key=asked_at)
     return behind
+
+
+def asked_at(waiting: Hanging) -> int:
+    """When the oldest was asked (ns)."""
+    return waiting.oldest.ns
 
 
 class GivenUp(NamedTuple):

@@ -15,6 +15,9 @@ from zmtpscope.records import SECOND
 LONGEST_HOP_NS = SECOND
 """A broker hands a request on sooner."""
 
+MOST_AT_ONCE = 64
+"""So many others that ask the same at once are looked at for the hop of a request."""
+
 MOST_REPETITIONS = 2
 """So many repetitions of a request are told."""
 
@@ -57,11 +60,12 @@ class Repetitions(NamedTuple):
 
 
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
-    """The request that a broker made of one: who was asked has asked the same of somebody else, soon after. None where
-    none of those that are remembered is it."""
+    """The request that a broker made of one: who was asked has asked the same of somebody else, soon after, at another
+    endpoint. None where none of those that are remembered is it."""
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
-    hop = next(_others(same, asked.ns, asked.connection), None)
+    others = islice(_others(same, asked.ns, asked.connection), MOST_AT_ONCE)
+    hop = next((each for each in others if each.connection.endpoint != asked.connection.endpoint), None)
     return hop if hop is not None and hop.ns - asked.ns <= LONGEST_HOP_NS else None
 
 

@@ -67,9 +67,13 @@ def _enveloped(run: MessageRun, number: int, side: int) -> RequestRows:
     return found
 
 
-def content_of(run: MessageRun, row: int) -> int:
-    """A number made of what is behind the delimiter of a message, as far as it was kept, and of its sizes."""
-    return _number_of(int(run.sizes[frame]).to_bytes(8) + (run.head(frame) or b"") for frame in _content(run, row))
+def content_of(run: MessageRun, row: int, is_work: bool = False) -> int:
+    """A number made of what is behind the delimiter of a message, as far as it was kept, and of its sizes; of work for
+    a REQ, of what is behind the envelope of the client in it."""
+    frames = _content(run, row)
+    if is_work:
+        frames = _behind_delimiter(run, frames.start, frames.stop - 1)
+    return _number_of(int(run.sizes[frame]).to_bytes(8) + (run.head(frame) or b"") for frame in frames)
 
 
 def only_frame(run: MessageRun, row: int) -> bytes | None:
@@ -79,8 +83,12 @@ def only_frame(run: MessageRun, row: int) -> bytes | None:
 
 
 def _content(run: MessageRun, row: int) -> range:
-    first, last = run.first[row : row + 1], run.last[row : row + 1]
-    return range(int(delimiters(run.sizes, first, last)[0]) + 1, int(last[0]) + 1)
+    return _behind_delimiter(run, int(run.first[row]), int(run.last[row]))
+
+
+def _behind_delimiter(run: MessageRun, first: int, last: int) -> range:
+    delimiter = delimiters(run.sizes, np.array([first]), np.array([last]))
+    return range(int(delimiter[0]) + 1, last + 1)
 
 
 def _number_of(pieces: Iterable[bytes]) -> int:

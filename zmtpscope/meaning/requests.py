@@ -382,4 +382,5 @@ class RequestObserver(Observer):
     def _content_of(self, row: np.void) -> int:
         if row["content"] or row["run"] == NOBODY:
             return int(row["content"])
-        return content_of(self.runs[row["side"]][row["run"]], int(row["row"]))
+        is_work = self.is_turned_round and bool(row["is_nested"])
+        return content_of(self.runs[row["side"]][row["run"]], int(row["row"]), is_work)

@@ -72,6 +72,8 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
         return None
     oldest = waiting.oldest.request
     hop = next_hop(waiting.oldest, knowledge)
+    if hop is not None and not hop.is_answered:
+        return None
     took = ""
     if hop is not None and hop.connection.requests is not None and hop.connection.requests.longest is not None:
         latency, longest = hop.connection.requests.longest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.hanging import Hanging, behind_lost, hanging
+from zmtpscope.meaning.hanging import Hanging, behind_brokers, hanging, is_lost
 from zmtpscope.meaning.hops import Asked, answered_later, asked_again
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.rules.requesting import STUCK
@@ -22,9 +22,9 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Two for each endpoint at most: of requests that nobody made up for, and of those that were."""
     lost: dict[Endpoint, list[Hanging]] = {}
     made_up_for: dict[Endpoint, list[tuple[Hanging, Asked]]] = {}
-    behind = behind_lost(knowledge)
+    behind = behind_brokers(knowledge)
     for each in hanging(knowledge):
-        if not each.was_left:
+        if not is_lost(each, knowledge):
             continue
         again = _made_up_for(each, behind, knowledge)
         if again is not None:
@@ -49,7 +49,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
     first = same[0]
     count = sum(each.requests.waiting_count for each in same)
     clients = [client for each in same for client in behind.get(each.conn_id, ())]
-    stuck = ": its REQ waits for ever" if first.requests.is_lock_step else ""
+    stuck = ": its REQ waits for ever unless it has a time-out" if first.requests.is_lock_step else ""
     more = f" (and {count - 1} more requests)" if count > 1 else ""
     is_certain = first.is_owed
     return Diagnosis(
@@ -112,8 +112,8 @@ TABLE = (
         "The side that was asked closed the connection first, before it replied, and the client did not send the same "
         "again on a new connection. libzmq does not repeat requests: a REQ that is not relaxed waits for ever. A note "
         "where a REQ of the same address asked anything at the endpoint on a later connection and was answered. Where "
-        "a broker handed the request on, the client that waits for it is named.",
+        "a broker handed the request on, the client that waits for it is named. Who had not replied for long before it "
+        "left hangs, rather: see request-unanswered.",
         _lost,
-        consequences=("request-unanswered", "peer-departed"),
     ),
 )

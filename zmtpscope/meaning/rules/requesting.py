@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.distribution import Distribution
-from zmtpscope.meaning.hanging import GivenUp, Hanging, behind_lost, given_up, hanging, may_be_worker
-from zmtpscope.meaning.hops import asked_again, next_hop
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.words import duration
-from zmtpscope.records import SECOND
+from zmtpscope.meaning.hanging import (
+    GivenUp,
+    Hanging,
+    asked_at,
+    behind_brokers,
+    given_up,
+    hanging,
+    is_long,
+    is_lost,
+    latencies,
+    may_be_worker,
+)
+from zmtpscope.meaning.hops import asked_again
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.words import counted, duration
 
 UNANSWERED = "request-unanswered"
 
-LONG_NS = SECOND
-"""A request that waits for less may still be answered ..."""
-MANY_TIMES = 3
-"""... and so it may where it waits for less than so many times the longest that was answered at the endpoint."""
-
 MOST_EVIDENCE = 3
+MOST_NAMED = 3
 
 STUCK = (
     "its REQ may neither send nor receive until then: poll with a time-out and make a new socket (lazy pirate), or set "
@@ -34,71 +38,116 @@ GIVEN_UP_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint, of those requests that nobody behind a broker has, either."""
-    usual = _latencies(knowledge)
-    lost_behind = {client.conn_id for clients in behind_lost(knowledge).values() for client in clients}
-    long_ = [
-        each
-        for each in hanging(knowledge)
-        if each.waited >= max(LONG_NS, MANY_TIMES * (usual[each.connection.endpoint].most or 0))
-        and not each.was_left
-        and not _was_asked_again(each, knowledge)
-        and not may_be_worker(each, knowledge)
-        and each.conn_id not in lost_behind
-    ]
-    behind: dict[str, list[Hanging]] = {}
-    by_connection = {each.conn_id: each for each in long_}
-    causes = []
-    for each in long_:
-        hop = next_hop(each.oldest, knowledge)
-        if hop is not None and hop.connection.conn_id in by_connection:
-            behind.setdefault(hop.connection.conn_id, []).append(each)
-        else:
-            causes.append(each)
-    by_endpoint: dict[Endpoint, list[Hanging]] = {}
-    for each in causes:
-        by_endpoint.setdefault(each.connection.endpoint, []).append(each)
-    for endpoint, same in by_endpoint.items():
-        clients = [client for each in same for client in behind.get(each.conn_id, ())]
-        yield _no_reply(same, clients, usual[endpoint])
+    """One for each who is asked, of those requests that nobody behind a broker has, either."""
+    behind = behind_brokers(knowledge)
+    clients = {client.conn_id for same in behind.values() for client in same}
+    by_asked: dict[tuple[Endpoint, str], list[Hanging]] = {}
+    for each in hanging(knowledge):
+        if each.conn_id not in clients and _hangs(each, knowledge):
+            by_asked.setdefault((each.connection.endpoint, each.asked), []).append(each)
+    told: set[str] = set()
+    for same in by_asked.values():
+        longest = max(same, key=_waited)
+        line = _line_of(longest, knowledge) or [longest, *(each for each in same if each is not longest)]
+        diagnosis = _no_reply(line, [client for each in line for client in behind.get(each.conn_id, ())], knowledge)
+        told |= diagnosis.conn_ids
+        yield diagnosis
     for client in given_up(knowledge):
-        if not any(each.conn_id in by_connection for each in client.requests):
+        if not any(each.conn_id in told for each in client.requests):
             yield _too_short(client)
 
 
-def _no_reply(same: Sequence[Hanging], clients: Sequence[Hanging], usual: Distribution) -> Diagnosis:
-    """Requests at one endpoint that wait; `clients` wait for the same behind a broker."""
-    worst = max(same, key=lambda each: each.waited)
-    oldest = worst.oldest.request
-    count = sum(each.requests.waiting_count for each in same)
-    for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
-    state = "waits for" if worst.ending is None else "waited in vain for"
-    left = "" if worst.ending is None else f", until {worst.asker} closed the connection"
-    more = f"; {count - 1} more wait" if count > 1 else ""
+def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether its request hangs by itself."""
+    return (
+        is_long(waiting, knowledge)
+        and not is_lost(waiting, knowledge)
+        and not _was_asked_again(waiting, knowledge)
+        and not may_be_worker(waiting, knowledge)
+    )
+
+
+def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
+    """Who waits, as this one does, for a REP that listens, since its last reply, in the order in which it was asked:
+    it answers in that order, over all its connections, and so hangs on the first one. Nobody where another one is
+    asked."""
+    endpoint = waiting.connection.endpoint
+    at_rep = _at_reps(knowledge).get(endpoint, ())
+    if waiting not in at_rep:
+        return []
+    replies = (each.requests.last_reply for each in knowledge.by_endpoint[endpoint] if each.requests is not None)
+    last = max((reply.ns for reply in replies if reply is not None), default=0)
+    return sorted((each for each in at_rep if each is waiting or each.until > last), key=asked_at)
+
+
+@once
+def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
+    """What waits at each REP that listens."""
+    found: dict[Endpoint, list[Hanging]] = {}
+    for each in hanging(knowledge):
+        listener = each.connection.listener
+        if listener != each.requests.asker and each.connection.sides[listener].socket_type == "REP":
+            found.setdefault(each.connection.endpoint, []).append(each)
+    return found
+
+
+def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
+    """Requests at one endpoint that wait, the one to tell of first; `clients` wait for the same behind a broker."""
+    first = line[0]
+    oldest = first.oldest.request
+    usual = latencies(knowledge)[first.connection.endpoint]
     if usual.median is None:
         before = "; it answered none"
     else:
         before = f"; {usual.count} before were answered, median {duration(usual.median)}"
-    is_certain = worst.is_owed
-    severity: Severity = "error" if is_certain else "warn"
-    everybody = [*same, *clients]
+    is_certain = first.is_owed
+    everybody = [*line, *clients]
     return Diagnosis(
         UNANSWERED,
-        severity,
-        worst.asked,
-        f"{worst.asked} does not reply to {worst.asker}{for_whom}: the request in packet {oldest.moment.packet} "
-        f"{state} {duration(worst.waited)}{left}{more}{before}",
+        "error" if is_certain else "warn",
+        first.asked,
+        f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
+        f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
         NO_REPLY + STUCK,
         tuple(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
             for each in everybody[:MOST_EVIDENCE]
         ),
-        count,
-        max(each.until for each in same),
+        sum(each.requests.waiting_count for each in line),
+        max(each.until for each in line),
         PROVEN if is_certain else LIKELY,
         frozenset(each.conn_id for each in everybody),
         frozenset((each.conn_id, "REQREP-06") for each in everybody),
     )
+
+
+def _for_whom(clients: Sequence[Hanging]) -> str:
+    if not clients:
+        return ""
+    others = len({each.client for each in clients}) - 1
+    more = f", and {counted(others, 'client')} more" if others else ""
+    return f" (for {clients[0].asker}, which asked {clients[0].asked}{more})"
+
+
+def _waits(waiting: Hanging) -> str:
+    """For how long, and until when."""
+    if waiting.ending is None:
+        return f"waits for {duration(waiting.waited)}"
+    who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
+    return f"waited in vain for {duration(waiting.waited)}, until {who}"
+
+
+def _more(line: Sequence[Hanging]) -> str:
+    """How many wait beside or behind the first one, and whose requests these are."""
+    count = sum(each.requests.waiting_count for each in line) - 1
+    if not count:
+        return ""
+    names = list(dict.fromkeys(each.asker for each in line[1:]))
+    if not names:
+        return f"; {count} more wait"
+    longest = max(each.waited for each in line[1:])
+    whose = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"; {count} more wait behind it: {whose}, for {duration(longest)} at most"
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
@@ -130,12 +179,8 @@ def _too_short(client: GivenUp) -> Diagnosis:
     )
 
 
-def _latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
-    found: dict[Endpoint, Distribution] = {}
-    for connection in knowledge.connections:
-        if connection.requests is not None:
-            found.setdefault(connection.endpoint, Distribution()).merge(connection.requests.latency)
-    return found
+def _waited(waiting: Hanging) -> int:
+    return waiting.waited
 
 
 def _was_asked_again(waiting: Hanging, knowledge: Knowledge) -> bool:
@@ -149,11 +194,15 @@ TABLE = (
         "A request has no reply",
         "A REQ, or who speaks to a REP or sends envelopes, asked and got no reply until the capture or its connection "
         "ended, for a second at least and three times as long as any reply at this endpoint took. Proven where a REP "
-        "is asked, or a REQ that was answered before; else likely. Where a broker handed the request on, the one "
-        "behind it is named. Also where a REQ closes its connection itself with the request open, after the same time "
-        "at least three times, and a tenth of its requests at most was answered: its time-out is too short, or the "
-        "server hangs. What the program does with the request, and whether the reply would have come later, no "
-        "capture shows. A REQ that waits for work of its broker is no hanging request.",
+        "is asked, or a REQ that works for a ROUTER, or where a REQ was answered before; else likely. Where a broker "
+        "handed the request on, the one behind it is named. A REP answers in the order in which it was asked, over all "
+        "its connections: where several wait for it, the one that it was asked first is named, even where its client "
+        "has given up. Where who was asked left after so long, that it had not replied is the cause. Also where a REQ "
+        "closes its connection itself with the request open, after the same time at least three times, and a tenth of "
+        "its requests at most was answered: its time-out is too short, or the server hangs. What the program does with "
+        "the request, and whether the reply would have come later, no capture shows. A REQ that waits for work of its "
+        "broker is no hanging request.",
         _unanswered,
+        consequences=("request-lost",),
     ),
 )
