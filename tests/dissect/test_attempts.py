@@ -16,6 +16,7 @@ from zmtpscope.export.describe import describe_finding
 
 START = 1_700_000_000 * SECOND
 CLIENT, SERVER = 0, 1
+HOSTS = bytes([10, 0, 0, 2]), bytes([10, 0, 0, 1])
 
 
 def attempt(number: int, *flags: tuple[int, int], at: float = 0, port: int = 5555, host: int = 2) -> list[Packet]:
@@ -160,3 +161,57 @@ def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.Monke
     _, analyser = records(Capture(sorted(packets, key=lambda packet: packet.time), 1))
     assert analyser.comparison is not None
     assert len(analyser.comparison.attempts.tried) <= 30
+
+
+def _connected(number: int, at: float, seconds: float) -> list[Packet]:
+    """A connection that begins `at`, and lasts so long."""
+    talk = Conversation(ports=(20_000 + number, 5555), start=START + int(at * SECOND), hosts=HOSTS)
+    for side in (0, 1):
+        talk.send(side, hello("PAIR"))
+    talk.wait(int(seconds * SECOND))
+    talk.close()
+    return talk.packets
+
+
+@pytest.mark.parametrize("seconds", [1, 60], ids=["ends before the last attempts", "outlasts all"])
+@pytest.mark.parametrize("flags", [REFUSED, UNANSWERED])
+def test_attempts_before_a_connection_are_not_those_behind_it(
+    flags: tuple[tuple[int, int], ...], seconds: float
+) -> None:
+    """A client that starts before its server, and tries in vain when that has gone."""
+    packets = [packet for number in range(3) for packet in attempt(number, *flags, at=number / 10)]
+    packets += _connected(10, 0.5, seconds)
+    packets += [packet for number in range(20, 60) for packet in attempt(number, *flags, at=2 + number / 10)]
+    early, behind = told(later(packets))
+    if early["count"] > behind["count"]:
+        early, behind = behind, early
+    assert early["text"].endswith(": 10.0.0.2 tried 3 times in 0.2 s to reach 10.0.0.1:5555; it connected 0.3 s later")
+    assert early["hint"] == attempts.LATER_HINT
+    assert behind["text"].endswith(
+        ": 10.0.0.2 tried 40 times in 3.9 s to reach 10.0.0.1:5555; it had been connected before"
+    )
+    assert behind["hint"] == attempts.BEFORE_HINT
+    assert behind["packet"] > early["last_packet"]
+
+
+def test_the_next_connection_is_told_not_the_last() -> None:
+    packets = attempt(0, *REFUSED) + _connected(1, 0.2, 1) + _connected(2, 4, 1) + _connected(3, 9, 1)
+    (finding,) = told(later(packets))
+    assert finding["text"].endswith("10.0.0.2 tried once to reach 10.0.0.1:5555; it connected 0.2 s later")
+
+
+def test_a_server_that_was_started_again_leaves_two_stretches() -> None:
+    packets = attempt(0, *REFUSED) + _connected(1, 1, 1)
+    packets += attempt(2, *REFUSED, at=3) + attempt(3, *REFUSED, at=3.5) + _connected(4, 4, 1)
+    found = {finding["count"]: finding["text"].partition("; ")[2] for finding in told(later(packets))}
+    assert found == {1: "it connected 1.0 s later", 2: "it connected again 0.5 s later"}
+
+
+def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "MOST_STRETCHES", 4)
+    packets = []
+    for number in range(30):
+        packets += attempt(2 * number, *REFUSED, at=number) + _connected(2 * number + 1, number + 0.2, 0.1)
+    found = told(later(packets))
+    assert 1 <= len(found) <= 4
+    assert sum(finding["count"] for finding in found) == 30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.dissect import Analyser, Options
@@ -66,6 +68,17 @@ class Talk:
         self.conversation.add(side, FIN | ACK)
         self.conversation.add(1 - side, FIN | ACK)
         self.conversation.add(side, ACK)
+        return self
+
+    def refused(self) -> Talk:
+        """In place of all that: nobody listens, and the SYN is answered by RST."""
+        del self.conversation.packets[1:]
+        return self.reset(SERVER)
+
+    def unanswered(self, syns: int) -> Talk:
+        """In place of all that: so many SYNs, a second apart, and nothing comes back."""
+        (first,) = self.conversation.packets[:1]
+        self.conversation.packets = [replace(first, time=first.time + number * SECOND) for number in range(syns)]
         return self
 
     def reset(self, side: int) -> Talk:

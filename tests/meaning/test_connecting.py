@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.meaning.telling import told
+from tests.meaning.talking import SERVER, Talk
+from tests.meaning.telling import consequences_of, told, told_of
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,42 @@ def test_who_came_later_is_a_note(captures: Path) -> None:
 
 def test_who_came_at_once_is_nothing_to_tell(captures: Path) -> None:
     assert told(captures / "problems/server-started-later.pcap") == {}
+
+
+def _refused(first: int, times: int, at: float, client: int = 2) -> list[Talk]:
+    """Attempts of a client, ten each second."""
+    return [Talk(first + number, at=at + number / 10, client=client).refused() for number in range(times)]
+
+
+def _connected(number: int, at: float, seconds: float, client: int = 2) -> Talk:
+    return Talk(number, at=at, client=client).handshake("DEALER", "ROUTER").wait(seconds).close(SERVER)
+
+
+def test_a_client_that_started_first_still_misses_a_server_that_goes_away() -> None:
+    talks = [*_refused(0, 5, 0), _connected(10, 0.6, 3), *_refused(20, 50, 3.8)]
+    found = told_of(*talks)
+    assert list(found) == ["peer-departed"]
+    assert "in vain until the capture ended" in found["peer-departed"].text
+    assert consequences_of("peer-departed", *talks) == {"connection-refused"}
+
+
+def test_each_client_that_a_server_leaves_is_named() -> None:
+    talks = [*_refused(0, 1, 0), _connected(10, 0.3, 2), _connected(11, 0.1, 2.2, client=3)]
+    talks += _refused(20, 20, 2.5) + _refused(50, 20, 2.55, client=3)
+    text = told_of(*talks)["peer-departed"].text
+    assert "closes 2 connections" in text
+    assert "DEALER 10.0.0.2" in text
+    assert "DEALER 10.0.0.3" in text
+
+
+def test_a_server_that_another_client_got_back_to_is_there_again() -> None:
+    """The program of the other one may have ended meanwhile."""
+    talks = [_connected(10, 0, 2), _connected(11, 0, 2, client=3), *_refused(20, 3, 2.2), *_refused(30, 5, 2.2, 3)]
+    talks.append(_connected(12, 2.9, 2, client=3))
+    assert list(told_of(*talks)) == ["peer-departed"]
+    assert consequences_of("peer-departed", *talks) == set()
+
+
+def test_a_server_is_late_for_the_first_connection_only() -> None:
+    found = told_of(*_refused(0, 12, 0), _connected(20, 1.3, 1), *_refused(30, 12, 2.4), _connected(50, 4, 30))
+    assert "was there 1.3 s after 10.0.0.2 began to connect (12 attempts)" in found["listener-late"].text

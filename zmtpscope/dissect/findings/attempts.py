@@ -1,14 +1,19 @@
 """TCP connections that never came about: who tried to reach whom, how often, and what the answer was.
 
 A server that is not there leaves nothing but SYNs in the capture: libzmq tries again ten times a second unless it is
-told otherwise. Attempts are counted by client address, endpoint and outcome, `MOST_PAIRS` of these at a time, so that a
-port scan or a flood of SYNs costs no more; whatever was counted and forgotten is written as one number.
+told otherwise. Attempts are counted by client address, endpoint and outcome, those in front of a connection of the two
+apart from those behind it: a server that is not up yet is no server that went away. `MOST_PAIRS` of these are
+remembered at a time, so that a port scan or a flood of SYNs costs no more; whatever was counted and forgotten is
+written as one number.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.identity import Stream
@@ -22,8 +27,12 @@ from zmtpscope.zmtp.reader import Finding
 MOST_PAIRS = 4096
 """Clients and endpoints of which something is remembered; the pair met longest ago is forgotten."""
 
+MOST_STRETCHES = 16
+"""Of one pair and outcome, so many stretches of attempts are told apart; those nearest to each other become one. A
+connection that began between two may be known only when it ends, which is behind all of them."""
+
 MOST_LISTED = 20
-"""So many pairs are written at the end, those with the most attempts; the others are written as one number."""
+"""So many stretches are written at the end, those with the most attempts; the others are written as one number."""
 
 FINDING_BY_OUTCOME = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
 """Each stands for many attempts, and says itself how many."""
@@ -34,19 +43,27 @@ BEFORE_HINT = "the other side went away: see who closed the connection before, a
 
 @dataclass(slots=True, eq=False)
 class Tried:
-    """The attempts of one client at one endpoint with one outcome."""
+    """A stretch of attempts of one client at one endpoint with one outcome."""
 
     first: Attempt
     last: Attempt
     count: int
     syns: int
+    connected: Stamp | None = None
+    """The SYN of the next connection of the two that is known."""
 
-    def add(self, attempt: Attempt) -> None:
-        """One more; they come in the order in which they were decided, which need not be that of their SYNs."""
-        self.count += 1
-        self.syns += attempt.syns
-        self.first = min(self.first, attempt, key=_began)
-        self.last = max(self.last, attempt, key=_went_on)
+    def is_apart(self, later: Tried) -> bool:
+        """Whether the two connected between this stretch and a later one."""
+        return self.connected is not None and self.connected < later.first.connection.start
+
+    def add(self, other: Tried) -> None:
+        """Those of another stretch, too."""
+        self.count += other.count
+        self.syns += other.syns
+        self.first = min(self.first, other.first, key=_began)
+        self.last = max(self.last, other.last, key=_went_on)
+        connected = [each for each in (self.connected, other.connected) if each is not None and each > self.last.last]
+        self.connected = min(connected, default=None)
 
     def sentence(self, stream: Stream) -> str:
         """`10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
@@ -63,62 +80,88 @@ class Attempts:
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
-        self.tried: OrderedDict[tuple[str, bytes], Tried] = OrderedDict()
-        self.connected: OrderedDict[bytes, Stamp] = OrderedDict()
-        """When each pair was connected last: its SYN."""
+        self.tried: OrderedDict[tuple[str, bytes], list[Tried]] = OrderedDict()
+        """In the order in which they began."""
+        self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
+        """When each pair was connected first, and last: the SYNs."""
         self.others: dict[str, Tried] = {}
         """What was forgotten, by outcome."""
 
     def evaluate(self, attempt: Attempt) -> None:
-        """Count an attempt; they come in the order in which they were decided."""
+        """Count an attempt; they come in the order in which they were decided, which need not be that of their SYNs."""
         pair = attempt.pair
         if attempt.outcome == CONNECTED:
-            known = self.connected.pop(pair, attempt.connection.start)
-            self.connected[pair] = max(known, attempt.connection.start)
-            if len(self.connected) > MOST_PAIRS:
-                self.connected.popitem(last=False)
+            self._connect(pair, attempt.connection.start)
             return
         self.summary.attempts[attempt.outcome] += 1
         if attempt.outcome == UNDER_WAY:
             return
         place = attempt.outcome, pair
-        tried = self.tried.get(place)
-        if tried is not None:
-            tried.add(attempt)
-            self.tried.move_to_end(place)
-            return
-        self.tried[place] = Tried(attempt, attempt, 1, attempt.syns)
+        stretches = self.tried.setdefault(place, [])
+        self.tried.move_to_end(place)
+        self._add(stretches, attempt)
         if len(self.tried) > MOST_PAIRS:
-            self._leave_out(*self.tried.popitem(last=False))
+            forgotten, stretches = self.tried.popitem(last=False)
+            self._leave_out(forgotten[0], stretches)
 
-    def _leave_out(self, place: tuple[str, bytes], tried: Tried) -> None:
-        others = self.others.get(place[0])
-        if others is None:
-            self.others[place[0]] = tried
+    def _connect(self, pair: bytes, start: Stamp) -> None:
+        first, last = self.connected.pop(pair, (start, start))
+        self.connected[pair] = min(first, start), max(last, start)
+        if len(self.connected) > MOST_PAIRS:
+            self.connected.popitem(last=False)
+        for outcome in FINDING_BY_OUTCOME:
+            before = [each for each in self.tried.get((outcome, pair), ()) if each.last.last < start]
+            if before and (before[-1].connected is None or start < before[-1].connected):
+                before[-1].connected = start
+
+    def _add(self, stretches: list[Tried], attempt: Attempt) -> None:
+        later = [each for each in self.connected.get(attempt.pair, ()) if each > attempt.last]
+        insort(stretches, Tried(attempt, attempt, 1, attempt.syns, min(later, default=None)), key=_first_began)
+        if len(stretches) <= MOST_STRETCHES:
             return
-        others.count += tried.count
-        others.first = min(others.first, tried.first, key=_began)
-        others.last = max(others.last, tried.last, key=_went_on)
+        gaps = [
+            (before.is_apart(after), after.first.connection.start.time - before.last.last.time)
+            for before, after in pairwise(stretches)
+        ]
+        place = gaps.index(min(gaps))
+        stretches[place].add(stretches.pop(place + 1))
+
+    def _leave_out(self, outcome: str, stretches: Iterable[Tried]) -> None:
+        for tried in stretches:
+            others = self.others.get(outcome)
+            if others is None:
+                self.others[outcome] = tried
+            else:
+                others.add(tried)
 
     def finish(self, end: Arrival) -> list[Note]:
         """Who was not let in, those who tried most first."""
-        ordered = sorted(self.tried.items(), key=lambda entry: (-entry[1].count, _began(entry[1].first)))
-        notes = [self._note(outcome, tried, end) for (outcome, _), tried in ordered[:MOST_LISTED]]
-        for place, tried in ordered[MOST_LISTED:]:
-            self._leave_out(place, tried)
+        tried = [
+            (outcome, each)
+            for (outcome, _), stretches in self.tried.items()
+            for each in _between_connections(stretches)
+        ]
+        tried.sort(key=lambda entry: (-entry[1].count, _first_began(entry[1])))
+        notes = [self._note(outcome, each, end) for outcome, each in tried[:MOST_LISTED]]
+        for outcome, each in tried[MOST_LISTED:]:
+            self._leave_out(outcome, (each,))
         return notes + [self._note_others(outcome, others, end) for outcome, others in self.others.items()]
 
     def _note(self, outcome: str, tried: Tried, end: Arrival) -> Note:
         stream = tried.first.connection.stream
         sentence, severity, hint = tried.sentence(stream), None, None
-        connected = self.connected.get(tried.first.pair)
-        if connected is not None and connected > tried.last.last:
-            sentence += f"; it connected {max(0, connected.time - tried.last.last.time) / SECOND:.1f} s later"
-            severity, hint = "note", LATER_HINT
-        elif connected is not None and connected > tried.last.connection.start:
+        start = tried.first.connection.start
+        first, last = self.connected.get(tried.first.pair, (None, None))
+        was_connected = first is not None and first < start
+        if tried.connected is not None:
+            again = " again" if was_connected else ""
+            seconds = max(0, tried.connected.time - tried.last.last.time) / SECOND
+            sentence += f"; it connected{again} {seconds:.1f} s later"
+            severity, hint = "note", BEFORE_HINT if was_connected else LATER_HINT
+        elif last is not None and last > tried.last.connection.start:
             sentence += "; it connected meanwhile"
             severity = "note"
-        elif connected is not None:
+        elif first is not None:
             sentence += "; it had been connected before"
             severity, hint = "note", BEFORE_HINT
         elif tried.syns == 1:
@@ -145,6 +188,21 @@ class Attempts:
         finding = Finding(FINDING_BY_OUTCOME[outcome], None, 0, severity, sentence, hint)
         first, last = tried.first.connection.start, tried.last.last
         return Note(None, finding, first, end.ordinal, events=tried.count, last=last, stream=stream)
+
+
+def _between_connections(stretches: Iterable[Tried]) -> list[Tried]:
+    """Those between which no connection began, as one."""
+    whole: list[Tried] = []
+    for tried in stretches:
+        if whole and not whole[-1].is_apart(tried):
+            whole[-1].add(tried)
+        else:
+            whole.append(tried)
+    return whole
+
+
+def _first_began(tried: Tried) -> Stamp:
+    return tried.first.connection.start
 
 
 def _began(attempt: Attempt) -> Stamp:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.meaning.endings import ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge, RunFinding, once
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.words import address, counted, duration
 from zmtpscope.records import SECOND
@@ -21,46 +21,75 @@ LEAST_OUTAGE = 10 * SECOND
 
 
 class Tried(NamedTuple):
-    """All attempts at an endpoint with one outcome; `before` are connections of the same clients that ended before."""
+    """Attempts at an endpoint with one outcome; `before` are connections of the same clients that ended before."""
 
     endpoint: Endpoint
     findings: list[RunFinding]
     before: list[ObservedConnection]
-    back_ns: int | None
-    """When one of the clients was connected at last."""
 
     @property
     def attempts(self) -> int:
         """How many attempts."""
         return sum(each.times for each in self.findings)
 
+    @property
+    def first_ns(self) -> int:
+        """When the first of them began."""
+        return min(each.moment.ns for each in self.findings)
 
-def _tried(knowledge: Knowledge, id_: str) -> Iterator[Tried]:
-    by_endpoint: dict[Endpoint, list[RunFinding]] = {}
+
+class Client(NamedTuple):
+    """Attempts of one client between two of its connections; `before` are those that ended before, `back_ns` is when
+    the next one began."""
+
+    finding: RunFinding
+    before: list[ObservedConnection]
+    back_ns: int | None
+
+
+def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
+    """Those with one outcome, by endpoint."""
+    found: dict[Endpoint, list[Client]] = {}
+    own = _connections(knowledge)
     for finding in knowledge.findings:
         if finding.id == id_ and finding.endpoint is not None and finding.client is not None:
-            by_endpoint.setdefault(finding.endpoint, []).append(finding)
-    for endpoint, findings in by_endpoint.items():
-        clients, first = {each.client for each in findings}, min(each.moment.ns for each in findings)
-        own = [each for each in knowledge.by_endpoint.get(endpoint, ()) if _client(each) in clients]
-        ended = [(each, ending_of(each)) for each in own]
-        before = [each for each, ending in ended if ending is not None and ending.moment.ns <= first]
-        back = [each.start.ns for each in own if each.start.ns > first and is_agreed(each)]
-        yield Tried(endpoint, findings, before, min(back, default=None))
+            first, connections = finding.moment.ns, own.get((finding.client, finding.endpoint), [])
+            ended = [(each, ending_of(each)) for each in connections]
+            before = [each for each, ending in ended if ending is not None and ending.moment.ns <= first]
+            back = [each.start.ns for each in connections if each.start.ns > first and is_agreed(each)]
+            found.setdefault(finding.endpoint, []).append(Client(finding, before, min(back, default=None)))
+    return found
 
 
-def _client(connection: ObservedConnection) -> str:
-    return connection.sides[1 - connection.listener].ip
+@once
+def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[ObservedConnection]]:
+    """Those of each client address to each endpoint at which somebody tried in vain."""
+    found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {
+        (each.client, each.endpoint): []
+        for each in knowledge.findings
+        if each.client is not None and each.endpoint is not None
+    }
+    for connection in knowledge.connections if found else ():
+        known = found.get((connection.sides[1 - connection.listener].ip, connection.endpoint))
+        if known is not None:
+            known.append(connection)
+    return found
 
 
 def _in_vain(rule: str, id_: str, what: str, hint: str) -> Callable[[Knowledge], Iterator[Diagnosis]]:
-    """What finds endpoints that nobody got to as long as the capture went on."""
+    """What finds endpoints that clients did not get to as long as the capture went on."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
-        for tried in _tried(knowledge, id_):
-            told = [each for each in tried.findings if each.severity == "warn"]
-            if tried.back_ns is None and (told or tried.before):
-                text = what.format(where=address(tried.endpoint)) + (" any more" if tried.before else "")
+        for endpoint, clients in _clients(knowledge, id_).items():
+            vain = [each for each in clients if each.back_ns is None]
+            if not vain:
+                continue
+            before = [connection for each in vain for connection in each.before]
+            tried = Tried(endpoint, [each.finding for each in vain], before)
+            if any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
+                continue  # somebody listens again, and who tried may have ended before
+            if before or any(each.severity == "warn" for each in tried.findings):
+                text = what.format(where=address(endpoint)) + (" any more" if before else "")
                 yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", hint)
 
     return find
@@ -70,8 +99,7 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
     """Who was there before may just have ended, as the capture was about to."""
     if not tried.before:
         return "error"
-    first = min(each.moment.ns for each in tried.findings)
-    return "warn" if knowledge.last_ns - first >= LEAST_OUTAGE else "note"
+    return "warn" if knowledge.last_ns - tried.first_ns >= LEAST_OUTAGE else "note"
 
 
 def _attempts(tried: Tried) -> str:
@@ -96,14 +124,16 @@ def _diagnosis(rule: str, severity: Severity, tried: Tried, text: str, hint: str
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each endpoint, of the clients that were never connected before."""
     for id_ in (REFUSED, UNANSWERED):
-        for tried in _tried(knowledge, id_):
-            first = min(each.moment.ns for each in tried.findings)
-            late = 0 if tried.back_ns is None else tried.back_ns - first
-            if late < LEAST_LATE or tried.before:
+        for endpoint, clients in _clients(knowledge, id_).items():
+            waited = [(each, each.back_ns) for each in clients if each.back_ns is not None and not each.before]
+            tried = Tried(endpoint, [each.finding for each, _ in waited], [])
+            late = min(back for _, back in waited) - tried.first_ns if waited else 0
+            if late < LEAST_LATE:
                 continue
             text = (
-                f"{address(tried.endpoint)} was there {duration(late)} after {tried.findings[0].client} began to "
+                f"{address(endpoint)} was there {duration(late)} after {tried.findings[0].client} began to "
                 f"connect ({counted(tried.attempts, 'attempt')})"
             )
             yield _diagnosis(
