@@ -13,6 +13,7 @@ from tests.curve import CLIENT, SERVER, CurvePeers, keys
 from tests.dissect.talks import SECOND, hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture import open_captures
+from zmtpscope.capture.segments import ACK, FIN, PSH
 from zmtpscope.dissect import Options
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
@@ -303,6 +304,22 @@ def test_a_ping_is_never_answered() -> None:
     old.close()
     found = {each["id"]: each["severity"] for each in findings(old.packets)}
     assert found == dict.fromkeys(("ZMTP31-PING-04", "ZMTP31-PING-05", "ZMTP31-PING-09"), "note")
+
+
+@pytest.mark.parametrize(("has_come", "expected"), [(False, []), (True, [("PING-04", 0, 6)])])
+def test_what_a_peer_sends_says_nothing_of_a_ping_that_tcp_never_delivered(
+    has_come: bool, expected: list[tuple[str, int, int]]
+) -> None:
+    """The link was down: what waited comes with FIN, and acknowledges as much as came before."""
+    talk = begin()
+    before = talk.next[0]
+    talk.send(0, ping(ttl_ms=0))
+    talk.wait(4 * SECOND)
+    talk.add(1, ACK | PSH | FIN, message(b"has waited"))
+    if not has_come:
+        talk.packets[-1] = replace(talk.packets[-1], acknowledgment=before)
+    talk.reset(0)
+    assert told(talk) == expected
 
 
 def test_both_sides_ask() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.meaning.reading import derive
 from tests.meaning.requesting_traffic import HANDSHAKE, Asker, diagnosed, records_from
+from tests.scripted import message
 from tests.zmtp.sides import command
-from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.capture.segments import ACK, FIN, PSH
 
 RULE = "heartbeat-timeout"
 
@@ -124,6 +125,45 @@ def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
     assert "ROUTER 10.0.0.1:5555 and DEALER 10.0.0.2 could not reach each other for a while: 3 PINGs" in diagnosis.text
     assert len(diagnosis.evidence) == 1
     assert "the way between" in diagnosis.hint
+
+
+def cut_off(pings: int, *, asks: bool = True) -> Heart:
+    """The link is down for 4 s; what the DEALER sent meanwhile comes at once, its FIN with it."""
+    heart = Heart()
+    heart.beat(3)
+    if asks:
+        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+    heart.pause(4000)
+    heart.add(0, FIN | ACK | PSH, pings * command("NULL", "PING", ttl=0, context=b"") + message(b"has waited"))
+    heart.reset(1)
+    return heart
+
+
+def test_pings_that_came_with_the_fin_prove_that_the_way_was_broken() -> None:
+    (diagnosis,) = diagnosed(cut_off(3), rule=RULE)
+    assert (diagnosis.certainty, diagnosis.severity) == ("proven", "error")
+    assert "the way to 10.0.0.2 was broken for 4 s" in diagnosis.text
+    assert "the way between" in diagnosis.hint
+
+
+@pytest.mark.parametrize("heart", [cut_off(1), cut_off(0), cut_off(3, asks=False)])
+def test_one_ping_or_none_that_came_with_the_fin_proves_nothing(heart: Heart) -> None:
+    assert diagnosed(heart, rule=RULE) == []
+
+
+@pytest.mark.parametrize(("pause", "expected"), [(0, 1), (100, 0)])
+def test_an_answer_that_is_answered_with_rst_came_behind_the_end(pause: int, expected: int) -> None:
+    """Nothing gets through to the DEALER, whose FIN waits behind what it sent before it closed."""
+    heart = Heart()
+    heart.beat(3)
+    heart.ping()
+    heart.pause(4000)
+    heart.pong()
+    heart.pause(pause)
+    heart.reset(0)
+    found = diagnosed(heart, rule=RULE)
+    assert len(found) == expected
+    assert all(each.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats") for each in found)
 
 
 @pytest.mark.parametrize(("waited", "certainty"), [(100, "likely"), (200, "proven")])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.meaning.talking import CLIENT, SERVER, Talk
-from tests.meaning.telling import told, told_of
+from tests.meaning.telling import consequences_of, told, told_of
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,22 @@ def test_who_speaks_something_else(octets: bytes, speaks: str) -> None:
 def test_a_server_that_speaks_something_else() -> None:
     (diagnosis,) = told_of(Talk(0).greet(CLIENT).say(SERVER, b"HTTP/1.1 400 Bad Request\r\n\r\n").close(1)).values()
     assert diagnosis.text == "10.0.0.1:5555 speaks HTTP, and 10.0.0.2 connects to it as to ZeroMQ"
+
+
+def visits(*, silent: int, failing: int) -> list[Talk]:
+    """A health check that comes twice a second, and a client of the same host whose handshakes fail as often."""
+    check = [Talk(number, at=number / 2).greet(SERVER).wait(0.01).close(CLIENT) for number in range(silent)]
+    client = [
+        Talk(100 + number, at=0.25 + number / 2).greet(SERVER).greet(CLIENT, "PLAIN").wait(0.01).close(SERVER)
+        for number in range(failing)
+    ]
+    return check + client
+
+
+def test_a_health_check_is_no_storm() -> None:
+    assert list(told_of(*visits(silent=12, failing=0))) == ["scanner"]
+
+
+def test_a_client_whose_handshakes_fail_makes_a_storm_beside_a_health_check() -> None:
+    assert "scanner" in told_of(*visits(silent=12, failing=12))
+    assert consequences_of("mechanism-mismatch", *visits(silent=12, failing=12)) == {"reconnect-storm"}

@@ -5,7 +5,8 @@ a PONG that fits no PING is kept for a second. Where octets are missing nothing 
 
 A PONG that comes behind the end of the asker (its first FIN or RST) answers nothing: who had been stopped answers all
 PINGs when it goes on, and its peer has given up long before. So a PING whose PONG is late is decided with the next one,
-which shows that the asker was there, or with the end of the connection.
+which shows that the asker was there, or with the end of the connection. A late PONG that is answered with RST came
+behind that end, too: where nothing gets through, FIN waits behind what was sent before.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zmtpscope.meaning.observed import ObservedConnection, ref_of
 from zmtpscope.meaning.observed_heartbeats import ObservedHeartbeats, ObservedPing
 from zmtpscope.meaning.observer import DerivedTable, Observer, Rows, derived_record
 from zmtpscope.meaning.room import Room
-from zmtpscope.meaning.silences import SHORTEST_NS
+from zmtpscope.meaning.silences import REPLY_NS, SHORTEST_NS
 from zmtpscope.records import COMMON, SECOND, STREAM, empty
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
@@ -210,7 +211,8 @@ class HeartbeatObserver(Observer):
         """The connection has ended: PONGs behind the end of the asker answer nothing."""
         values = self.observed.values
         assert values is not None
-        ends = [values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]]
+        fin, rst = values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]
+        ends = [fin, None if rst is None else rst - REPLY_NS]
         end = min((each for each in ends if each is not None), default=None)
         behind = []
         for each, pong in asker.late:

@@ -14,6 +14,8 @@ SHORTEST_NS = 20 * MILLISECOND
 TTL_KEPT = 0.9, 1.5
 """A TTL is over behind this part of it, and has closed the connection before that one; a timer is late by ..."""
 TIMER_NS = SECOND // 5
+REPLY_NS = 20 * MILLISECOND
+"""A system answers with RST what comes to a socket that is closed, at the latest behind ..."""
 
 
 def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[ObservedPing]:
@@ -21,6 +23,9 @@ def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[Obs
     heartbeats = connection.sides[asker].heartbeats
     if heartbeats is None:
         return []
+    values = connection.values
+    if values is not None and values[f"rst_ns_{asker}"] == end:
+        end -= REPLY_NS  # what a socket that is closed gets is what its system answers with RST
     return [ping for ping in heartbeats.waiting if ping.heard_ns is None or ping.heard_ns > end]
 
 

@@ -124,8 +124,12 @@ class Direction:
         """The connection was closed at `time`: look whether a PING was never answered."""
         if not self.open or time - self.open[0].arrival.time <= SECOND:
             return
-        if self.view.said_something_after(1 - self.asker, self.open[0].arrival):
-            self._note("ZMTP31-PING-04", self.asker, self.open[0], ordinal, self._severity())
+        ping = self.open[0]
+        # what its peer sends while nothing gets through to it says nothing of a PING that never came
+        stop = None if ping.source else ping.start + ping.length
+        has_come = self.view.is_acknowledged(self.asker, stop)
+        if has_come and self.view.said_something_after(1 - self.asker, ping.arrival):
+            self._note("ZMTP31-PING-04", self.asker, ping, ordinal, self._severity())
 
     def _severity(self) -> str | None:
         """libzmq 4.0 and 4.1 speak 3.0 and do not know PING."""

@@ -112,6 +112,14 @@ class ConnectionView:
         ordinals = self.streams[side].arrivals.ordinals
         return bool(ordinals) and ordinals[-1] > arrival.ordinal
 
+    def is_acknowledged(self, side: int, stop: int | None) -> bool:
+        """Whether TCP has acknowledged what `side` sent in front of the offset `stop` of its stream, or all of it."""
+        acknowledged, sent = self.tcp.tcp[1 - side].acknowledged, self.tcp.tcp[side]
+        if acknowledged < 0:
+            return False
+        behind = 0 if stop is None else sent.delivered - stop
+        return distance(acknowledged, sent.next) + sent.ended + behind >= 0  # the FIN takes a number, too
+
     def reference(self, timed: TimedEvent) -> str:
         """The identity of the record of what was said."""
         return reference(self.streams[0].stream, timed.side, timed.source, timed.event.start, timed.record)

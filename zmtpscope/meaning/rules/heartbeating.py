@@ -9,7 +9,7 @@ from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rul
 from zmtpscope.meaning.endings import ending_of
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.silences import is_past_ttl, open_pings, waits_in_vain
+from zmtpscope.meaning.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
 from zmtpscope.meaning.words import MILLISECOND, address, duration, how_often, name_of
 
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
@@ -19,6 +19,9 @@ STOPPED = 2.5
 
 A_WHOLE_INTERVAL = 0.9
 """Who gives up sooner than this part of its usual interval may have closed for another reason."""
+
+LEAST_AT_ONCE = 2
+"""So many PINGs in one segment were not sent when that came."""
 
 HINT = (
     "look at that peer, not at who closed: its process is stopped, blocked in a call or a debugger, or its host or the "
@@ -78,8 +81,11 @@ def _is_likely(time_out: TimeOut) -> bool:
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
     ending = ending_of(connection)
     for side in (0, 1):
-        if ending is None or ending.side == side:
-            found = _unanswered(connection, side, None if ending is None else ending.moment.ns, knowledge)
+        if ending is None:
+            found = _unanswered(connection, side, None, knowledge)
+        elif ending.side == side:
+            closed = ending.moment.ns
+            found = _unanswered(connection, side, closed, knowledge) or _cut_off(connection, side, closed)
         else:
             found = _time_to_live_over(connection, side, ending.moment.ns)
         if found is not None:
@@ -130,6 +136,33 @@ def _unanswered(connection: ObservedConnection, asker: int, closed: int | None, 
     )
 
 
+def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
+    """The last that came from the side `closer` came at once with its FIN, several PINGs among it, while a PING of the
+    other side was open: it had sent them, and closed, long before."""
+    own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
+    if own is None or other is None:
+        return None
+    at_once = [ping for ping in own.waiting if ping.moment.ns == closed]
+    unheard = [ping for ping in other.waiting if ping.heard_ns is None or ping.heard_ns >= closed]
+    if len(at_once) < LEAST_AT_ONCE or not unheard or closed - unheard[0].moment.ns < SHORTEST_NS:
+        return None
+    who, peer, first = name_of(connection, closer), name_of(connection, 1 - closer), unheard[0]
+    return TimeOut(
+        connection,
+        closer,
+        closed,
+        f"gave {peer} up: the way to {connection.sides[closer].ip} was broken for "
+        f"{duration(closed - first.moment.ns)}; since the PING in packet {first.moment.packet}, which has no PONG, "
+        f"nothing came from {who} until, at once in packet {at_once[0].moment.packet}, {len(at_once)} PINGs and its "
+        "FIN did, as TCP sends again what did not get through",
+        (
+            Evidence(first.moment, "a PING without PONG", first.ref),
+            Evidence(at_once[0].moment, f"{len(at_once)} PINGs and FIN at once", at_once[0].ref),
+        ),
+        hint=WAY_HINT,
+    )
+
+
 def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
     """The side `asker` was silent for longer than the TTL of its last PING, and the other one closed."""
     side = connection.sides[asker]
@@ -157,8 +190,10 @@ TABLE = (
         "FIN came through, sent no PING any more; or a side was silent for longer than the TTL that its last PING "
         "announced, and its peer closed. The silent side is named: its process hangs, or the way to it is broken; a "
         "capture at one place cannot tell these two apart. It is likely only where the side closed sooner than it "
-        "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. What "
-        "comes behind its FIN or RST is no answer. It holds of connections only that were captured whole.",
+        "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. That is "
+        "proven where its FIN came with them and a PING of its peer had waited. What comes behind its FIN or RST is no "
+        "answer, and neither is what its system answers with RST. It holds of connections only that were captured "
+        "whole.",
         _time_outs,
         consequences=(
             *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),

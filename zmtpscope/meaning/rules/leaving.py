@@ -15,6 +15,7 @@ from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules import handshaking, pairing, refusing
 from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE
+from zmtpscope.meaning.rules.strangers import said_nothing
 from zmtpscope.meaning.words import address, client_name, duration, how_often, name_of, server_name, steady
 from zmtpscope.records import SECOND
 
@@ -265,6 +266,8 @@ def _ended(departure: Disconnect) -> int:
 
 
 STORM = "ZMTP-CONN-10"
+LEAST_FAILED = 6
+"""So many connections of a storm fail. Those on which a client says nothing are visits, as of a health check."""
 
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -272,7 +275,7 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (client, endpoint), own in knowledge.by_address.items():
         findings = [each.finding(STORM) for each in own]
         found = next((each for each in findings if each is not None), None)
-        if found is None:
+        if found is None or sum(not said_nothing(each) for each in own) < LEAST_FAILED:
             continue
         yield Diagnosis(
             "reconnect-storm",
@@ -364,7 +367,8 @@ TABLE = (
         "A client connects again and again",
         "More than five connections of a client to an endpoint failed within a minute, and the times between them did "
         "not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. It mostly is "
-        "a consequence: look for why the connections end.",
+        "a consequence: look for why the connections end. Connections on which the client says nothing do not count: a "
+        "health check comes at a regular interval, too.",
         _reconnect_storm,
     ),
     Rule(

@@ -54,7 +54,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each client address and endpoint: it connects, says nothing, and leaves."""
     found: dict[tuple[str, Endpoint], list[ObservedConnection]] = {}
     for connection in knowledge.connections:
-        if _said_nothing(connection):
+        if said_nothing(connection):
             client = connection.sides[1 - connection.listener].ip
             found.setdefault((client, connection.endpoint), []).append(connection)
     for (client, endpoint), visits in found.items():
@@ -74,7 +74,8 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
-def _said_nothing(connection: ObservedConnection) -> bool:
+def said_nothing(connection: ObservedConnection) -> bool:
+    """Whether a client connected to a peer of ZeroMQ, and left without an octet."""
     client, ending = 1 - connection.listener, ending_of(connection)
     return (
         connection.is_whole
