@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tests.scripted import GREETING, message, ready
 from tests.traffic import Capture, Conversation
 from zmtpscope.conversations.request import RequestHops
-from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
 OPTIONS = Options()
@@ -36,14 +38,22 @@ class Network:
 
     def hops(self, place: int) -> list[tuple[int, int, list[bytes]]]:
         """(connection, side, frames) of all hops of the request that is said at `place`, from 0."""
-        packets = sorted((packet for talk in self.talks for packet in talk.packets), key=lambda packet: packet.time)
-        said = [number for number, packet in enumerate(packets, 1) if packet.time > START + 10_000_000_000]
-        hops = RequestHops(said[place], OPTIONS)
         found = []
-        for batch in filter(lambda batch: batch.runs, Analyser(OPTIONS).run(Capture(packets))):
-            for values in MessageColumns.of(hops.batch(batch), OPTIONS).records():
+        for batch in filter(lambda batch: batch.runs, self._batches(place)):
+            for values in MessageColumns.of(batch, OPTIONS).records():
                 found.append((values["ts_ns"], values["conn"], values["side"], values["bodies"]))
         return [(conn, side, bodies) for _, conn, side, bodies in sorted(found)]
+
+    def findings(self, place: int) -> list[tuple[str, int]]:
+        """(id, connection) of all findings about requests that are shown with that one."""
+        records = [record.values for batch in self._batches(place) for record in batch.records]
+        found = [each for each in records if each["record"] == "finding" and each["id"].startswith("REQREP")]
+        return [(each["id"], each["conn"]) for each in found]
+
+    def _batches(self, place: int) -> Iterator[Batch]:
+        packets = sorted((packet for talk in self.talks for packet in talk.packets), key=lambda packet: packet.time)
+        said = [number for number, packet in enumerate(packets, 1) if packet.time > START + 10_000_000_000]
+        return map(RequestHops(said[place], OPTIONS).batch, Analyser(OPTIONS).run(Capture(packets)))
 
 
 def test_two_requests_at_the_same_time() -> None:
@@ -72,3 +82,43 @@ def test_a_request_without_a_reply() -> None:
     network.say(2, 1, b"A", b"", b"one")
     network.say(1, 0, b"", b"two")
     assert [(conn, side) for conn, side, _ in network.hops(0)] == [(1, 0), (3, 1)]
+
+
+def test_who_asks_the_same_is_drawn_with_its_own_reply() -> None:
+    network = Network()
+    network.say(0, 0, b"", b"one")
+    network.say(1, 0, b"", b"one")
+    network.say(2, 1, b"B", b"", b"one")
+    network.say(2, 0, b"B", b"", b"reply")
+    network.say(1, 1, b"", b"reply")
+    network.say(1, 1, b"", b"another")
+    assert network.hops(0) == [
+        (1, 0, [b"", b"one"]),
+        (2, 0, [b"", b"one"]),
+        (3, 1, [b"B", b"", b"one"]),
+        (3, 0, [b"B", b"", b"reply"]),
+        (2, 1, [b"", b"reply"]),
+    ]
+
+
+def test_a_reply_in_another_envelope_than_its_request_is_known_by_its_end() -> None:
+    network = Network()
+    network.say(0, 0, b"", b"one")
+    network.say(2, 1, b"MDPW01", b"\2", b"A", b"", b"one")
+    network.say(2, 0, b"MDPW01", b"\4")
+    network.say(2, 0, b"MDPW01", b"\3", b"A", b"", b"reply")
+    network.say(0, 1, b"", b"reply")
+    assert [frames[-1] for _, _, frames in network.hops(0)] == [b"one", b"one", b"reply", b"reply"]
+
+
+def test_findings_about_other_requests_of_the_connections_are_left_out() -> None:
+    network = Network()
+    network.say(0, 0, b"", b"one")
+    network.say(1, 0, b"", b"one")
+    network.say(1, 1, b"", b"reply")
+    network.say(1, 0, b"", b"two")
+    for talk in network.talks:
+        talk.time = network.time + 1_000_000_000
+        talk.close()
+    assert network.findings(0) == [("REQREP-06", 1)]
+    assert network.findings(3) == [("REQREP-06", 2)]
