@@ -282,7 +282,7 @@ def test_a_client_that_never_waits_long_enough_is_told_once() -> None:
     (diagnosis,) = told(*impatient(20))
     assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 20)
     assert diagnosis.text == (
-        "REQ 10.0.0.2 gives up 20 of 20 requests to REP 10.0.0.1:5555, each after 301 ms (usual): none was answered"
+        "REQ 10.0.0.2 gives up 20 of 20 requests to REP 10.0.0.1:5555, each after about 301 ms: none was answered"
     )
     assert len(diagnosis.conn_ids) == 20
     (diagnosis,) = told(*impatient(20, answered=1))
@@ -290,9 +290,31 @@ def test_a_client_that_never_waits_long_enough_is_told_once() -> None:
     assert diagnosis.text.endswith("only 1 answered")
 
 
+def test_the_last_time_may_be_shorter_since_the_program_ended() -> None:
+    (diagnosis,) = told(*impatient(8, (800, 800, 800, 800, 800, 800, 800, 480)))
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 8)
+    assert diagnosis.text == (
+        "REQ 10.0.0.2 gives up 8 of 8 requests to REP 10.0.0.1:5555, each after about 801 ms, but the last after "
+        "481 ms: none was answered"
+    )
+
+
+def test_a_rep_that_never_answers_hangs_however_long_each_wait_was() -> None:
+    (diagnosis,) = told(*impatient(6, (300, 900, 600)))
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 6)
+    assert diagnosis.text == (
+        "REQ 10.0.0.2 gives up 6 of 6 requests to REP 10.0.0.1:5555, after 301 ms to 901 ms: none was answered"
+    )
+
+
 @pytest.mark.parametrize(
     "askers",
     [
+        pytest.param(impatient(3, (300, 300, 100)), id="three, and the last is shorter"),
+        pytest.param(impatient(5, (200, 200, 200, 200, 900)), id="the last is longer"),
+        pytest.param(impatient(5, (50, 200, 200, 200, 200)), id="the first is shorter"),
+        pytest.param(impatient(10, (300, 900, 600), answered=1), id="one was answered, and no time-out"),
+        pytest.param(impatient(2, (900, 300)), id="twice only, of any length"),
         pytest.param(impatient(2), id="twice only"),
         pytest.param(impatient(6, answered=2), id="some are answered"),
         pytest.param(impatient(6, (50, 300, 700)), id="no time-out"),

@@ -11,7 +11,7 @@ from zmtpscope.meaning.hops import Asked, answered_later, next_hop
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.observed_requests import ObservedRequests
-from zmtpscope.meaning.words import name_of, steady
+from zmtpscope.meaning.words import duration, name_of, steady
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
@@ -25,6 +25,8 @@ LEAST_GIVEN_UP = 3
 """... and at least so many, ..."""
 LEAST_PATIENCE_NS = SECOND // 100
 """... each after so long: who closes sooner does not want a reply."""
+LEAST_SILENCE_NS = 3 * SECOND
+"""A REP that answers nothing while a client waited for so long, all its waits together, hangs, whatever each was."""
 
 
 class Hanging(NamedTuple):
@@ -71,11 +73,16 @@ class Hanging(NamedTuple):
         return self.ending is not None and self.ending.side != self.requests.asker
 
     @property
+    def asks_rep(self) -> bool:
+        """Whether who is asked is a REP."""
+        return self.connection.sides[1 - self.requests.asker].socket_type == "REP"
+
+    @property
     def is_owed(self) -> bool:
         """Whether a reply is owed: a REP gives one, and who has replied to a REQ before does so again, as does a REQ
         that works for a ROUTER."""
         asked = self.connection.sides[1 - self.requests.asker].socket_type
-        return asked == "REP" or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
+        return self.asks_rep or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
 
 
 def client_of(connection: ObservedConnection, requests: ObservedRequests) -> tuple[Endpoint, str]:
@@ -143,17 +150,28 @@ def asked_at(waiting: Hanging) -> int:
 
 
 class GivenUp(NamedTuple):
-    """A client that gives its requests up, each on a connection of its own, after the same time (`usual`, ns)."""
+    """A client that gives its requests up, each on a connection of its own, after the same time (`usual`, ns; the last
+    one may be shorter, since programs end), or after any time (None) where a REP answers none of them."""
 
     requests: Sequence[Hanging]
-    usual: int
+    usual: int | None
     answered: int
     """How many of its others were."""
+
+    @property
+    def patience(self) -> str:
+        """`each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to 2.1 s`."""
+        waits = [each.waited for each in self.requests]
+        if self.usual is None:
+            return f"after {duration(min(waits))} to {duration(max(waits))}"
+        last = "" if steady(waits) is not None else f", but the last after {duration(waits[-1])}"
+        return f"each after about {duration(self.usual)}{last}"
 
 
 @once
 def given_up(knowledge: Knowledge) -> list[GivenUp]:
-    """Of each REQ at an endpoint that closes nearly all its connections itself while it waits."""
+    """Of each REQ at an endpoint that closes nearly all its connections itself while it waits, with a time-out, or
+    where it is a REP that never answers."""
     closed: dict[tuple[Endpoint, str], list[Hanging]] = {}
     for each in hanging(knowledge):
         is_own = each.ending is not None and not each.was_left
@@ -167,9 +185,14 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
                 answered[client] += connection.requests.latency.count
     found = []
     for client, same in closed.items():
-        usual = steady([each.waited for each in same])
+        waits = [each.waited for each in same]
+        usual = steady(waits)
+        if usual is None and len(waits) > LEAST_GIVEN_UP:
+            others = steady(waits[:-1])
+            usual = others if others is not None and waits[-1] < others else None
+        is_hung = same[0].asks_rep and not answered[client] and sum(waits) >= LEAST_SILENCE_NS
         is_most = len(same) >= max(LEAST_GIVEN_UP, GIVEN_UP_PART * (len(same) + answered[client]))
-        if usual is not None and is_most and not may_be_worker(same[0], knowledge):
+        if (usual is not None or is_hung) and is_most and not may_be_worker(same[0], knowledge):
             found.append(GivenUp(same, usual, answered[client]))
     return found
 

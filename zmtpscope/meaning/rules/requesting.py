@@ -160,8 +160,8 @@ def _too_short(client: GivenUp) -> Diagnosis:
         UNANSWERED,
         "error" if is_certain else "warn",
         first.asked,
-        f"{first.asker} gives up {len(same)} of {len(same) + client.answered} requests to {first.asked}, each after "
-        f"{duration(client.usual)} (usual): {answered}",
+        f"{first.asker} gives up {len(same)} of {len(same) + client.answered} requests to {first.asked}, "
+        f"{client.patience}: {answered}",
         GIVEN_UP_HINT,
         tuple(
             Evidence(
@@ -198,8 +198,9 @@ TABLE = (
         "handed the request on, the one behind it is named. A REP answers in the order in which it was asked, over all "
         "its connections: where several wait for it, the one that it was asked first is named, even where its client "
         "has given up. Where who was asked left after so long, that it had not replied is the cause. Also where a REQ "
-        "closes its connection itself with the request open, after the same time at least three times, and a tenth of "
-        "its requests at most was answered: its time-out is too short, or the server hangs. What the program does with "
+        "closes its connection itself with the request open, after the same time at least three times (the last time "
+        "may be shorter), and a tenth of its requests at most was answered: its time-out is too short, or the server "
+        "hangs. Where a REP answered none of them, after any times that are 3 s together. What the program does with "
         "the request, and whether the reply would have come later, no capture shows. A REQ that waits for work of its "
         "broker is no hanging request.",
         _unanswered,
