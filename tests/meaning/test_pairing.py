@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import told, told_of
 
@@ -40,3 +42,34 @@ def test_a_second_peer_of_pair() -> None:
     first, second = (Talk(number, at=number, client=2 + number).handshake("PAIR", "PAIR") for number in (0, 1))
     assert "PAIR 10.0.0.3 connects to PAIR 10.0.0.1:5555" in told_of(first, second)["pair-occupied"].text
     assert told_of(first.close(), Talk(1).handshake("PAIR", "PAIR")) == {}
+
+
+def _twins(asked: int, *, answered: bool = True, at: float = 1, client: int = 3) -> list[Talk]:
+    """Two clients with one identity: the first asks and is answered, the other one asks so often."""
+    first = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1")
+    for _ in range(10):
+        first.message(CLIENT, b"request").wait(0.4)
+        if answered:
+            first.message(SERVER, b"reply")
+    second = Talk(1, at=at, client=client).handshake("DEALER", "ROUTER", "worker-1")
+    for _ in range(asked):
+        second.message(CLIENT, b"request").wait(0.1)
+    return [first.close(), second.close()]
+
+
+def test_who_of_two_with_one_identity_gets_nothing_is_named() -> None:
+    diagnosis = told_of(*_twins(8))["identity-collision"]
+    assert diagnosis.severity == "error"
+    assert diagnosis.text.endswith(
+        "from 10.0.0.2 and 10.0.0.3: it sends to one of them only: 10.0.0.3:40001 sent 8 messages and got none, "
+        "10.0.0.2:40000 sent 10 and got 10"
+    )
+
+
+@pytest.mark.parametrize(
+    "talks", [_twins(2), _twins(8, answered=False)], ids=["may still be answered", "nobody is answered"]
+)
+def test_two_with_one_identity_of_which_none_is_known_to_lose(talks: list[Talk]) -> None:
+    diagnosis = told_of(*talks)["identity-collision"]
+    assert diagnosis.severity == "warn"
+    assert diagnosis.text.endswith("it sends to one of them only")

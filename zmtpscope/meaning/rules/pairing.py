@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
@@ -111,12 +113,14 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
         connection, same = met[0].connection, by_identity[endpoint, identity]
         hosts = sorted({each.sides[1 - each.listener].ip for each in same})
         conn_ids = frozenset(each.conn_id for each in same)
+        ignored = _ignored(same)
         yield Diagnosis(
             "identity-collision",
-            "warn",
+            "error" if ignored else "warn",
             f"{identity} at {address(endpoint)}",
             f'Two clients are "{identity}" at {server_name(connection)} at the same time, from {" and ".join(hosts)}: '
-            "it sends to one of them only" + (f", {_how_often(met)}" if len(met) > 1 else ""),
+            + _who_gets_what(same, ignored)
+            + (f", {_how_often(met)}" if len(met) > 1 else ""),
             "give each client a routing id of its own, or none; ZMQ_ROUTER_HANDOVER lets the newer one take over",
             tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
             len(met),
@@ -124,6 +128,56 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             conn_ids=conn_ids,
             explains=frozenset((conn_id, IDENTITY) for conn_id in conn_ids),
         )
+
+
+LEAST_ASKED = 3
+"""Who has sent fewer messages may still get an answer."""
+
+
+def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
+    """Connections of one identity whose client sent messages and got none, while another one did."""
+    answered = [each for each in same if _sent_and_got(each)[1]]
+    starts = [each.start.ns for each in answered]
+    ends = list(accumulate((each.last_ns for each in answered), max))
+
+    def is_beside_answered(connection: ObservedConnection) -> bool:
+        begun = bisect_left(starts, connection.last_ns)
+        return begun > 0 and ends[begun - 1] > connection.start.ns
+
+    ignored = []
+    for each in same:
+        sent, got = _sent_and_got(each)
+        if sent >= LEAST_ASKED and not got and is_beside_answered(each):
+            ignored.append(each)
+    return ignored
+
+
+def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
+    """How many messages the client sent and got; none while its connection is open, since these are not known yet."""
+    if connection.values is None:
+        return 0, 0
+    client = 1 - connection.listener
+    return connection.values[f"messages_{client}"] or 0, connection.values[f"messages_{1 - client}"] or 0
+
+
+def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
+    """`it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got 24`."""
+    told = "it sends to one of them only"
+    if not ignored:
+        return told
+    served = next(each for each in same if _sent_and_got(each)[1])
+    sent, got = _sent_and_got(served)
+    none = [
+        f"{_host_and_port(each)} sent {_sent_and_got(each)[0]} messages and got none"
+        for each in ignored[:MOST_EVIDENCE]
+    ]
+    return f"{told}: {', '.join(none)}, {_host_and_port(served)} sent {sent} and got {got}"
+
+
+def _host_and_port(connection: ObservedConnection) -> str:
+    """Of the client: two of one host differ by their port."""
+    side = connection.sides[1 - connection.listener]
+    return address((side.ip, side.port))
 
 
 PAIR_OCCUPIED = OfFindings(
@@ -152,7 +206,8 @@ TABLE = (
         "Two clients use one identity",
         "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
         "Connections that are known to be one, captured in two places, do not count. A client that came back before "
-        "the end of its old connection was noticed looks the same.",
+        "the end of its old connection was noticed looks the same. An error where one of them sent three messages or "
+        "more and got none, while another one did.",
         _identity_collision,
     ),
     Rule(
