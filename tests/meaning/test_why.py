@@ -13,6 +13,7 @@ from tests.meaning.publishing_traffic import Subscriber
 from tests.readings import run
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
+from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.topic_messages import TopicSearch
@@ -85,6 +86,87 @@ def test_a_message_before_one_that_came_was_dropped() -> None:
         (7, 9, "came"),
         (10, 10, "did not come before the capture or the connection ended: dropped, or on its way"),
     ]
+
+
+def _reasons(*connections: Conversation, topic: bytes = b"a") -> list[tuple[int, int, str]]:
+    (answer,) = _ask(_scripted(*connections), topic, "10.0.0.3")
+    return [(each.first, each.last, each.reason.text) for each in answer.stretches]
+
+
+def _both(*subscribers: Subscriber, first: int, last: int) -> None:
+    """Messages `first`..`last`, one every 10 ms, go to all of them."""
+    for number in range(first, last + 1):
+        for subscriber in subscribers:
+            subscriber.at(90 + 10 * number)
+            subscriber.publish(b"a", b"%d" % number)
+
+
+def test_who_comes_back_had_no_connection_from_the_first_fin_on() -> None:
+    """The publisher closes, whose FIN is never answered; what it sends afterwards would come on no connection."""
+    whole, before = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    _both(whole, before, first=1, last=4)
+    before.add(1, FIN | ACK)
+    _both(whole, first=5, last=8)
+    before.at(165)
+    before.reset(0)
+    after = Subscriber(3, 170, "a")
+    _both(whole, after, first=11, last=12)
+    assert _reasons(whole, before, after) == [
+        (1, 4, "came"),
+        (5, 8, "not connected again before"),
+        (9, 10, "came"),
+    ]
+
+
+def test_what_came_on_a_later_connection_says_nothing_of_the_queue_of_an_earlier_one() -> None:
+    whole, before = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    _both(whole, before, first=1, last=2)
+    _both(whole, first=3, last=4)
+    before.at(140)
+    before.close()
+    after = Subscriber(3, 150, "a")
+    _both(whole, after, first=9, last=10)
+    assert _reasons(whole, before, after)[1] == (
+        3,
+        4,
+        "did not come before the capture or the connection ended: dropped, or on its way",
+    )
+
+
+def test_what_was_lost_behind_the_last_message_has_one_reason() -> None:
+    """The receiver closes its window again and again."""
+    whole, slow = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
+    _both(whole, slow, first=1, last=2)
+    _both(whole, first=3, last=40)
+    for begin in (150, 250, 350):
+        slow.at(begin)
+        slow.close_window(0)
+        slow.at(begin + 50)
+        slow.open_window(0)
+    came, lost = _reasons(whole, slow)
+    assert (came, lost[:2]) == ((1, 2, "came"), (3, 40))
+    assert lost[2] == "dropped, or it waits: the receive window of the peer was closed for 150 ms in 3 stretches from"
+
+
+@pytest.mark.parametrize(
+    ("subscription", "text"),
+    [
+        ("ab\n", "the subscription of the peer is longer than this topic, and these do not begin with it"),
+        ("abc", "dropped, or on its way"),
+    ],
+)
+def test_a_subscription_that_is_longer_than_the_topic_is_compared_with_the_messages(
+    subscription: str, text: str
+) -> None:
+    whole, longer = Subscriber(2, 0, "a"), Subscriber(3, 0, subscription)
+    for number in range(3):
+        whole.at(100 + 10 * number)
+        whole.publish(b"abc", b"%d" % number)
+    longer.at(200)
+    longer.acknowledge(0)
+    ((first, last, reason),) = _reasons(whole, longer)
+    assert (first, last) == (1, 3)
+    assert text in reason
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 2)), min_size=1, max_size=30))

@@ -23,6 +23,11 @@ MOST_MESSAGES = 4 << 20
 LONGEST_COMPARED = 4096
 """Octets by which a message is told from others."""
 
+LONGEST_BEGINNING = 256
+"""Octets that are kept of how a message begins ..."""
+MOST_BEGINNINGS = 1 << 15
+"""... of so many different ones, which is what subscriptions that are longer than the topic are compared with."""
+
 
 def _numbers() -> array[int]:
     return array("q")
@@ -44,6 +49,8 @@ class TopicSearch:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
         """By conn_id."""
+        self.beginnings: dict[int, bytes] = {}
+        """How messages begin, by the number that equal ones share; those of others are not known."""
         self.left_out = 0
         """Messages for which there was no room."""
         self._files: Sequence[str | None] = ()
@@ -88,3 +95,14 @@ class TopicSearch:
         data = run.data
         marks = [crc32(data[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         found.marks.extend(marks)
+        self._keep_beginnings(run, rows, marks)
+
+    def _keep_beginnings(self, run: MessageRun, rows: Int64, marks: list[int]) -> None:
+        frames = run.first[rows]
+        starts = run.bodies[frames] - run.base
+        ends = np.minimum(starts + np.minimum(run.sizes[frames], LONGEST_BEGINNING), len(run.data))
+        for mark, start, end in zip(marks, starts.tolist(), ends.tolist(), strict=True):
+            if mark not in self.beginnings:
+                if len(self.beginnings) >= MOST_BEGINNINGS:
+                    return
+                self.beginnings[mark] = run.data[start:end]

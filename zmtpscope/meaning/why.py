@@ -120,7 +120,9 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
     for subscriber in client:
         messages = search.found.get(subscriber.connection.conn_id)
         if messages is not None:
-            found += map(_Copy, messages.times, messages.packets, messages.marks)
+            end = _until(subscriber)  # what comes behind FIN or RST gets to nobody
+            copies = map(_Copy, messages.times, messages.packets, messages.marks)
+            found += (copy for copy in copies if copy.time <= end)
     return sorted(found)
 
 
@@ -156,10 +158,14 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
     for copy in got:
         waiting.setdefault(copy.mark, deque()).append(copy)
     times = _Times(own)
-    lost: list[_Copy] = []
-    last_sent = 0
+    lost: dict[Subscriber, list[_Copy]] = {}
+    last_sent: dict[Subscriber, int] = {}
     for copy in published:
-        reason = _why_not_sent(times, copy.time, search.topic)
+        subscriber = times.at(copy.time)
+        if subscriber is None:
+            reason: Reason | None = times.why_not(copy.time)
+        else:
+            reason = _why_not_sent(subscriber, copy.time, search.topic, search.beginnings.get(copy.mark))
         equal = waiting.get(copy.mark, deque())
         while equal and equal[0].time < copy.time - ARRIVES_NS:
             yield Fate(_moment(search, equal.popleft()), CAME)  # nobody else got that one
@@ -167,12 +173,16 @@ def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_
             yield Fate(_moment(search, copy), reason)
         elif equal:
             equal.popleft()
-            last_sent = copy.time
+            if subscriber is not None:
+                last_sent[subscriber] = copy.time
             yield Fate(_moment(search, copy), CAME)
-        else:
-            lost.append(copy)
-    for copy in lost:
-        yield Fate(_moment(search, copy), _why_lost(times.at(copy.time), copy.time, last_sent))
+        elif subscriber is not None:
+            lost.setdefault(subscriber, []).append(copy)
+    for subscriber, copies in lost.items():
+        last = last_sent.get(subscriber, 0)
+        dropped, behind = _why_dropped(subscriber), _why_behind(subscriber, max(last, copies[0].time), copies[-1].time)
+        for copy in copies:
+            yield Fate(_moment(search, copy), dropped if copy.time < last else behind)
     for equal in waiting.values():
         for copy in equal:
             yield Fate(_moment(search, copy), CAME)
@@ -204,11 +214,9 @@ class _Times:
         return Reason(False, f"not connected{again} before", self._own[place].connection.start)
 
 
-def _why_not_sent(times: _Times, time: int, topic: bytes) -> Reason | None:
-    """Why the publisher had no cause to send a message to the peer at that time; None where it had."""
-    subscriber = times.at(time)
-    if subscriber is None:
-        return times.why_not(time)
+def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: bytes | None) -> Reason | None:
+    """Why the publisher had no cause to send a message to the peer at that time; None where it had. The message begins
+    with `topic`, and with `beginning` where that is known."""
     if not subscriber.is_filtered:
         return None  # it is sent all, or not all that it subscribed to is known
     ready = [side.ready for side in subscriber.connection.sides if side.ready is not None]
@@ -216,7 +224,8 @@ def _why_not_sent(times: _Times, time: int, topic: bytes) -> Reason | None:
         return Reason(False, "the handshake was never complete")
     if max(ready).ns > time:
         return Reason(False, "the handshake was not complete before", max(ready))
-    matching = subscriber.matching(TopicKey(topic, is_frame=True))
+    whole = topic if beginning is None or subscriber.is_of_groups else beginning
+    matching = subscriber.matching(TopicKey(whole, is_frame=True))
     if any(each.moment.ns <= time and (each.until_ns is None or time <= each.until_ns) for each in matching):
         return None
     later = [each.moment for each in matching if each.moment.ns > time]
@@ -228,27 +237,41 @@ def _why_not_sent(times: _Times, time: int, topic: bytes) -> Reason | None:
         return Reason(False, had)
     if subscriber.is_of_groups:
         return Reason(False, "not in the group on the connection that began", subscriber.connection.start)
-    if subscriber.has_longer(topic):
+    if subscriber.has_longer(whole):
         return Reason(False, "it may not match: the subscription of the peer is longer than this topic")
+    if subscriber.has_longer(topic):
+        return Reason(False, "the subscription of the peer is longer than this topic, and these do not begin with it")
     return Reason(False, "not subscribed to it on the connection that began", subscriber.connection.start)
 
 
 def _until(subscriber: Subscriber) -> float:
-    return float("inf") if subscriber.connection.is_open else subscriber.connection.last_ns
+    return float("inf") if subscriber.connection.is_open else subscriber.ended_ns
 
 
-def _why_lost(subscriber: Subscriber | None, time: int, last_sent: int) -> Reason:
-    """Why a message did not come to the peer that the publisher had to send; `last_sent` is when the last one was
-    published that came."""
-    assert subscriber is not None
+def _why_dropped(subscriber: Subscriber) -> Reason:
+    """Why a message did not come to a peer that the publisher had to send, while later ones came."""
+    return _cannot_tell(subscriber) or Reason(
+        False, "dropped by the publisher (its queue for this peer was full): later ones came"
+    )
+
+
+def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
+    """Why those did not come, behind the last that came, that were published from `first` to `last`."""
+    cannot_tell = _cannot_tell(subscriber)
+    if cannot_tell is not None:
+        return cannot_tell
+    stalls = [stall for stall in subscriber.stalls if stall.moment.ns <= last and stall.end_ns >= first]
+    if not stalls:
+        return Reason(False, "did not come before the capture or the connection ended: dropped, or on its way")
+    count = sum(stall.count for stall in stalls)
+    stretches = f" in {count} stretches" if count > 1 else ""
+    closed = f"closed for {duration(sum(stall.duration_ns for stall in stalls))}{stretches}"
+    return Reason(False, f"dropped, or it waits: the receive window of the peer was {closed} from", stalls[0].moment)
+
+
+def _cannot_tell(subscriber: Subscriber) -> Reason | None:
     if not subscriber.connection.is_whole:
         return Reason(False, "cannot tell: octets of its connection are missing in the capture")
     if not subscriber.is_filtered:
         return Reason(False, "cannot tell: what it subscribed to is not known")
-    if time < last_sent:
-        return Reason(False, "dropped by the publisher (its queue for this peer was full): later ones came")
-    for stall in subscriber.stalls:
-        if stall.moment.ns <= time <= stall.end_ns:
-            closed = f"the receive window of the peer was closed for {duration(stall.duration_ns)}"
-            return Reason(False, f"dropped, or it waits: {closed} from", stall.moment)
-    return Reason(False, "did not come before the capture or the connection ended: dropped, or on its way")
+    return None
