@@ -70,7 +70,12 @@ def test_a_mechanism_that_was_not_said_is_not_made_up(captures: Path) -> None:
     diagnosis = told(captures / "security/mismatch-null-server-plain-client.pcap")["mechanism-mismatch"]
     assert "PLAIN" not in diagnosis.text
     assert diagnosis.certainty == "likely"
+    assert diagnosis.evidence[0].text.startswith("127.0.0.1 got a full greeting and closed")
 
 
 def test_a_name_that_is_no_mechanism_is_the_whole_cause(captures: Path) -> None:
-    assert list(told(captures / "faults/mechanism-lower-case.pcap")) == ["protocol-violation"]
+    found = told(captures / "faults/mechanism-lower-case.pcap")
+    assert list(found) == ["protocol-violation"]
+    (evidence, *_) = found["protocol-violation"].evidence
+    assert evidence.text.startswith("ZMTP3X-GREETING-")
+    assert evidence.text.count(" ") > 3, "a sentence, not a code"

@@ -43,6 +43,21 @@ def test_what_a_sibling_got_before_is_what_a_late_subscriber_missed() -> None:
     assert diagnosis.count == 11
 
 
+def test_that_it_was_away_more_than_once_is_told() -> None:
+    """Of the second time no message is proven to be missing."""
+    whole = Subscriber(2, 0, "prices")
+    whole.at(100)
+    whole.publish(b"prices", b"body", times=20, every=100)
+    visits = [Subscriber(3, begin, "prices") for begin in (0, 900, 1300)]
+    for visit, end in zip(visits, (300, 1200, 2000), strict=True):
+        visit.at(end)
+        visit.reset(1)
+    (diagnosis,) = diagnosed(whole, *visits, rule=LATE)
+    assert "came back" in diagnosis.text
+    assert "; it came back once more" in diagnosis.text
+    assert "check --why TOPIC@PEER" in diagnosis.hint
+
+
 @pytest.mark.parametrize(
     "late",
     [_late(50), _late(11_000), _late(250, "news")],
@@ -227,6 +242,16 @@ def test_a_wildcard_is_told_where_the_topic_comes_by_another_subscription() -> N
     assert "has a *, which is no wildcard, behind it" in diagnosis.text
 
 
+def test_how_many_did_not_match_is_a_lower_bound_where_two_got_others() -> None:
+    wrong, hum = Subscriber(3, 0, "Prices"), Subscriber(4, 0, "hum")
+    hum.at(100)
+    hum.publish(b"hum", b"body", times=10, every=10)
+    (one,) = diagnosed(_early(), wrong, rule=UNMATCHED)
+    (both,) = diagnosed(_early(), wrong, hum, rule=UNMATCHED)
+    assert "none of the 20 messages" in one.text
+    assert "none of at least 20 messages" in both.text
+
+
 def test_who_gets_the_topic_anyway_made_no_mistake() -> None:
     both = Subscriber(3, 0, "Prices", "prices")
     both.at(300)
@@ -327,6 +352,20 @@ def test_a_subscriber_that_gets_nothing_any_more_is_not_called_slow() -> None:
         subscriber.at(1000)
         subscriber.publish(b"a", b"body", times=times, every=10)
     assert diagnosed(fast, gone, rule=SLOW) == []
+
+
+@pytest.mark.parametrize(("opens", "expected"), [(False, True), (True, False)])
+def test_a_receiver_whose_window_stays_closed_may_be_stopped(opens: bool, expected: bool) -> None:
+    slow = Subscriber(2, 0, "a")
+    slow.publish(b"a", b"body")
+    slow.close_window(0)
+    slow.wait(2000 * MS)
+    if opens:
+        slow.open_window(0)
+        slow.publish(b"a", b"body")
+    slow.reset(0)
+    (diagnosis,) = diagnosed(slow, rule=SLOW)
+    assert ("until the connection ended: it may be stopped, or hang" in diagnosis.text) is expected
 
 
 def test_topics_and_deliveries_are_records(captures: Path) -> None:

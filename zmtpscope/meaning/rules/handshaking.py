@@ -37,7 +37,7 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{client} at {address(endpoint)}",
             _mismatch(met[0].connection, listening, connecting) + (f", {how_often(times)}" if len(met) > 1 else ""),
             "configure the same mechanism on both sides: NULL (none), PLAIN or CURVE",
-            tuple(Evidence(each.moment, each.text, each.ref) for _, each in met[:MOST_EVIDENCE]),
+            tuple(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MOST_EVIDENCE]),
             len(met),
             max(each.finding.last_ns for each in met),
             PROVEN if listening and connecting else LIKELY,
@@ -50,6 +50,16 @@ def _mechanism(met: list[Met], *, listens: bool) -> str | None:
     """What a side announced, on any of the connections."""
     sides = [each.connection.sides[each.connection.listener ^ (not listens)] for each in met]
     return next((side.mechanism for side in sides if side.mechanism), None)
+
+
+def _who_says(met: Met) -> str:
+    """The text of the finding, with the name of its side in place of "this side"."""
+    connection, finding = met
+    return (
+        finding.text
+        if finding.side is None
+        else finding.text.replace("This side", name_of(connection, finding.side), 1)
+    )
 
 
 def _mismatch(connection: ObservedConnection, listening: str | None, connecting: str | None) -> str:

@@ -15,6 +15,7 @@ from zmtpscope.meaning.nearest_topic import Near, ends_in_wildcard, nearest_subs
 from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
 from zmtpscope.meaning.subscriptions import ref_of_subscription
+from zmtpscope.meaning.timeline import EXACT
 from zmtpscope.meaning.topic_groups import TopicKey
 from zmtpscope.meaning.topics import PublishedTopic
 from zmtpscope.meaning.words import counted, duration, name_of, topic_name
@@ -57,10 +58,13 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
             found.setdefault(each.subscription.topic, []).append(each)
         for unanswered in list(found.values())[:MOST_TOLD]:
             start, end = _in_force(unanswered[0].subscription, knowledge.last_ns)
-            others = max(each.messages_between(start, end + 1) for each in latest)
+            got = [each.messages_between(start, end + 1) for each in latest]
+            others = max(got)
             if others and room:  # else nothing was published meanwhile
                 room -= 1
-                diagnosis = _without_messages_diagnosis(publisher, unanswered, published, others, end - start)
+                diagnosis = _without_messages_diagnosis(
+                    publisher, unanswered, published, others, sum(map(bool, got)) > 1, end - start
+                )
                 if diagnosis is not None:
                     yield diagnosis
 
@@ -102,9 +106,11 @@ def _without_messages_diagnosis(
     unanswered: list[Unanswered],
     published: dict[bytes, PublishedTopic],
     others: int,
+    are_some: bool,
     lasted: int,
 ) -> Diagnosis | None:
-    """`others` are the messages that another one got while the subscription was in force, for `lasted` ns."""
+    """`others` are the messages that another one got while the subscription was in force, for `lasted` ns; `are_some`:
+    there are such that got others."""
     subscriber, subscription = unanswered[0]
     topic = subscription.topic
     is_open = ends_in_wildcard(topic)  # what else it has it has by another subscription
@@ -116,8 +122,9 @@ def _without_messages_diagnosis(
     more = f" (and {len(unanswered) - 1} more)" if len(unanswered) > 1 else ""
     length = duration(lasted)
     does, does_not = ("is for", "is not for") if subscriber.is_of_groups else ("begins with", "does not begin with")
-    what = f"none of the {others} messages that were sent to subscribers in {length} {does} it"
-    if others == 1:
+    at_least = "at least" if are_some or others > EXACT else "the"
+    what = f"none of {at_least} {others} messages that were sent to subscribers in {length} {does} it"
+    if others == 1 and not are_some:
         what = f"the only message that was sent to subscribers in {length} {does_not} it"
     evidence = [
         Evidence(

@@ -30,12 +30,16 @@ MOST_EVIDENCE = 3
 RUNNING = "running"
 """`until` of a stall that goes on."""
 
+DISCONNECTED = "disconnected"
+"""`until` of a stall that ended with the connection."""
+
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
 """What is said of a stream that ends inside a frame: so it must where a connection ends while one side cannot send."""
 
 DROPPING = (
     "a publisher drops what exceeds its ZMQ_SNDHWM for a subscriber: let the subscriber read faster (in a thread of "
-    "its own), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE where only the last value matters"
+    "its own), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE where only the last value matters; "
+    "check --why TOPIC@PEER tells of every message"
 )
 WAITING = (
     "what is sent to it waits, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): let the receiver read faster "
@@ -107,14 +111,16 @@ def _stalled(
     times = sum(stall.count for stall in stalls)
     how = f" in {times} stretches" if times > 1 else ""
     state = "; it is still closed" if last.until == RUNNING else ""
+    if last.until == DISCONNECTED and times == 1:
+        state = ", until the connection ended: it may be stopped, or hang"
     fewer = ""
     if behind is not None and behind.messages > 0:
         sibling = name_of(behind.sibling.connection, behind.sibling.side)
         fewer = (
-            f", and it got {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
+            f", and it got at least {counted(behind.messages, 'message')} of {topic_name(behind.delivery.key.topic)} "
             f"fewer than {sibling} since it closed first"
         )
-    receiver, was_left = 1 - sender, last.until == "disconnected"
+    receiver, was_left = 1 - sender, last.until == DISCONNECTED
     is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
     return Diagnosis(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,

@@ -13,7 +13,7 @@ from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
 from zmtpscope.meaning.publishers import Publisher, Subscriber, places_of, publishers
 from zmtpscope.meaning.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.meaning.subscriptions import delay_of, ref_of_subscription
-from zmtpscope.meaning.topic_groups import UNKNOWN
+from zmtpscope.meaning.topic_groups import UNKNOWN, TopicKey
 from zmtpscope.meaning.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
 from zmtpscope.records import SECOND
 
@@ -34,17 +34,28 @@ MOST_COUNTED = 64
 """Topics that somebody has no more, whose messages are counted."""
 
 
+EXACTLY = "check --why TOPIC@PEER tells of every message"
+"""Counts of a diagnosis are lower bounds; who wants the number itself asks so."""
+
+
 # -- too late ----------------------------------------------------------------------------------------------------------
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found: dict[tuple[Publisher, str], list[tuple[Delivery, Missed]]] = {}
+    returns: dict[tuple[Publisher, str, TopicKey], set[Subscriber]] = {}
     for delivery in deliveries(knowledge):
         early = delivery.early
         if early is not None and early.messages and _since_sibling(delivery, early) <= LATEST_NS:
             found.setdefault((delivery.publisher, delivery.subscriber.name), []).append((delivery, early))
+        if delivery.left_ns is not None and early is not None:
+            returns.setdefault((delivery.publisher, delivery.subscriber.name, delivery.key), set()).add(
+                delivery.subscriber
+            )
     for (publisher, name), late in found.items():
-        yield _late_diagnosis(publisher, name, late)
+        delivery, early = max(late, key=_gravity)
+        again = returns.get((publisher, name, delivery.key), set()) - {delivery.subscriber}
+        yield _late_diagnosis(publisher, name, late, delivery, early, len(again))
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
@@ -72,14 +83,22 @@ def _late_severity(delivery: Delivery, early: Missed) -> Severity:
     return "note" if may_be_meant and not _is_delayed(delivery) else "warn"
 
 
-def _late_diagnosis(publisher: Publisher, name: str, late: list[tuple[Delivery, Missed]]) -> Diagnosis:
-    delivery, early = max(late, key=_gravity)
+def _late_diagnosis(
+    publisher: Publisher,
+    name: str,
+    late: list[tuple[Delivery, Missed]],
+    delivery: Delivery,
+    early: Missed,
+    returns: int,
+) -> Diagnosis:
+    """Of the worst delivery of `late`; it came back to the topic so often, beside that."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     delay = delay_of(subscriber.connection, subscription)
     after = f", {duration(delay)} after its own handshake" if _is_delayed(delivery) and delay is not None else ""
     others = len({each.key for each, _ in late}) - 1
     more = f" (and of {counted(others, 'topic')} more)" if others else ""
+    more += f"; it came back {'once' if returns == 1 else f'{returns} times'} more" if returns else ""
     if delivery.left_ns is None:
         published = "before"
         how = (
@@ -100,7 +119,7 @@ def _late_diagnosis(publisher: Publisher, name: str, late: list[tuple[Delivery, 
         f"{name} at {publisher.name}",
         f"{_name(subscriber)} {how}, and missed {counted(early.messages, 'message')} at least, "
         f"published {published}{more}",
-        _late_hint(delivery),
+        f"{_late_hint(delivery)}; {EXACTLY}",
         (
             Evidence(first, f"the first message of {topic_name(key.topic)} to {_name(sibling)}"),
             _evidence(subscriber, subscription),

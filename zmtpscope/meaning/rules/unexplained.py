@@ -29,18 +29,26 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
         connection, first = each[0]
         count = sum(finding.count for _, finding in each)
         times = sorted(finding.moment.ns for _, finding in each)
-        who = "" if first.side is None else f", of {name_of(connection, first.side)}"
+        who = ""
+        if first.side is not None:
+            who = f", of {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
         yield Diagnosis(
             VIOLATION,
             "error" if severity == "error" else "warn",
             f"{id_} at {address(endpoint)}",
             f"{first.text}{who}" + (f", {how_often(times, count)}" if count > 1 else ""),
             first.hint or f"see {FINDINGS[id_].section}",
-            tuple(Evidence(finding.moment, id_, finding.ref) for _, finding in each[:MOST_EVIDENCE]),
+            tuple(
+                Evidence(finding.moment, f"{id_}: {finding.text}", finding.ref) for _, finding in each[:MOST_EVIDENCE]
+            ),
             count,
             max(finding.last_ns for _, finding in each),
             conn_ids=frozenset(of.conn_id for of, _ in each),
         )
+
+
+def _evidence(finding: ObservedFinding) -> Evidence:
+    return Evidence(finding.moment, f"{finding.id}: {finding.text}", finding.ref)
 
 
 TABLE = (
