@@ -16,6 +16,7 @@ from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
 from zmtpscope.meaning.publishing import PublishingObserver
 from zmtpscope.meaning.requests import RequestObserver
 from zmtpscope.meaning.room import Room
+from zmtpscope.meaning.sizes import SizeObserver
 
 MOST_CONNECTIONS = 16_384
 """Connections that are remembered once they have ended, some 2 kB each, and as many that are open; the oldest are
@@ -24,7 +25,7 @@ forgotten, and counted."""
 MOST_FINDINGS = 4096
 """Findings that belong to no connection that speaks ZMTP."""
 
-OBSERVERS: tuple[type[Observer], ...] = (PublishingObserver, RequestObserver, HeartbeatObserver)
+OBSERVERS: tuple[type[Observer], ...] = (PublishingObserver, RequestObserver, HeartbeatObserver, SizeObserver)
 """One idea each: each connection has one of each."""
 
 

@@ -58,6 +58,16 @@ class ObservedStall:
 
 
 @dataclass(slots=True, eq=False)
+class ObservedSizes:
+    """The octets of the largest frame of the last message of a side, and of the largest before that, 0 where there is
+    none; `last` is when the last octet of that message came."""
+
+    last: Moment
+    of_last: int
+    before: int
+
+
+@dataclass(slots=True, eq=False)
 class ObservedSide:
     """One side. What was not captured is None."""
 
@@ -89,6 +99,8 @@ class ObservedSide:
     """What it subscribed to, if it did."""
     published: PublishedTopics | None = None
     """What it published, if it is a publisher that did."""
+    sizes: ObservedSizes | None = None
+    """Of its messages, if it sent any."""
 
     @property
     def stalls(self) -> list[ObservedStall]:

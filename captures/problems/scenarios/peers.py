@@ -87,7 +87,7 @@ def violating_frame(lab: Lab) -> None:
 @scenario(
     "the ROUTER has ZMQ_MAXMSGSIZE 1000, a DEALER sends 2000 octets: libzmq closes, and it connects again",
     "the small messages came, the large ones did not; each of them cost a connection",
-    problem("peer-departed", f"{SERVER}:{PORT}", cause="a message of 2000 octets, over its limit", count=3),
+    problem("message-too-large", f"{SERVER}:{PORT}", cause="a message of 2000 octets, over its limit", count=3),
     logged=False,
 )
 def message_over_limit(lab: Lab) -> None:

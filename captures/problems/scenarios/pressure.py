@@ -90,7 +90,7 @@ def never_receive(lab: Lab) -> None:
 @scenario(
     "PULL receives nothing; when its window has been closed for half a second, its process is killed",
     "PUSH could not send for half a second, then the connection was reset",
-    near_miss_of="slow-receiver",
+    near_miss_of="message-too-large",
     also_true=["slow-receiver", "peer-departed"],
 )
 def receiver_killed_while_full(lab: Lab) -> None:

@@ -1,0 +1,119 @@
+"""Messages that are too large for who gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.disconnects import CUT_OFF, WITHOUT_A_WORD
+from zmtpscope.meaning.endings import Ending, ending_of
+from zmtpscope.meaning.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.observed import ObservedConnection, ObservedSizes
+from zmtpscope.meaning.words import address, name_of
+from zmtpscope.records import SECOND
+
+TOO_LARGE = "message-too-large"
+
+AT_ONCE = SECOND // 10
+"""Who closes so soon (ns) behind a message, without a word, closes because of it."""
+LEAST_TIMES = 3
+LEAST_SIZE = 64
+"""Octets; who closes behind smaller frames has no limit of sizes."""
+MOST_EVIDENCE = 3
+
+HINT = (
+    "see ZMQ_MAXMSGSIZE where the connection is closed: a larger frame ends the connection without a word, whatever "
+    "pattern; raise it there, or send less at once; else see whether that program fails on such a message"
+)
+
+
+class Sent(NamedTuple):
+    """What the side `sender` sent on a connection, and how that ended."""
+
+    connection: ObservedConnection
+    sender: int
+    sizes: ObservedSizes
+    ending: Ending | None
+
+    @property
+    def receiver(self) -> tuple[Endpoint, str | None]:
+        """The endpoint, where who listens there gets it; else also the address of who does."""
+        side = 1 - self.sender
+        listens = side == self.connection.listener
+        return self.connection.endpoint, None if listens else self.connection.sides[side].ip
+
+    @property
+    def is_followed_by_end(self) -> bool:
+        """Whether who gets it closed at once behind the last message, without a word."""
+        if self.ending is None or self.ending.side == self.sender or self.ending.cause not in WITHOUT_A_WORD:
+            return False
+        said = self.connection.sides[1 - self.sender].last_ns
+        is_silent = said is None or said <= self.sizes.last.ns
+        return is_silent and 0 <= self.ending.moment.ns - self.sizes.last.ns <= AT_ONCE
+
+    @property
+    def largest_taken(self) -> int:
+        """The largest frame behind which the connection went on."""
+        return self.sizes.before if self.is_followed_by_end else max(self.sizes.before, self.sizes.of_last)
+
+
+def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """One for each who gets messages."""
+    found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
+    for connection in knowledge.connections:
+        ending = ending_of(connection)
+        for sender, side in enumerate(connection.sides):
+            if side.sizes is not None and connection.is_whole:
+                sent = Sent(connection, sender, side.sizes, ending)
+                found.setdefault(sent.receiver, []).append(sent)
+    for same in found.values():
+        taken = max(each.largest_taken for each in same)
+        least = max(taken + 1, LEAST_SIZE)
+        ended = [each for each in same if each.is_followed_by_end and each.sizes.of_last >= least]
+        if taken and len(ended) >= LEAST_TIMES:
+            yield _diagnosis(ended, taken)
+
+
+def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
+    connection, sender = ended[0].connection, ended[0].sender
+    smallest = min(each.sizes.of_last for each in ended)
+    more = " or more" if any(each.sizes.of_last != smallest for each in ended) else ""
+    receiver = name_of(connection, 1 - sender)
+    conn_ids = frozenset(each.connection.conn_id for each in ended)
+    return Diagnosis(
+        TOO_LARGE,
+        "error",
+        f"{receiver} at {address(connection.endpoint)}",
+        f"{receiver} closes the connection right after a frame of {smallest} octets{more} of "
+        f"{name_of(connection, sender)}, {len(ended)} of {len(ended)} times; the largest that it took has "
+        f"{taken} octets",
+        HINT,
+        tuple(
+            Evidence(each.sizes.last, f"a message with a frame of {each.sizes.of_last} octets", each.connection.ref)
+            for each in ended[:MOST_EVIDENCE]
+        ),
+        len(ended),
+        max(each.sizes.last.ns for each in ended),
+        conn_ids=conn_ids,
+        explains=frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*CUT_OFF, "REQREP-06")),
+    )
+
+
+TABLE = (
+    Rule(
+        TOO_LARGE,
+        "error",
+        "Connections are closed for the size of what is sent on them",
+        "Three times at least a side closed the connection within 100 ms behind a message, without a word, each time "
+        "that a frame of it was larger than any that it took. libzmq does so where a frame is larger than "
+        "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
+        "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
+        "same. What the limit is no capture shows, only between which sizes it is.",
+        _too_large,
+        (
+            *("request-lost", "request-unanswered", "late-reply"),
+            *("peer-departed", "periodic-disconnect", "reconnect-storm"),
+        ),
+    ),
+)
