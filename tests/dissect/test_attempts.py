@@ -215,3 +215,12 @@ def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatc
     found = told(later(packets))
     assert 1 <= len(found) <= 4
     assert sum(finding["count"] for finding in found) == 30
+
+
+@pytest.mark.parametrize(("times", "severity"), [(12, "warn"), (9, "note")])
+def test_who_tries_for_long_to_get_back_is_a_warning(times: int, severity: str) -> None:
+    packets = _connected(0, 0, 1)
+    packets += [packet for number in range(times) for packet in attempt(10 + number, *REFUSED, at=2 + number)]
+    (finding,) = told(later(packets))
+    assert finding["severity"] == severity
+    assert finding["text"].endswith("it had been connected before")

@@ -71,3 +71,33 @@ def test_a_server_that_another_client_got_back_to_is_there_again() -> None:
 def test_a_server_is_late_for_the_first_connection_only() -> None:
     found = told_of(*_refused(0, 12, 0), _connected(20, 1.3, 1), *_refused(30, 12, 2.4), _connected(50, 4, 30))
     assert "was there 1.3 s after 10.0.0.2 began to connect (12 attempts)" in found["listener-late"].text
+
+
+@pytest.mark.parametrize(("times", "severity"), [(120, "warn"), (40, "note")])
+def test_a_server_that_is_missed_for_long_is_a_warning_even_if_nothing_else_is_in_the_capture(
+    times: int, severity: str
+) -> None:
+    found = told_of(_connected(0, 0, 2), *_refused(10, times, 2.2))
+    assert found["peer-departed"].severity == severity
+
+
+def _unanswered(at: float) -> Talk:
+    return Talk(50, at=at, client=4).unanswered(7)
+
+
+def test_who_gets_no_answer_although_others_are_served_has_a_firewall_or_no_route() -> None:
+    others = [_connected(10, 0, 9), _connected(11, 0.5, 9, client=3)]
+    diagnosis = told_of(*others, _unanswered(0.2))["connection-unanswered"]
+    assert diagnosis.severity == "error"
+    assert diagnosis.text.startswith(
+        "Nothing answers at 10.0.0.1:5555, although it serves 10.0.0.2 and 10.0.0.3 meanwhile: 10.0.0.4 tried once"
+    )
+    assert "firewall" in diagnosis.hint
+    assert "the host is up" in diagnosis.hint
+
+
+@pytest.mark.parametrize("at", [0, 4], ids=["served before the host went down", "served when it was up again"])
+def test_others_that_were_served_at_another_time_say_nothing_of_the_host(at: float) -> None:
+    diagnosis = told_of(_connected(10, at, 1), _unanswered(0 if at else 2))["connection-unanswered"]
+    assert diagnosis.text.startswith("Nothing answers at 10.0.0.1:5555: 10.0.0.4 tried once")
+    assert "the host is down" in diagnosis.hint

@@ -109,6 +109,27 @@ def test_a_server_that_does_not_come_back_is_the_cause_of_refused_attempts(captu
     assert "in vain" in found["peer-departed"].text
 
 
+@pytest.mark.parametrize(("client", "server"), [("REQ", "REP"), ("PUSH", "PULL"), ("REQ", "ROUTER")])
+def test_a_program_that_ends_when_nobody_needs_it_is_nothing_to_tell(client: str, server: str) -> None:
+    one, other = (Talk(number, at=0, client=2 + number).handshake(client, server) for number in range(2))
+    assert told_of(one.wait(3).close(CLIENT), other.wait(9).close(CLIENT)) == {}
+
+
+@pytest.mark.parametrize(
+    ("client", "server"), [("PULL", "PUSH"), ("DEALER", "ROUTER"), ("REP", "DEALER")], ids=["PULL", "DEALER", "REP"]
+)
+def test_one_of_several_that_share_work_is_told_when_it_leaves(client: str, server: str) -> None:
+    one, other = (Talk(number, at=0, client=2 + number).handshake(client, server) for number in range(2))
+    found = told_of(one.wait(3).close(CLIENT), other.wait(9).close(CLIENT))
+    assert f"{client} 10.0.0.2 closes its connection" in found["peer-departed"].text
+
+
+def test_one_of_several_that_is_reset_is_told() -> None:
+    one, other = (Talk(number, at=0, client=2 + number).handshake("REQ", "REP") for number in range(2))
+    found = told_of(one.wait(3).reset(CLIENT), other.wait(9).close(CLIENT))
+    assert list(found) == ["peer-departed"]
+
+
 def test_one_of_several_that_leaves_is_told(captures: Path) -> None:
     assert "DEALER 10.0.0.3" in told(captures / "problems/peer-departed.pcap")["peer-departed"].text
 

@@ -29,6 +29,8 @@ class Disconnect(NamedTuple):
     back_ns: int | None
     is_missed: bool
     leaves_siblings: bool
+    is_long_missed: bool
+    """Whether the client tried in vain for so long that this is a warning of its own."""
 
     @property
     def by_listener(self) -> bool:
@@ -53,14 +55,13 @@ def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
     return [
         each
         for (ip, _, endpoint), connections in knowledge.by_client.items()
-        for each in _of_client(connections, attempts.get((ip, endpoint), 0), staying)
+        for each in _of_client(connections, attempts.get((ip, endpoint), NO_ATTEMPTS), staying)
     ]
 
 
 def _of_client(
-    connections: Sequence[ObservedConnection], tried_ns: int, staying: dict[Kind, list[Stay]]
+    connections: Sequence[ObservedConnection], attempts: LastAttempts, staying: dict[Kind, list[Stay]]
 ) -> Iterator[Disconnect]:
-    """`tried_ns` is when attempts of it began that came to nothing."""
     starts = [each.start.ns for each in connections]
     agreed = [each.start.ns for each in connections if is_agreed(each)]
     for connection in connections:
@@ -70,17 +71,30 @@ def _of_client(
         end = ending.moment.ns
         place = bisect_left(agreed, end)
         back = agreed[place] if place < len(agreed) else None
-        is_missed = starts[-1] >= end or tried_ns >= end
-        yield Disconnect(connection, ending, back, is_missed, _leaves_siblings(connection, end, staying))
+        is_missed = starts[-1] >= end or attempts.began_ns >= end
+        is_long_missed = attempts.are_long and attempts.began_ns >= end
+        siblings = _leaves_siblings(connection, end, staying)
+        yield Disconnect(connection, ending, back, is_missed, siblings, is_long_missed)
 
 
-def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], int]:
-    """When each client began to try in vain, the last time."""
-    found: dict[tuple[str, Endpoint], int] = {}
+class LastAttempts(NamedTuple):
+    """When a client began to try in vain, the last time, and whether it did so for long."""
+
+    began_ns: int
+    are_long: bool
+
+
+NO_ATTEMPTS = LastAttempts(0, False)
+
+
+def _attempts(knowledge: Knowledge) -> dict[tuple[str, Endpoint], LastAttempts]:
+    """Of each client at each endpoint."""
+    found: dict[tuple[str, Endpoint], LastAttempts] = {}
     for finding in knowledge.findings:
         if finding.id in ATTEMPTS and finding.client is not None and finding.endpoint is not None:
             pair = finding.client, finding.endpoint
-            found[pair] = max(found.get(pair, 0), finding.moment.ns)
+            last = LastAttempts(finding.moment.ns, finding.severity == "warn")
+            found[pair] = max(found.get(pair, NO_ATTEMPTS), last)
     return found
 
 

@@ -37,6 +37,9 @@ MOST_LISTED = 20
 FINDING_BY_OUTCOME = {REFUSED: "ZMTP-CONN-14", UNANSWERED: "ZMTP-CONN-15", HALF_OPEN: "ZMTP-CONN-16"}
 """Each stands for many attempts, and says itself how many."""
 
+LONG_IN_VAIN = 10 * SECOND
+"""Who tries for so long to get back has lost its server for good, or for too long."""
+
 LATER_HINT = "the other side was not up yet: peers of ZeroMQ try again until it is"
 BEFORE_HINT = "the other side went away: see who closed the connection before, and how"
 
@@ -163,7 +166,8 @@ class Attempts:
             severity = "note"
         elif first is not None:
             sentence += "; it had been connected before"
-            severity, hint = "note", BEFORE_HINT
+            is_long = tried.last.last.time - start.time >= LONG_IN_VAIN
+            severity, hint = None if is_long else "note", BEFORE_HINT
         elif tried.syns == 1:
             severity = "note"
         return self._summed(outcome, stream, sentence, severity, hint, tried, end)

@@ -86,20 +86,45 @@ def _in_vain(rule: str, id_: str, what: str, hint: str) -> Callable[[Knowledge],
                 continue
             before = [connection for each in vain for connection in each.before]
             tried = Tried(endpoint, [each.finding for each in vain], before)
-            if any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
+            others = _served_meanwhile(knowledge, tried) if id_ == UNANSWERED else []
+            if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
                 continue  # somebody listens again, and who tried may have ended before
             if before or any(each.severity == "warn" for each in tried.findings):
                 text = what.format(where=address(endpoint)) + (" any more" if before else "")
-                yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", hint)
+                text += f", although it serves {' and '.join(others)} meanwhile" if others else ""
+                told = SERVES_OTHERS_HINT if others else hint
+                yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", told)
 
     return find
+
+
+SERVES_OTHERS_HINT = (
+    "the host is up, and somebody listens: a firewall drops the packets of this client, or a route is missing between "
+    "the two, in either direction; compare its network and its rules with those of the clients that are served"
+)
+MOST_SERVED = 3
+
+
+def _served_meanwhile(knowledge: Knowledge, tried: Tried) -> list[str]:
+    """Up to three other clients that were connected while attempts waited: none is unanswered within a second."""
+    clients = {each.client for each in tried.findings}
+    found: dict[str, None] = {}
+    for each in knowledge.by_endpoint.get(tried.endpoint, ()):
+        client = each.sides[1 - each.listener].ip
+        is_meanwhile = each.start.ns < tried.first_ns + SECOND and each.last_ns > tried.first_ns
+        if client not in clients and is_meanwhile and is_agreed(each) and len(found) < MOST_SERVED:
+            found[client] = None
+    return list(found)
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
     """Who was there before may just have ended, as the capture was about to."""
     if not tried.before:
         return "error"
-    return "warn" if knowledge.last_ns - tried.first_ns >= LEAST_OUTAGE else "note"
+    is_long = knowledge.last_ns - tried.first_ns >= LEAST_OUTAGE or any(
+        each.severity == "warn" for each in tried.findings
+    )
+    return "warn" if is_long else "note"
 
 
 def _attempts(tried: Tried) -> str:
@@ -167,7 +192,7 @@ TABLE = (
         "error",
         "Connecting is not answered at all",
         "The client sent SYNs that nobody answered. The host may be down, a firewall may drop them, or their answers "
-        "went a way that was not captured.",
+        "went a way that was not captured. Where the endpoint serves other clients meanwhile, these are named.",
         _in_vain(
             "connection-unanswered",
             UNANSWERED,

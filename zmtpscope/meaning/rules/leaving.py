@@ -188,7 +188,19 @@ def _is_worth_telling(departure: Disconnect) -> bool:
         return True
     if departure.is_missed:
         return departure.by_listener or departure.ending.is_reset
-    return departure.leaves_siblings and not departure.by_listener
+    return departure.leaves_siblings and not departure.by_listener and not _is_done(departure)
+
+
+DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
+"""Clients that take no share of the work of others: that one of them ends leaves nothing undone."""
+
+
+def _is_done(departure: Disconnect) -> bool:
+    """Whether a client closed its connection when nobody needed it any more, as programs do that end."""
+    connection = departure.connection
+    is_waiting = connection.requests is not None and connection.requests.waiting
+    client = connection.sides[1 - connection.listener].socket_type
+    return client in DONE_WHEN_THEY_LEAVE and not departure.ending.is_reset and not is_waiting
 
 
 def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
@@ -207,7 +219,8 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         text += "; who was left tried again in vain until the capture ended"
     elif back:
         text += f"; they were connected again {_durations(back)} later"
-    is_outage = listens and gone and now - times[-1] >= LEAST_OUTAGE
+    is_long = now - times[-1] >= LEAST_OUTAGE or any(each.is_long_missed for each in departures)
+    is_outage = listens and gone and is_long
     is_own_fault = any(each.cuts_itself() for each in cut_off)
     return Diagnosis(
         "peer-departed",
@@ -356,8 +369,10 @@ TABLE = (
         "A peer left while others needed it",
         "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
         "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
-        "stayed. ZMTP has no goodbye: a program that closed its socket and one that was killed look alike. A warning "
-        "where who listened did not come back within 10 s although clients tried, or cut its own message off.",
+        "stayed; but not of a SUB, DISH, PUSH or REQ that closed its connection with no request open: it takes no "
+        "share of the work of others. ZMTP has no goodbye: a program that closed its socket and one that was killed "
+        "look alike. A warning where who listened did not come back within 10 s although clients tried, or cut its own "
+        "message off.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),
     ),
