@@ -21,8 +21,8 @@ RULE = "heartbeat-timeout"
 class Heart(Asker):
     """A DEALER that asks a ROUTER for signs of life."""
 
-    def __init__(self) -> None:
-        super().__init__(("DEALER", "ROUTER"))
+    def __init__(self, host: int = 2, at: int = 0) -> None:
+        super().__init__(("DEALER", "ROUTER"), host, at)
 
     def ping(self, context: bytes = b"", ttl: int = 0) -> None:
         self.send(0, command("NULL", "PING", ttl=ttl, context=context))
@@ -91,6 +91,27 @@ def test_a_peer_that_falls_silent_is_to_blame_for_the_end() -> None:
     assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: the PING")
     assert "closed the connection 603 ms behind it" in diagnosis.text
     assert len(diagnosis.evidence) == 3
+
+
+def left_alone(host: int, at: int) -> Heart:
+    heart = Heart(host, at)
+    heart.beat(3)
+    for _ in range(3):
+        heart.ping()
+        heart.pause(200)
+    heart.close()
+    return heart
+
+
+def test_a_server_that_is_silent_to_several_clients_at_once_is_told_once() -> None:
+    (diagnosis,) = diagnosed(*(left_alone(host, at=50 * host) for host in (2, 3, 4)), rule=RULE)
+    assert diagnosis.text.endswith("; it is silent to 3 clients at once: 10.0.0.2, 10.0.0.3, 10.0.0.4")
+    assert (diagnosis.count, len(diagnosis.conn_ids)) == (3, 3)
+    assert diagnosis.subject == "ROUTER 10.0.0.1:5555 with 3 clients at 10.0.0.1:5555"
+
+
+def test_clients_that_a_server_leaves_alone_at_different_times_are_told_apart() -> None:
+    assert len(diagnosed(left_alone(2, at=0), left_alone(3, at=5000), rule=RULE)) == 2
 
 
 def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:

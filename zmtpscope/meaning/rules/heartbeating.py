@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
@@ -10,9 +10,12 @@ from zmtpscope.meaning.endings import ending_of
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.observed import ObservedConnection
 from zmtpscope.meaning.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
-from zmtpscope.meaning.words import MILLISECOND, address, duration, how_often, name_of
+from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, how_often, name_of
 
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
+
+MOST_NAMED = 3
+"""Clients to which a server is silent at once."""
 
 STOPPED = 2.5
 """Who sends no PING for so many intervals has given up, though no FIN of it came through."""
@@ -48,30 +51,73 @@ class TimeOut(NamedTuple):
 
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each silent peer, however often it happened."""
-    found: dict[tuple[str, Endpoint, int], list[TimeOut]] = {}
+    """One for each silent peer, however often it happened, and to however many at once."""
+    found: dict[tuple[str, Endpoint, bool], list[TimeOut]] = {}
     for connection in knowledge.connections:
         if connection.is_whole:
             for time_out in _of_connection(connection, knowledge):
                 silent = time_out.silent == connection.listener
                 client = connection.sides[1 - connection.listener].ip
                 found.setdefault((client, connection.endpoint, silent), []).append(time_out)
-    for (client, endpoint, _), each in found.items():
-        first, times = min(each, key=_is_likely), [time_out.ns for time_out in each]
-        name = name_of(first.connection, first.silent)
-        again = f"; the same {how_often(times)}" if len(times) > 1 else ""
-        yield Diagnosis(
-            HEARTBEAT_TIMEOUT,
-            "warn" if _is_likely(first) else "error",
-            f"{name} with {client} at {address(endpoint)}",
-            f"{name} {first.text}{again}",
-            first.hint,
-            first.evidence,
-            len(each),
-            max(times),
-            first.certainty,
-            conn_ids=frozenset(time_out.connection.conn_id for time_out in each),
-        )
+    for same in _silent_at_once(found):
+        yield _diagnosis(same)
+
+
+def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
+    """Those of several clients together that a server was silent to at the same time; all others by themselves."""
+    servers: dict[Endpoint, list[Sequence[TimeOut]]] = {}
+    for (_, endpoint, is_server), each in found.items():
+        first = _worst(each)
+        if is_server and first.hint == HINT and not _is_likely(first):
+            servers.setdefault(endpoint, []).append(each)
+        else:
+            yield [each]
+    for groups in servers.values():
+        together: list[Sequence[TimeOut]] = []
+        for each in sorted(groups, key=_silent_since):
+            if together and _silent_since(each) > max(_worst(other).ns for other in together):
+                yield together
+                together = []
+            together.append(each)
+        yield together
+
+
+def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
+    """Of each client at an endpoint that was left without an answer at the same time, what it suffered."""
+    each = [time_out for client in same for time_out in client]
+    first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
+    name = name_of(first.connection, first.silent)
+    clients = [_client_of(client[0]) for client in same]
+    who, again = clients[0], f"; the same {how_often(times)}" if len(times) > 1 else ""
+    if len(clients) > 1:
+        who = counted(len(clients), "client")
+        names = ", ".join(clients[:MOST_NAMED]) + (", …" if len(clients) > MOST_NAMED else "")
+        again += f"; it is silent to {who} at once: {names}"
+    return Diagnosis(
+        HEARTBEAT_TIMEOUT,
+        "warn" if _is_likely(first) else "error",
+        f"{name} with {who} at {address(first.connection.endpoint)}",
+        f"{name} {first.text}{again}",
+        first.hint,
+        first.evidence,
+        len(each),
+        max(time_out.ns for time_out in each),
+        first.certainty,
+        conn_ids=frozenset(time_out.connection.conn_id for time_out in each),
+    )
+
+
+def _worst(each: Sequence[TimeOut]) -> TimeOut:
+    return min(each, key=_is_likely)
+
+
+def _silent_since(each: Sequence[TimeOut]) -> int:
+    """When what remained unanswered was sent (ns)."""
+    return min(evidence.moment.ns for evidence in _worst(each).evidence)
+
+
+def _client_of(time_out: TimeOut) -> str:
+    return time_out.connection.sides[1 - time_out.connection.listener].ip
 
 
 def _is_likely(time_out: TimeOut) -> bool:
