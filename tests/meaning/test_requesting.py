@@ -187,8 +187,8 @@ def test_who_was_silent_for_long_before_it_left_hangs(milliseconds: int, rule: s
     assert "left" in diagnosis.text
 
 
-def left_in_the_middle(socket_type: str = "REQ", milliseconds: int = 50) -> Asker:
-    asker = Asker((socket_type, "REP"))
+def left_in_the_middle(socket_type: str = "REQ", milliseconds: int = 50, at: int = 0) -> Asker:
+    asker = Asker((socket_type, "REP"), at=at)
     asker.ask(b"question")
     asker.pause(milliseconds)
     asker.add(1, FIN | ACK)
@@ -200,6 +200,12 @@ def test_a_request_is_lost_where_its_server_leaves_first() -> None:
     (diagnosis,) = told(left_in_the_middle())
     assert diagnosis.rule == "request-lost"
     assert "its REQ waits for ever" in diagnosis.text
+
+
+def test_a_request_that_is_lost_each_time_was_asked_again() -> None:
+    (diagnosis,) = told(*(left_in_the_middle(at=at) for at in (0, 1000, 2000)))
+    assert diagnosis.rule == "request-lost"
+    assert ", as on 2 connections before, and not again: the reply will not come" in diagnosis.text
 
 
 @pytest.mark.parametrize("question", [b"question", b"question at another time"])

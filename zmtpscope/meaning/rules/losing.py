@@ -9,7 +9,7 @@ from zmtpscope.meaning.hanging import Hanging, behind_brokers, hanging, is_lost
 from zmtpscope.meaning.hops import Asked, answered_later, asked_again
 from zmtpscope.meaning.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.rules.requesting import STUCK
-from zmtpscope.meaning.words import duration, name_of
+from zmtpscope.meaning.words import counted, duration, name_of
 
 LOST = "request-lost"
 
@@ -32,7 +32,7 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
         elif not asked_again(each.oldest, each.until, knowledge).times:
             lost.setdefault(each.connection.endpoint, []).append(each)
     for same in lost.values():
-        yield _lost_for_ever(same, behind)
+        yield _lost_for_ever(same, behind, knowledge)
     for same_again in made_up_for.values():
         yield _lost_for_a_while(same_again, behind)
 
@@ -45,18 +45,20 @@ def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowled
     return next((each for each in found if each is not None), None)
 
 
-def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
+def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Diagnosis:
     first = same[0]
     count = sum(each.requests.waiting_count for each in same)
     clients = [client for each in same for client in behind.get(each.conn_id, ())]
     stuck = ": its REQ waits for ever unless it has a time-out" if first.requests.is_lock_step else ""
     more = f" (and {count - 1} more requests)" if count > 1 else ""
+    before = asked_again(first.oldest, 0, knowledge).times
+    again = f"as on {counted(before, 'connection')} before, and not again" if before else "and nobody asked again"
     is_certain = first.is_owed
     return Diagnosis(
         LOST,
         "error" if is_certain else "warn",
         first.asked,
-        f"{_left(first, clients)}{more}, and nobody asked again: the reply will not come{stuck}",
+        f"{_left(first, clients)}{more}, {again}: the reply will not come{stuck}",
         LOST_HINT,
         tuple(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
