@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmtpscope.meaning.matching import NOBODY, asked_anew, newest_first, oldest_first
+from zmtpscope.meaning.observers.matching import NOBODY, asked_anew, newest_first, oldest_first
 
 Events = list[tuple[int, bool]]
 EVENTS = st.lists(st.tuples(st.sampled_from([0, 7, -7]), st.booleans()), max_size=24)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.meaning.reading import derive
 from tests.meaning.talking import Talk, knowledge_of
-from zmtpscope.meaning.peers import Peer, peers
+from zmtpscope.meaning.across.peers import Peer, peers
 
 
 def _peers(path: Path) -> dict[str, Peer]:

@@ -12,12 +12,12 @@ from tests.meaning.publishing_traffic import Subscriber as Traffic
 from tests.meaning.publishing_traffic import derivation_of
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
-from zmtpscope.meaning import deliveries
+from zmtpscope.meaning.across import deliveries
+from zmtpscope.meaning.across.publishers import Subscriber
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
-from zmtpscope.meaning.publishers import Subscriber
-from zmtpscope.meaning.topic_groups import TopicKey
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
+from zmtpscope.meaning.observers.topic_groups import TopicKey
 
 END = 100
 

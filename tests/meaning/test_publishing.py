@@ -18,11 +18,11 @@ from tests.traffic import Capture
 from zmtpscope.dissect import Analyser, MessageRun, Options
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC
-from zmtpscope.meaning import subscriptions, topic_groups, topics
 from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscriptions
-from zmtpscope.meaning.topic_groups import TopicKey
-from zmtpscope.meaning.topics import PublishedTopics
+from zmtpscope.meaning.observers import subscriptions, topic_groups, topics
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
+from zmtpscope.meaning.observers.topic_groups import TopicKey
+from zmtpscope.meaning.observers.topics import PublishedTopics
 
 PROBLEMS = "problems"
 

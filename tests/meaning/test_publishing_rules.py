@@ -12,9 +12,9 @@ from tests.meaning.reading import derive
 from tests.traffic import Capture
 from tests.zmtp.sides import command
 from zmtpscope.dissect import Analyser, Options, Record
-from zmtpscope.meaning.across import across_records
-from zmtpscope.meaning.deliveries import deliveries
-from zmtpscope.meaning.nearest_topic import MOST_COMPARED, nearest_subscription, nearest_topic
+from zmtpscope.meaning.across.deliveries import deliveries
+from zmtpscope.meaning.across.nearest_topic import MOST_COMPARED, nearest_subscription, nearest_topic
+from zmtpscope.meaning.across.records import across_records
 from zmtpscope.meaning.watch import Watch
 
 LATE, LOST, NONE = "late-subscriber", "subscription-lost-on-reconnect", "no-subscription"

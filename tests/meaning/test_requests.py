@@ -22,8 +22,8 @@ from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.meaning.requests import OCTETS
-from zmtpscope.meaning.room import Room
+from zmtpscope.meaning.observers.requests import OCTETS
+from zmtpscope.meaning.observers.room import Room
 
 ASKING = (
     "patterns/reqrep.pcap",

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmtpscope.meaning.timeline import EXACT, MOST_SAMPLES, Timeline
+from zmtpscope.meaning.observers.timeline import EXACT, MOST_SAMPLES, Timeline
 
 waits = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=400), min_size=1, max_size=12)
 

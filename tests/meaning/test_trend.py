@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import told_of
 from tests.scripted import message
-from zmtpscope.meaning.trend import MOST_GROUPS, Trend
+from zmtpscope.meaning.observers.trend import MOST_GROUPS, Trend
 
 RULE = "replies-slower"
 

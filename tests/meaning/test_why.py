@@ -15,9 +15,9 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.dissect import Analyser, Options
+from zmtpscope.meaning.across.topic_messages import TopicSearch
+from zmtpscope.meaning.across.why import Answer, answers
 from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.topic_messages import TopicSearch
-from zmtpscope.meaning.why import Answer, answers
 
 PROBLEMS = "problems"
 

@@ -135,10 +135,10 @@ def _answer(given: dict[str, Any]) -> int:
     from zmtpscope.export.diagnosis.why_json import why_json
     from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
     from zmtpscope.export.json_lines import escaped
+    from zmtpscope.meaning.across.topic_messages import TopicSearch
+    from zmtpscope.meaning.across.why import answers, peer_names
+    from zmtpscope.meaning.across.words import topic_name
     from zmtpscope.meaning.derivation import Derivation
-    from zmtpscope.meaning.topic_messages import TopicSearch
-    from zmtpscope.meaning.why import answers, peer_names
-    from zmtpscope.meaning.words import topic_name
     from zmtpscope.records import from_text, to_text
 
     why: Why = given["why"]

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import MessageRun
-from zmtpscope.meaning.heartbeats import HeartbeatObserver
-from zmtpscope.meaning.knowledge import Knowledge, RunFinding
+from zmtpscope.meaning.across.knowledge import Knowledge, RunFinding
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection, ObservedStall, observe_record
-from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
-from zmtpscope.meaning.publishing import PublishingObserver
-from zmtpscope.meaning.requests import RequestObserver
-from zmtpscope.meaning.room import Room
-from zmtpscope.meaning.sizes import SizeObserver
+from zmtpscope.meaning.observers.heartbeats import HeartbeatObserver
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedStall, observe_record
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.observers.publishing import PublishingObserver
+from zmtpscope.meaning.observers.requests import RequestObserver
+from zmtpscope.meaning.observers.room import Room
+from zmtpscope.meaning.observers.sizes import SizeObserver
 
 MOST_CONNECTIONS = 16_384
 """Connections that are remembered once they have ended, some 2 kB each, and as many that are open; the oldest are

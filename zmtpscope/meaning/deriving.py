@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from zmtpscope.dissect import Batch, Record
-from zmtpscope.meaning.across import across_records
+from zmtpscope.meaning.across.records import across_records
 from zmtpscope.meaning.derivation import Derivation, derived_records
 from zmtpscope.meaning.diagnose import diagnose
 from zmtpscope.meaning.diagnosis_records import diagnosis_records

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from zmtpscope.findings import SEVERITIES
+from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.diagnosis import Diagnosis, Explained, Rule
-from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.meaning.rules.catalogue import RULES
 from zmtpscope.meaning.rules.unexplained import unexplained
 

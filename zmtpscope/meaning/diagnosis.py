@@ -10,7 +10,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.moments import Moment
 
 if TYPE_CHECKING:
-    from zmtpscope.meaning.knowledge import Knowledge
+    from zmtpscope.meaning.across.knowledge import Knowledge
 
 PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"

@@ -7,7 +7,7 @@ from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.meaning.diagnosis import Diagnosis, Explained
-from zmtpscope.meaning.observer import derived_record
+from zmtpscope.meaning.observers.observer import derived_record
 from zmtpscope.records import SCHEMA, empty
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from zmtpscope.capture.packets import LATEST
 from zmtpscope.dissect import Batch, Options
+from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.deriving import last_records
-from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.comparing import compare
 

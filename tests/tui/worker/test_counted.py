@@ -10,7 +10,7 @@ from tests.tui.worker.views.fed import store_of
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.filter import Filter
 from zmtpscope.meaning.derivation import Derivation
-from zmtpscope.meaning.observer import DerivedTable
+from zmtpscope.meaning.observers.observer import DerivedTable
 from zmtpscope.meaning.rules.catalogue import RULES
 from zmtpscope.store import Spool, Store
 from zmtpscope.tui.requests import Table, TableOf

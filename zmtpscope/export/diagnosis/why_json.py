@@ -9,8 +9,8 @@ import orjson
 
 from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export.diagnosis.why_lines import came
+from zmtpscope.meaning.across.why import Answer
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.why import Answer
 
 
 def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:

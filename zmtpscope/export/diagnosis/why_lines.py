@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, plain
+from zmtpscope.meaning.across.why import Answer, Stretch
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.why import Answer, Stretch
 
 MOST_LINES = 200
 """Of one answer."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zmtpscope.meaning.across.hanging import Hanging, client_of, given_up, hanging
+from zmtpscope.meaning.across.hops import asked_again, next_hop
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import duration, name_of
 from zmtpscope.meaning.diagnosis import PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.hanging import Hanging, client_of, given_up, hanging
-from zmtpscope.meaning.hops import asked_again, next_hop
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_requests import ObservedRequests
-from zmtpscope.meaning.words import duration, name_of
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_requests import ObservedRequests
 
 LATE, UNASKED = "late-reply", "reply-to-nobody"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.words import address, counted, name_of
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
-from zmtpscope.meaning.words import address, counted, name_of
 
 ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
 DROPPED, DAMAGED = "CAPTURE-01", "CAPTURE-02"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.across.endings import ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding, once
+from zmtpscope.meaning.across.words import address, counted, duration
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.endings import ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, RunFinding, once
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.words import address, counted, duration
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
 REFUSED, UNANSWERED = "ZMTP-CONN-14", "ZMTP-CONN-15"

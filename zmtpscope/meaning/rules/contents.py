@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmtpscope.meaning.diagnosis import Rule
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules.of_findings import OfFindings, diagnoses_of
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zmtpscope.meaning.across.endings import ending_of
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import address, how_often, name_of
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.endings import ending_of
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
-from zmtpscope.meaning.words import address, how_often, name_of
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
 MISSING = "delimiter-missing"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zmtpscope.meaning.across.handshakes import Hung, Waiting, hung_handshakes
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import address, client_name, duration, how_often, name_of, server_name, steady
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.handshakes import Hung, Waiting, hung_handshakes
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
-from zmtpscope.meaning.words import address, client_name, duration, how_often, name_of, server_name, steady
 
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", "ZMTP3X-GREETING-12")
 """The last is that of a side which closed before it had said its own mechanism, as libzmq does."""

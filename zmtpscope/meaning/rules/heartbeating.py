@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from zmtpscope.meaning.across.endings import ending_of
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import MILLISECOND, address, counted, duration, how_often, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.endings import ending_of
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
-from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, how_often, name_of
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.silences import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
 
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
 

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+from zmtpscope.meaning.across.disconnects import CUT_OFF, Disconnect, disconnects
+from zmtpscope.meaning.across.endings import ending_of, lifetime
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import address, client_name, duration, how_often, name_of, server_name, steady
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.disconnects import CUT_OFF, Disconnect, disconnects
-from zmtpscope.meaning.endings import ending_of, lifetime
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules import handshaking, pairing, refusing
 from zmtpscope.meaning.rules.connecting import LEAST_OUTAGE
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE
 from zmtpscope.meaning.rules.strangers import said_nothing
-from zmtpscope.meaning.words import address, client_name, duration, how_often, name_of, server_name, steady
 from zmtpscope.records import SECOND
 
 LEAST_PERIOD = SECOND

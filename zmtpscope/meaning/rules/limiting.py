@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from zmtpscope.meaning.across.disconnects import CUT_OFF, WITHOUT_A_WORD
+from zmtpscope.meaning.across.endings import Ending, ending_of
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import address, name_of
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.disconnects import CUT_OFF, WITHOUT_A_WORD
-from zmtpscope.meaning.endings import Ending, ending_of
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection, ObservedSizes
-from zmtpscope.meaning.words import address, name_of
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedSizes
 from zmtpscope.records import SECOND
 
 TOO_LARGE = "message-too-large"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from zmtpscope.meaning.across.hanging import Hanging, behind_brokers, hanging, is_lost
+from zmtpscope.meaning.across.hops import Asked, answered_later, asked_again
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import counted, duration, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.hanging import Hanging, behind_brokers, hanging, is_lost
-from zmtpscope.meaning.hops import Asked, answered_later, asked_again
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.rules.requesting import STUCK
-from zmtpscope.meaning.words import counted, duration, name_of
 
 LOST = "request-lost"
 

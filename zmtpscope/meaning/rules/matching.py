@@ -8,17 +8,17 @@ from heapq import nlargest
 from itertools import islice
 from typing import NamedTuple
 
-from zmtpscope.meaning.deliveries import MOST_SIBLINGS
+from zmtpscope.meaning.across.deliveries import MOST_SIBLINGS
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
+from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.across.words import counted, duration, name_of, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.subscriptions import ref_of_subscription
-from zmtpscope.meaning.timeline import EXACT
-from zmtpscope.meaning.topic_groups import TopicKey
-from zmtpscope.meaning.topics import PublishedTopic
-from zmtpscope.meaning.words import counted, duration, name_of, topic_name
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.observers.subscriptions import ref_of_subscription
+from zmtpscope.meaning.observers.timeline import EXACT
+from zmtpscope.meaning.observers.topic_groups import TopicKey
+from zmtpscope.meaning.observers.topics import PublishedTopic
 from zmtpscope.records import SECOND
 
 PATIENCE_NS = SECOND

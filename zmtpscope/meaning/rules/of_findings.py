@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from zmtpscope.findings.kinds import Severity
+from zmtpscope.meaning.across.endings import is_agreed
+from zmtpscope.meaning.across.handshakes import hung_handshakes
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import address, client_name, duration, how_often, server_name
 from zmtpscope.meaning.diagnosis import PROVEN, Diagnosis, Evidence
-from zmtpscope.meaning.endings import is_agreed
-from zmtpscope.meaning.handshakes import hung_handshakes
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
-from zmtpscope.meaning.words import address, client_name, duration, how_often, server_name
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
 MOST_EVIDENCE = 3
 MISSPELT = "; the name ERROR is misspelt"

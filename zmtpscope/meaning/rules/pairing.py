@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import address, how_often, name_of, server_name
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding, ObservedSide
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met, OfFindings, closed_at_once, diagnoses_of
-from zmtpscope.meaning.words import address, how_often, name_of, server_name
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")

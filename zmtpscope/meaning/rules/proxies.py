@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from zmtpscope.meaning.deliveries import TAKES_EFFECT_NS, surely_sent
+from zmtpscope.meaning.across.deliveries import TAKES_EFFECT_NS, surely_sent
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.across.words import counted, name_of, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.timeline import Timeline
-from zmtpscope.meaning.topic_groups import TopicKey
-from zmtpscope.meaning.words import counted, name_of, topic_name
+from zmtpscope.meaning.observers.timeline import Timeline
+from zmtpscope.meaning.observers.topic_groups import TopicKey
 
 MOST_COMPARED = 524_288
 """So often what came into a proxy is compared with what one got behind it, in a run; where the next proxy needs more,

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.meaning.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
+from zmtpscope.meaning.across.deliveries import TAKES_EFFECT_NS, Delivery, deliveries, got_most
+from zmtpscope.meaning.across.knowledge import Knowledge, once
+from zmtpscope.meaning.across.publishers import Subscriber
+from zmtpscope.meaning.across.words import MILLISECOND, address, counted, duration, name_of, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection, ObservedStall
-from zmtpscope.meaning.publishers import Subscriber
-from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, name_of, topic_name
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedStall
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Rule
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.meaning.rules.handshaking import unanswered_logins
 from zmtpscope.meaning.rules.of_findings import OfFindings, closed_at_once, diagnoses_of
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.hanging import (
+from zmtpscope.meaning.across.hanging import (
     GivenUp,
     Hanging,
     asked_at,
@@ -17,9 +16,10 @@ from zmtpscope.meaning.hanging import (
     latencies,
     may_be_worker,
 )
-from zmtpscope.meaning.hops import asked_again
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.words import counted, duration
+from zmtpscope.meaning.across.hops import asked_again
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import counted, duration
+from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
 
 UNANSWERED = "request-unanswered"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from zmtpscope.meaning.across.endings import is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import address, client_name, counted, name_of, server_name
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.endings import is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
-from zmtpscope.meaning.words import address, client_name, counted, name_of, server_name
 
 PASSWORD = "PLAIN-04"
 MOST_NAMED = 3

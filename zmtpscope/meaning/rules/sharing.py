@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import address, client_name, duration
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.words import address, client_name, duration
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
 UNBALANCED = "unbalanced-push"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from statistics import median
 from typing import NamedTuple
 
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import MILLISECOND, address, counted, duration, name_of
 from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_requests import ObservedRequests
-from zmtpscope.meaning.words import MILLISECOND, address, counted, duration, name_of
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_requests import ObservedRequests
 
 LEAST_REPLIES = 64
 """Of a connection; fewer are not judged."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zmtpscope.meaning.across.endings import ending_of
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.meaning.across.words import address, counted, how_often, server_name
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.endings import ending_of
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, RunFinding
-from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.meaning.rules.of_findings import MOST_EVIDENCE, Met
-from zmtpscope.meaning.words import address, counted, how_often, server_name
 
 ATTEMPTS = ("ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16")
 LEAST_PORTS = 5

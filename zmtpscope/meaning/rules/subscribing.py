@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.meaning.deliveries import Delivery, Missed, deliveries, got_most
+from zmtpscope.meaning.across.deliveries import Delivery, Missed, deliveries, got_most
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.publishers import Publisher, Subscriber, places_of, publishers
+from zmtpscope.meaning.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
+from zmtpscope.meaning.across.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
 from zmtpscope.meaning.diagnosis import LIKELY, PROVEN, Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.publishers import Publisher, Subscriber, places_of, publishers
-from zmtpscope.meaning.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
-from zmtpscope.meaning.subscriptions import delay_of, ref_of_subscription
-from zmtpscope.meaning.topic_groups import UNKNOWN, TopicKey
-from zmtpscope.meaning.words import MILLISECOND, counted, duration, name_of, of_topics, topic_name
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.observers.subscriptions import delay_of, ref_of_subscription
+from zmtpscope.meaning.observers.topic_groups import UNKNOWN, TopicKey
 from zmtpscope.records import SECOND
 
 LATEST_NS = 10 * SECOND

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from zmtpscope.findings import FINDINGS
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
+from zmtpscope.meaning.across.words import address, how_often, name_of
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
-from zmtpscope.meaning.words import address, how_often, name_of
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 
 TOLD = ("error", "warn")
 MOST_EVIDENCE = 3

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from zmtpscope.export.words import severities_in_words
 from zmtpscope.findings import SEVERITIES
+from zmtpscope.meaning.across.knowledge import Knowledge
 from zmtpscope.meaning.derivation import Derivation
 from zmtpscope.meaning.diagnose import diagnosing
 from zmtpscope.meaning.diagnosis import Explained
-from zmtpscope.meaning.knowledge import Knowledge
 from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.meaning.observer import DerivedTable
-from zmtpscope.meaning.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
+from zmtpscope.meaning.observers.observer import DerivedTable
+from zmtpscope.meaning.observers.request_table import ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN, RequestTable
 
 MOST_SINGLE = 100
 """Requests of a connection that are kept: those without a reply, then the slowest."""

@@ -7,10 +7,10 @@ from functools import partial
 
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.meaning.endings import ending_of
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.peers import Peer, peers
-from zmtpscope.meaning.words import address
+from zmtpscope.meaning.across.endings import ending_of
+from zmtpscope.meaning.across.peers import Peer, peers
+from zmtpscope.meaning.across.words import address
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of

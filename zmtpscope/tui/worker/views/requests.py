@@ -11,11 +11,11 @@ import numpy as np
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import counted
-from zmtpscope.meaning.distribution import Distribution
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_requests import ObservedRequest, ObservedRequests
-from zmtpscope.meaning.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
-from zmtpscope.meaning.words import name_of
+from zmtpscope.meaning.across.words import name_of
+from zmtpscope.meaning.observers.distribution import Distribution
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.meaning.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues

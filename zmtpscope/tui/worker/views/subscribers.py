@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, named
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.publishers import Subscriber
-from zmtpscope.meaning.resubscribing import had_time_to_subscribe, not_made_again
-from zmtpscope.meaning.subscriptions import delay_of
-from zmtpscope.meaning.words import address, name_of
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.publishers import Subscriber
+from zmtpscope.meaning.across.resubscribing import had_time_to_subscribe, not_made_again
+from zmtpscope.meaning.across.words import address, name_of
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.observers.subscriptions import delay_of
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS_AND_DISH
 

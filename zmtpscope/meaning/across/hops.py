@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_requests import ObservedRequest
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_requests import ObservedRequest
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND

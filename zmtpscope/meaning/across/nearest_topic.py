@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from zmtpscope.meaning.words import counted
+from zmtpscope.meaning.across.words import counted
 
 MOST_LOOKED_AT = 512
 """So many topics are compared."""

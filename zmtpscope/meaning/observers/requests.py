@@ -17,13 +17,13 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.findings.envelopes import EMPTY
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.columns import Bool, Int64
-from zmtpscope.meaning.matching import NOBODY, asked_anew, newest_first, oldest_first
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_requests import ObservedRequest, ObservedRequests
-from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
-from zmtpscope.meaning.request_rows import RequestRows, content_of, enveloped, no_rows, only_frame
-from zmtpscope.meaning.request_table import (
+from zmtpscope.meaning.observers.matching import NOBODY, asked_anew, newest_first, oldest_first
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_requests import ObservedRequest, ObservedRequests
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.observers.request_rows import RequestRows, content_of, enveloped, no_rows, only_frame
+from zmtpscope.meaning.observers.request_table import (
     ANSWERED,
     LATE,
     OPEN,
@@ -33,7 +33,7 @@ from zmtpscope.meaning.request_table import (
     UNKNOWN,
     RequestTable,
 )
-from zmtpscope.meaning.room import Room
+from zmtpscope.meaning.observers.room import Room
 from zmtpscope.records import SECOND
 
 ROUTING = frozenset({"ROUTER", "DEALER"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from zmtpscope.meaning.distribution import Distribution
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.trend import Trend
+from zmtpscope.meaning.observers.distribution import Distribution
+from zmtpscope.meaning.observers.trend import Trend
 
 
 @dataclass(slots=True, eq=False)

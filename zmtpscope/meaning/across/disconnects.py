@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
-from zmtpscope.meaning.endings import Ending, ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.records import SECOND
 
 WITHOUT_A_WORD = ("closed", "reset")

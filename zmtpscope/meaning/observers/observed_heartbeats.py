@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from zmtpscope.meaning.distribution import Distribution
 from zmtpscope.meaning.moments import Moment
+from zmtpscope.meaning.observers.distribution import Distribution
 
 
 @dataclass(slots=True, eq=False)

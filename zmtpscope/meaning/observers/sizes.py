@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedSizes
-from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.observers.observed import ObservedSizes
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
 
 
 class SizeObserver(Observer):

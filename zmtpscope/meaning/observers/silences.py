@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_heartbeats import ObservedPing
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_heartbeats import ObservedPing
 from zmtpscope.records import SECOND
 
 MILLISECOND = SECOND // 1000

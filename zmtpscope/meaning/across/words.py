@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from zmtpscope.meaning.knowledge import Endpoint
-from zmtpscope.meaning.observed import ObservedConnection
+from zmtpscope.meaning.across.knowledge import Endpoint
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND, to_text
 
 LEAST_CADENCE = 3

@@ -12,12 +12,12 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from zmtpscope.dissect import Record
-from zmtpscope.meaning.knowledge import Knowledge, once
+from zmtpscope.meaning.across.knowledge import Knowledge, once
+from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observer import derived_record
-from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.topic_groups import TopicKey
-from zmtpscope.meaning.topics import PublishedTopic
+from zmtpscope.meaning.observers.observer import derived_record
+from zmtpscope.meaning.observers.topic_groups import TopicKey
+from zmtpscope.meaning.observers.topics import PublishedTopic
 from zmtpscope.records import SCHEMA, SECOND, empty, to_text
 
 MOST_SIBLINGS = 4

@@ -19,13 +19,13 @@ import numpy as np
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.columns import Int64
-from zmtpscope.meaning.distribution import Distribution
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection, ref_of
-from zmtpscope.meaning.observed_heartbeats import ObservedHeartbeats, ObservedPing
-from zmtpscope.meaning.observer import DerivedTable, Observer, Rows, derived_record
-from zmtpscope.meaning.room import Room
-from zmtpscope.meaning.silences import REPLY_NS, SHORTEST_NS
+from zmtpscope.meaning.observers.distribution import Distribution
+from zmtpscope.meaning.observers.observed import ObservedConnection, ref_of
+from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats, ObservedPing
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows, derived_record
+from zmtpscope.meaning.observers.room import Room
+from zmtpscope.meaning.observers.silences import REPLY_NS, SHORTEST_NS
 from zmtpscope.records import COMMON, SECOND, STREAM, empty
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.batch import RANKS, MessageRun
 from zmtpscope.dissect.records.record_writer import NEITHER
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.room import Room
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.room import Room
 
 
 class DerivedTable(ABC):

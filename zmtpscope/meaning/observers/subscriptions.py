@@ -14,10 +14,10 @@ from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import ENTERING, GROUP_COMMANDS
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
-from zmtpscope.meaning.observer import DerivedTable, Rows, derived_record
-from zmtpscope.meaning.room import Room
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_subscriptions import JOIN, ObservedSubscription, ObservedSubscriptions
+from zmtpscope.meaning.observers.observer import DerivedTable, Rows, derived_record
+from zmtpscope.meaning.observers.room import Room
 from zmtpscope.records import SCHEMA, empty, from_text, to_text
 from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 

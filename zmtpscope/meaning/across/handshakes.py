@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zmtpscope.meaning.endings import ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.words import steady
+from zmtpscope.meaning.across.endings import ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import steady
+from zmtpscope.meaning.observers.observed import ObservedConnection
 from zmtpscope.records import SECOND
 
 LEAST_WAIT = SECOND * 9 // 10

@@ -13,13 +13,13 @@ from heapq import nlargest
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
-from zmtpscope.meaning.deliveries import ARRIVES_NS
-from zmtpscope.meaning.knowledge import Knowledge
+from zmtpscope.meaning.across.deliveries import ARRIVES_NS
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.across.topic_messages import TopicSearch
+from zmtpscope.meaning.across.words import address, duration, name_of, topic_name
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
-from zmtpscope.meaning.topic_groups import TopicKey
-from zmtpscope.meaning.topic_messages import TopicSearch
-from zmtpscope.meaning.words import address, duration, name_of, topic_name
+from zmtpscope.meaning.observers.topic_groups import TopicKey
 
 Client = list[Subscriber]
 """The connections of one peer to a publisher, one after the other."""

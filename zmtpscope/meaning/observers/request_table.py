@@ -12,8 +12,8 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.meaning.moments import file_of
-from zmtpscope.meaning.observer import DerivedTable, derived_record
-from zmtpscope.meaning.request_rows import RequestRows
+from zmtpscope.meaning.observers.observer import DerivedTable, derived_record
+from zmtpscope.meaning.observers.request_rows import RequestRows
 from zmtpscope.records import SCHEMA, empty, to_text
 
 ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)

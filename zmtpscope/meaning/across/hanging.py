@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from zmtpscope.meaning.distribution import Distribution
-from zmtpscope.meaning.endings import Ending, ending_of
-from zmtpscope.meaning.hops import Asked, answered_later, next_hop
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observed_requests import ObservedRequests
-from zmtpscope.meaning.words import duration, name_of, steady
+from zmtpscope.meaning.across.endings import Ending, ending_of
+from zmtpscope.meaning.across.hops import Asked, answered_later, next_hop
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import duration, name_of, steady
+from zmtpscope.meaning.observers.distribution import Distribution
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observed_requests import ObservedRequests
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND

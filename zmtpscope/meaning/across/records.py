@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from zmtpscope.dissect import Record
-from zmtpscope.meaning.deliveries import topic_and_delivery_records
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.peers import peers
+from zmtpscope.meaning.across.deliveries import topic_and_delivery_records
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.peers import peers
 
 
 def across_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from zmtpscope.meaning.knowledge import Knowledge
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.across.knowledge import Knowledge
+from zmtpscope.meaning.across.publishers import Publisher, Subscriber, publishers
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
 from zmtpscope.records import SECOND
 
 RECONNECT_NS = 60 * SECOND

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect import Record
-from zmtpscope.meaning.endings import Ending, ending_of, is_agreed
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, RunFinding
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observer import derived_record
-from zmtpscope.meaning.words import address, cadence
+from zmtpscope.meaning.across.endings import Ending, ending_of, is_agreed
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, RunFinding
+from zmtpscope.meaning.across.words import address, cadence
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observer import derived_record
 from zmtpscope.records import SCHEMA, empty
 
 MOST_DEPARTURES = 100

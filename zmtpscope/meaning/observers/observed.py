@@ -14,10 +14,10 @@ from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed_heartbeats import ObservedHeartbeats
-from zmtpscope.meaning.observed_requests import ObservedRequests
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscriptions
-from zmtpscope.meaning.topics import PublishedTopics
+from zmtpscope.meaning.observers.observed_heartbeats import ObservedHeartbeats
+from zmtpscope.meaning.observers.observed_requests import ObservedRequests
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscriptions
+from zmtpscope.meaning.observers.topics import PublishedTopics
 
 
 @dataclass(slots=True, eq=False)

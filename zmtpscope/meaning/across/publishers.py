@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
-from zmtpscope.meaning.endings import Ending, ending_of
-from zmtpscope.meaning.knowledge import Endpoint, Knowledge, once
-from zmtpscope.meaning.observed import ObservedConnection, ObservedStall
-from zmtpscope.meaning.observed_subscriptions import JOIN, ObservedSubscription
-from zmtpscope.meaning.topic_groups import TopicKey
-from zmtpscope.meaning.topics import PublishedTopic
-from zmtpscope.meaning.words import address, topic_name
+from zmtpscope.meaning.across.endings import Ending, ending_of
+from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge, once
+from zmtpscope.meaning.across.words import address, topic_name
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedStall
+from zmtpscope.meaning.observers.observed_subscriptions import JOIN, ObservedSubscription
+from zmtpscope.meaning.observers.topic_groups import TopicKey
+from zmtpscope.meaning.observers.topics import PublishedTopic
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 FILTERING = ("3.0", "3.1")

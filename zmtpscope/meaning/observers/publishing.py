@@ -7,11 +7,11 @@ from dataclasses import replace
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.topics import COMMANDS, GROUP_COMMANDS, first_frames
-from zmtpscope.meaning.observed import ObservedConnection
-from zmtpscope.meaning.observer import DerivedTable, Observer, Rows
-from zmtpscope.meaning.room import Room
-from zmtpscope.meaning.subscriptions import Subscriptions
-from zmtpscope.meaning.topics import PublishedTopics
+from zmtpscope.meaning.observers.observed import ObservedConnection
+from zmtpscope.meaning.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.meaning.observers.room import Room
+from zmtpscope.meaning.observers.subscriptions import Subscriptions
+from zmtpscope.meaning.observers.topics import PublishedTopics
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS
 
 

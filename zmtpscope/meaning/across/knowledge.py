@@ -7,7 +7,7 @@ from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection, ref_of
+from zmtpscope.meaning.observers.observed import ObservedConnection, ref_of
 
 Endpoint = tuple[str, int]
 """Address and port that were connected to."""

@@ -10,10 +10,10 @@ import numpy as np
 from zmtpscope.dissect.records.batch import MessageRun
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed_subscriptions import ObservedSubscription
-from zmtpscope.meaning.room import Remembering, Room
-from zmtpscope.meaning.timeline import Timeline
-from zmtpscope.meaning.topic_groups import TopicKey, topic_groups
+from zmtpscope.meaning.observers.observed_subscriptions import ObservedSubscription
+from zmtpscope.meaning.observers.room import Remembering, Room
+from zmtpscope.meaning.observers.timeline import Timeline
+from zmtpscope.meaning.observers.topic_groups import TopicKey, topic_groups
 
 MOST_TOPICS = 4096
 """Of one side; messages of others are only counted."""

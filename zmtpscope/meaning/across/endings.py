@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from zmtpscope.meaning.moments import Moment
-from zmtpscope.meaning.observed import ObservedConnection, ObservedFinding
-from zmtpscope.meaning.silences import is_past_ttl, waits_in_vain
+from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.meaning.observers.silences import is_past_ttl, waits_in_vain
 
 Cause = Literal["closed", "reset", "heartbeat", "error", "handshake", "violation"]
 
