@@ -6,7 +6,7 @@ import gzip
 import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -149,10 +149,16 @@ def test_how_a_capture_is_spread_over_files_changes_nothing(
     fragmented: bool,
     random: Random,
 ) -> None:
-    """Its files follow one another, or overlap; IP datagrams may be fragments, in any of them."""
+    """Its files follow one another, or overlap; IP datagrams may be fragments, in any of them. Only within one file
+    may an identification come again before its datagram is whole (limitations.md, Spark)."""
     packets = [packet for block in packets_of_capture(path.read_bytes()) for packet in each_packet(block)]
     if fragmented:
-        packets = [part for packet in packets for part in fragments_of(packet, random)]
+        identifications = (random.randrange(1 << 16) if files == 1 else number for number in count())
+        packets = [
+            part
+            for packet, identification in zip(packets, identifications, strict=False)
+            for part in fragments_of(packet, identification, random)
+        ]
     parts: list[list[Packet]] = [[] for _ in range(files)]
     cuts = sorted(random.randrange(len(packets) + 1) for _ in range(files - 1))
     for number, packet in enumerate(packets):
@@ -174,7 +180,7 @@ def each_packet(block: PacketBlock) -> Iterator[Packet]:
 ETHERNET_HEADER, IPV4_HEADER = 14, 20
 
 
-def fragments_of(packet: Packet, random: Random) -> list[Packet]:
+def fragments_of(packet: Packet, identification: int, random: Random) -> list[Packet]:
     """Some packets of IPv4 as fragments, in any order."""
     header, ip = packet.octets[:ETHERNET_HEADER], packet.octets[ETHERNET_HEADER:]
     is_plain = (
@@ -185,7 +191,7 @@ def fragments_of(packet: Packet, random: Random) -> list[Packet]:
     )
     if not is_plain or random.random() < 0.5 or len(ip) < 60 or len(ip) != int.from_bytes(ip[2:4], "big"):
         return [packet]
-    parts = fragments(ip, [random.randrange(1, 1 + len(ip) // 8) for _ in range(2)], random.randrange(1 << 16))
+    parts = fragments(ip, [random.randrange(1, 1 + len(ip) // 8) for _ in range(2)], identification)
     if random.random() < 0.3:
         random.shuffle(parts)
     return [Packet(header + part, packet.time, packet.link) for part in parts]
