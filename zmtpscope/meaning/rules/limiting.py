@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from zmtpscope.meaning.across.disconnects import CUT_OFF, WITHOUT_A_WORD
+from zmtpscope.meaning.across.disconnects import CUT_OFF, WITHOUT_A_WORD, disconnects
 from zmtpscope.meaning.across.endings import Ending, ending_of
 from zmtpscope.meaning.across.knowledge import Endpoint, Knowledge
 from zmtpscope.meaning.across.words import address, name_of
-from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.meaning.observers.observed import ObservedConnection, ObservedSizes
 from zmtpscope.records import SECOND
 
@@ -17,6 +17,8 @@ TOO_LARGE = "message-too-large"
 
 AT_ONCE = SECOND // 10
 """Who closes so soon (ns) behind a message, without a word, closes because of it."""
+BACK_NS = 2 * SECOND
+"""Whose library ended the connection, and not the program, is connected again so soon."""
 LEAST_TIMES = 3
 LEAST_SIZE = 64
 """Octets; who closes behind smaller frames has no limit of sizes."""
@@ -45,8 +47,12 @@ class Sent(NamedTuple):
 
     @property
     def is_followed_by_end(self) -> bool:
-        """Whether who gets it closed at once behind the last message, without a word."""
+        """Whether who gets it closed at once behind the last message, without a word, and not since that was the reply
+        for which it had waited."""
         if self.ending is None or self.ending.side == self.sender or self.ending.cause not in WITHOUT_A_WORD:
+            return False
+        requests = self.connection.requests
+        if requests is not None and requests.asker != self.sender and not requests.waiting:
             return False
         said = self.connection.sides[1 - self.sender].last_ns
         is_silent = said is None or said <= self.sizes.last.ns
@@ -60,6 +66,7 @@ class Sent(NamedTuple):
 
 def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each who gets messages."""
+    back = {each.connection.conn_id: each.back_ns for each in disconnects(knowledge)}
     found: dict[tuple[Endpoint, str | None], list[Sent]] = {}
     for connection in knowledge.connections:
         ending = ending_of(connection)
@@ -71,8 +78,17 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
         taken = max(each.largest_taken for each in same)
         least = max(taken + 1, LEAST_SIZE)
         ended = [each for each in same if each.is_followed_by_end and each.sizes.of_last >= least]
-        if taken and len(ended) >= LEAST_TIMES:
+        if taken and len(ended) >= LEAST_TIMES and _come_back(ended, back):
             yield _diagnosis(ended, taken)
+
+
+def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
+    """Whether the two were connected again soon, but for the last time."""
+    soon = 0
+    for each in ended:
+        again = back.get(each.connection.conn_id)
+        soon += again is not None and each.ending is not None and again - each.ending.moment.ns <= BACK_NS
+    return soon >= len(ended) - 1
 
 
 def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
@@ -86,7 +102,7 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
         "error",
         f"{receiver} at {address(connection.endpoint)}",
         f"{receiver} closes the connection right after a frame of {smallest} octets{more} of "
-        f"{name_of(connection, sender)}, {len(ended)} of {len(ended)} times; the largest that it took has "
+        f"{name_of(connection, sender)}, each of {len(ended)} times; the largest that it took has "
         f"{taken} octets",
         HINT,
         tuple(
@@ -95,7 +111,8 @@ def _diagnosis(ended: list[Sent], taken: int) -> Diagnosis:
         ),
         len(ended),
         max(each.sizes.last.ns for each in ended),
-        conn_ids=conn_ids,
+        LIKELY,
+        conn_ids,
         explains=frozenset((conn_id, id_) for conn_id in conn_ids for id_ in (*CUT_OFF, "REQREP-06")),
     )
 
@@ -106,7 +123,8 @@ TABLE = (
         "error",
         "Connections are closed for the size of what is sent on them",
         "Three times at least a side closed the connection within 100 ms behind a message, without a word, each time "
-        "that a frame of it was larger than any that it took. libzmq does so where a frame is larger than "
+        "that a frame of it was larger than any that it took, and the two were connected again within 2 s. Who closes "
+        "behind the reply for which it had waited is not meant. libzmq does so where a frame is larger than "
         "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
         "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
         "same. What the limit is no capture shows, only between which sizes it is.",

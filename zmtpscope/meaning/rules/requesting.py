@@ -143,11 +143,13 @@ def _more(line: Sequence[Hanging]) -> str:
     if not count:
         return ""
     names = list(dict.fromkeys(each.asker for each in line[1:]))
+    waits = "waits" if count == 1 else "wait"
     if not names:
-        return f"; {count} more wait"
+        return f"; {count} more {waits}"
     longest = max(each.waited for each in line[1:])
     whose = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-    return f"; {count} more wait behind it: {whose}, for {duration(longest)} at most"
+    place = " behind it" if line[0].asks_rep else ""
+    return f"; {count} more {waits}{place}: {whose}, for {duration(longest)} at most"
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
