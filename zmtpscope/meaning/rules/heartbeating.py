@@ -31,7 +31,6 @@ HINT = (
     "way to it is gone; where it is only slow, raise ZMQ_HEARTBEAT_TIMEOUT"
 )
 
-
 WAY_HINT = (
     "look at the way between the two, not at who closed: a link that was down, a route, a firewall, or a host that was "
     "suspended"
@@ -74,11 +73,13 @@ def _silent_at_once(found: Mapping[tuple[str, Endpoint, bool], Sequence[TimeOut]
             yield [each]
     for groups in servers.values():
         together: list[Sequence[TimeOut]] = []
+        until = 0
         for each in sorted(groups, key=_silent_since):
-            if together and _silent_since(each) > max(_worst(other).ns for other in together):
+            if together and _silent_since(each) > until:
                 yield together
                 together = []
             together.append(each)
+            until = max(until, _worst(each).ns)
         yield together
 
 
@@ -237,7 +238,8 @@ TABLE = (
         "announced, and its peer closed. The silent side is named: its process hangs, or the way to it is broken; a "
         "capture at one place cannot tell these two apart. It is likely only where the side closed sooner than it "
         "sends its next PING, or where its PINGs came in one segment: then the way between the two was broken. That is "
-        "proven where its FIN came with them and a PING of its peer had waited. What comes behind its FIN or RST is no "
+        "proven where its FIN came with them and a PING of its peer had waited. A server that is silent to several "
+        "clients at the same time is told once. What comes behind its FIN or RST is no "
         "answer, and neither is what its system answers with RST. It holds of connections only that were captured "
         "whole.",
         _time_outs,
