@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 
@@ -21,6 +22,12 @@ TYPES = re.compile(r"(list<)?(int|bool|text|octets|json|struct<[a-z_]+:\w+(,[a-z
 @given(st.binary() | st.text().map(str.encode))
 def test_text_gives_back_the_octets_it_was_made_of(octets: bytes) -> None:
     assert from_text(to_text(octets)) == octets
+
+
+@given(st.binary())
+def test_octets_may_be_typed(octets: bytes) -> None:
+    """As an argument, in which the system may give what is no UTF-8; a backslash begins an escape."""
+    assert from_text(os.fsdecode(octets.replace(b"\\", b""))) == octets.replace(b"\\", b"")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\\")))

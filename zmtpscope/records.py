@@ -27,8 +27,9 @@ def to_text(octets: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """The octets that `to_text` made `text` of."""
-    return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", text.encode("utf-8"))
+    """The octets that `to_text` made `text` of, or that somebody typed: an argument may be no UTF-8 (PEP 383)."""
+    octets = text.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", octets)
 
 
 class Field(NamedTuple):

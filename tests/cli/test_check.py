@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -67,6 +68,21 @@ def test_machines_read_the_report(captures: Path, tmp_path: Path) -> None:
     assert (note["ruleId"], note["level"]) == ("clear-text", "note")
     assert result["locations"][0]["logicalLocations"] == [{"name": "packet 12", "kind": "packet"}]
     assert {rule["id"] for rule in run_of_sarif["tool"]["driver"]["rules"]} == set(RULES)
+
+
+def test_evidence_without_a_packet_names_none(captures: Path, tmp_path: Path) -> None:
+    paths = tmp_path / "report.xml", tmp_path / "report.sarif"
+    check("--junit", str(paths[0]), "--sarif", str(paths[1]), str(captures / "problems/peer-departed.pcap"))
+    for path in paths:
+        report = path.read_text()
+        assert "FIN of " in report
+        assert "packet None" not in report
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_topic_that_is_no_utf_8_may_be_asked_for(captures: Path, form: tuple[str, ...]) -> None:
+    code, _, error = check("--why", os.fsdecode(b"\xff@10.0.0.2"), *form, str(captures / "patterns/pubsub.pcap"))
+    assert (code, "Traceback" in error) == (0, False)
 
 
 def test_a_cause_is_told_once_while_it_goes_on(captures: Path) -> None:

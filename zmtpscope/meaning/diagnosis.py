@@ -44,6 +44,11 @@ class Diagnosis:
     conn_ids: frozenset[str] = frozenset()
     explains: frozenset[tuple[str, str]] = frozenset()
 
+    @property
+    def statement(self) -> str:
+        """`text`, which says itself where it is not proven."""
+        return f"likely: {self.text}" if self.certainty == LIKELY else self.text
+
 
 class Rule(NamedTuple):
     """One rule. `title` is what it is about, `explanation` what `check --explain` says: when it holds, what it stands

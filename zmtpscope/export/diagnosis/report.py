@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zmtpscope.export.clock import Clock
+from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, plain
 from zmtpscope.export.words import counted
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence, Explained
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Explained
 
 INDENT = "      "
 
@@ -33,16 +34,14 @@ def report_lines(
 
 def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
     """One cause in one line: when it was first seen, and what to do."""
-    likely = "likely: " if diagnosis.certainty == LIKELY else ""
-    when = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
+    first = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
     severity = paint(diagnosis.severity, f"{diagnosis.severity:<5}")
-    return f"{when}{severity} {likely}{safe_text(diagnosis.text)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"
+    return f"{first}{severity} {safe_text(diagnosis.statement)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"
 
 
 def _paragraph(diagnosis: Diagnosis, clock: Clock, paint: Paint, width: int, many_files: bool) -> Iterator[str]:
     word = f"{diagnosis.severity:<5}"
-    likely = "likely: " if diagnosis.certainty == LIKELY else ""
-    sentence = f"{likely}{safe_text(diagnosis.text)} [{diagnosis.rule}]"
+    sentence = f"{safe_text(diagnosis.statement)} [{diagnosis.rule}]"
     first, *rest = textwrap.wrap(sentence, width - len(INDENT), break_on_hyphens=False)
     yield f"{paint(diagnosis.severity, word)} {first}"
     for line in rest:
@@ -58,6 +57,5 @@ def _paragraph(diagnosis: Diagnosis, clock: Clock, paint: Paint, width: int, man
 
 def _evidence(evidence: Evidence, clock: Clock, many_files: bool) -> str:
     moment = evidence.moment
-    packet = "" if moment.packet is None else f" packet {moment.packet}"
     file = f" of {safe_text(moment.file)}" if many_files and moment.file is not None else ""
-    return f"{clock(moment.ns).strip()}{packet}{file}: {safe_text(evidence.text)}"
+    return f"{when(moment, clock)}{file}: {safe_text(evidence.text)}"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import orjson
 
-from zmtpscope.export.diagnosis.words import flat, sentence
+from zmtpscope.export.diagnosis.words import flat, packet, sentence
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.meaning.diagnosis import Diagnosis, Evidence, Explained, Rule
 from zmtpscope.version import __version__
@@ -52,6 +52,6 @@ def _location(evidence: Evidence) -> dict[str, Any]:
     moment = evidence.moment
     return {
         "physicalLocation": {"artifactLocation": {"uri": quote(moment.file or "", errors="surrogateescape")}},
-        "logicalLocations": [{"name": f"packet {moment.packet}", "kind": "packet"}],
+        "logicalLocations": [] if moment.packet is None else [{"name": packet(moment), "kind": "packet"}],
         "message": {"text": safe_text(evidence.text)},
     }

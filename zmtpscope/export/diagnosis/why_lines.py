@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from zmtpscope.export.clock import Clock
+from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.text import Paint, plain
 from zmtpscope.meaning.across.why import Answer, Stretch
-from zmtpscope.meaning.moments import Moment
 
 MOST_LINES = 200
 """Of one answer."""
@@ -44,15 +44,10 @@ def _known_from(answer: Answer) -> str:
 def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:
     count = stretch.last - stretch.first + 1
     which = f"message {stretch.first}" if count == 1 else f"messages {stretch.first}..{stretch.last}"
-    when = _at(stretch.begin, clock) if count == 1 else f"{_at(stretch.begin, clock)} .. {_at(stretch.end, clock)}"
+    times = when(stretch.begin, clock) if count == 1 else f"{when(stretch.begin, clock)} .. {when(stretch.end, clock)}"
     reason = stretch.reason
-    why = reason.text + ("" if reason.moment is None else f" {_at(reason.moment, clock)}")
-    return f"  {which} ({when}): {safe_text(why) if reason.came else paint('warn', safe_text(why))}"
-
-
-def _at(moment: Moment, clock: Clock) -> str:
-    packet = "" if moment.packet is None else f" packet {moment.packet}"
-    return f"{clock(moment.ns).strip()}{packet}"
+    why = reason.text + ("" if reason.moment is None else f" {when(reason.moment, clock)}")
+    return f"  {which} ({times}): {safe_text(why) if reason.came else paint('warn', safe_text(why))}"
 
 
 def nothing_found(topic: str, names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 
 from zmtpscope.export.top.table import scaled
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.meaning.diagnosis import LIKELY, Diagnosis, Evidence
+from zmtpscope.meaning.diagnosis import Diagnosis, Evidence
 from zmtpscope.tui.requests import Sort
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
@@ -37,10 +37,9 @@ class DiagnosesView(DerivedView):
         return table_of(columns, lines, sort, opened, most, [text])
 
     def _line(self, diagnosis: Diagnosis, consequences: Sequence[Diagnosis] = ()) -> Line:
-        likely = "likely: " if diagnosis.certainty == LIKELY else ""
         first = min((each.moment.ns for each in diagnosis.evidence), default=None)
         values = (
-            *(diagnosis.severity, likely + diagnosis.text, diagnosis.count, first, diagnosis.last_ns),
+            *(diagnosis.severity, diagnosis.statement, diagnosis.count, first, diagnosis.last_ns),
             *(diagnosis.rule, diagnosis.hint),
         )
         key = f"{diagnosis.rule} {diagnosis.subject}"
