@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.meaning.talking import SERVER, Talk
+from tests.meaning.talking import CLIENT, SERVER, Talk
 from tests.meaning.telling import consequences_of, told, told_of
+from zmtpscope.capture.segments import ACK, FIN
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,30 @@ def test_others_that_were_served_at_another_time_say_nothing_of_the_host(at: flo
     diagnosis = told_of(_connected(10, at, 1), _unanswered(0 if at else 2))["connection-unanswered"]
     assert diagnosis.text.startswith("Nothing answers at 10.0.0.1:5555: 10.0.0.4 tried once")
     assert "the host is down" in diagnosis.hint
+
+
+def test_who_is_refused_although_others_are_served_is_not_told_that_nobody_listens() -> None:
+    others = [_connected(10, 0, 9, client=3), _connected(11, 0.5, 9, client=5)]
+    diagnosis = told_of(*others, *_refused(20, 5, 2, client=4))["connection-refused"]
+    assert diagnosis.severity == "error"
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 and 10.0.0.5 meanwhile: 10.0.0.4 tried 5 times"
+    )
+    assert "the program runs" in diagnosis.hint
+
+
+def _closed_but_told_of_later(number: int) -> Talk:
+    """The server closes after 1 s, and 2 s later the client still sends."""
+    talk = Talk(number, at=0, client=3).handshake("DEALER", "ROUTER").wait(1)
+    talk.conversation.add(SERVER, FIN | ACK)
+    return talk.wait(2).message(CLIENT, b"late").reset(SERVER)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [_connected(10, 0, 1, client=3), _closed_but_told_of_later(10), _connected(10, 4, 1, client=3)],
+    ids=["left before", "left before, and its client did not see it", "served when it was up again"],
+)
+def test_who_was_connected_at_another_time_says_nothing_of_who_listens(other: Talk) -> None:
+    diagnosis = told_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
+    assert diagnosis.text.startswith("Nobody listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")

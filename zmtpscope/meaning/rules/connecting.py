@@ -76,43 +76,59 @@ def _connections(knowledge: Knowledge) -> dict[tuple[str, Endpoint], list[Observ
     return found
 
 
-def _in_vain(rule: str, id_: str, what: str, hint: str) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+class Words(NamedTuple):
+    """What is said of an endpoint that clients did not get to, and what there is to do."""
+
+    text: str
+    hint: str
+
+
+class InVain(NamedTuple):
+    """How it is told that nobody is there, and that somebody is who serves others meanwhile, each with the place to be
+    filled in; `patience` is how long an attempt may have waited for its answer (ns)."""
+
+    id: str
+    nobody: Words
+    serving: Words
+    patience: int
+
+
+def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
     """What finds endpoints that clients did not get to as long as the capture went on."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
-        for endpoint, clients in _clients(knowledge, id_).items():
+        for endpoint, clients in _clients(knowledge, words.id).items():
             vain = [each for each in clients if each.back_ns is None]
             if not vain:
                 continue
             before = [connection for each in vain for connection in each.before]
             tried = Tried(endpoint, [each.finding for each in vain], before)
-            others = _served_meanwhile(knowledge, tried) if id_ == UNANSWERED else []
+            others = _served_meanwhile(knowledge, tried, words.patience)
             if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
                 continue  # somebody listens again, and who tried may have ended before
             if before or any(each.severity == "warn" for each in tried.findings):
-                text = what.format(where=address(endpoint)) + (" any more" if before else "")
-                text += f", although it serves {' and '.join(others)} meanwhile" if others else ""
-                told = SERVES_OTHERS_HINT if others else hint
-                yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", told)
+                said = words.serving if others else words.nobody
+                text = said.text.format(where=address(endpoint), others=" and ".join(others))
+                text += " any more" if before and not others else ""
+                yield _diagnosis(rule, _severity(knowledge, tried), tried, f"{text}: {_attempts(tried)}", said.hint)
 
     return find
 
 
-SERVES_OTHERS_HINT = (
-    "the host is up, and somebody listens: a firewall drops the packets of this client, or a route is missing between "
-    "the two, in either direction; compare its network and its rules with those of the clients that are served"
-)
 MOST_SERVED = 3
 
 
-def _served_meanwhile(knowledge: Knowledge, tried: Tried) -> list[str]:
-    """Up to three other clients that were connected while attempts waited: none is unanswered within a second."""
+def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
+    """Up to three other clients that were connected when the first attempt was made, and went on to be."""
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
         client = each.sides[1 - each.listener].ip
-        is_meanwhile = each.start.ns < tried.first_ns + SECOND and each.last_ns > tried.first_ns
-        if client not in clients and is_meanwhile and is_agreed(each) and len(found) < MOST_SERVED:
+        is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
+        if client in clients or not is_meanwhile or not is_agreed(each) or len(found) == MOST_SERVED:
+            continue
+        ending = ending_of(each)
+        if ending is None or ending.moment.ns > tried.first_ns:
             found[client] = None
     return list(found)
 
@@ -171,6 +187,35 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
             )
 
 
+NOT_LET_IN = InVain(
+    REFUSED,
+    Words(
+        "Nobody listens at {where}",
+        "start what should listen there, or correct address and port where it connects; see that it binds to an "
+        "address that others reach, not to 127.0.0.1",
+    ),
+    Words(
+        "{where} refuses connections, although it serves {others} meanwhile",
+        "the program runs: a firewall or load balancer answers this client with RST, or the program serves whom it has "
+        "and listens no more; compare its network and its rules with those of the clients that are served",
+    ),
+    patience=0,
+)
+NOT_ANSWERED = InVain(
+    UNANSWERED,
+    Words(
+        "Nothing answers at {where}",
+        "the host is down, or something on the way drops packets: look at routes and firewalls for this port",
+    ),
+    Words(
+        "Nothing answers at {where}, although it serves {others} meanwhile",
+        "the host is up, and somebody listens: a firewall drops the packets of this client, or a route is missing "
+        "between the two, in either direction; compare its network and its rules with those of the clients that are "
+        "served",
+    ),
+    patience=SECOND,
+)
+
 TABLE = (
     Rule(
         "connection-refused",
@@ -178,14 +223,9 @@ TABLE = (
         "Nobody listens where a client connects",
         "Each SYN of the clients was answered with RST, and none of their attempts came about while the capture went "
         "on. A capture shows that the host refuses, not why: the program may not run, or be bound to another address. "
-        "A warning where they had been connected before; a note for the first 10 s of that.",
-        _in_vain(
-            "connection-refused",
-            REFUSED,
-            "Nobody listens at {where}",
-            "start what should listen there, or correct address and port where it connects; see that it binds to an "
-            "address that others reach, not to 127.0.0.1",
-        ),
+        "Where others were connected to it and stayed so, these are named: then it runs. A warning where the clients "
+        "had been connected before; a note for the first 10 s of that.",
+        _in_vain("connection-refused", NOT_LET_IN),
     ),
     Rule(
         "connection-unanswered",
@@ -193,12 +233,7 @@ TABLE = (
         "Connecting is not answered at all",
         "The client sent SYNs that nobody answered. The host may be down, a firewall may drop them, or their answers "
         "went a way that was not captured. Where the endpoint serves other clients meanwhile, these are named.",
-        _in_vain(
-            "connection-unanswered",
-            UNANSWERED,
-            "Nothing answers at {where}",
-            "the host is down, or something on the way drops packets: look at routes and firewalls for this port",
-        ),
+        _in_vain("connection-unanswered", NOT_ANSWERED),
     ),
     Rule(
         "listener-late",
