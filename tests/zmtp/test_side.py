@@ -26,7 +26,7 @@ class CarefulReader(SideReader):
         super().__init__(form, version)
         self._openings = None
 
-    def _choose_lane(self) -> None:
+    def _let_scan(self) -> None:
         self._scanning = False
 
 

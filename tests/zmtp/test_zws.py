@@ -39,7 +39,7 @@ def server(*octets: bytes, chosen: str | None = "NULL") -> ZwsSide:
 class CarefulReader(ZwsReader):
     """Reads every unit with care, for comparison."""
 
-    def _choose_lane(self) -> None:
+    def _let_scan(self) -> None:
         self._scanning = False
 
 

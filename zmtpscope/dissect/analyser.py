@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
+
 from zmtpscope.capture import CaptureProblem, Captures
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.findings.comparison import Comparison
+from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.options import DecodeAs, Options
 from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.facts import end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
+from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
+
+NO_DIRECTIONS = np.empty(0, np.bool_)
 
 
 class Analyser:
@@ -31,6 +37,7 @@ class Analyser:
         self.options = options or Options()
         self.sink = Sink([], self.options)
         self.flows = Flows()
+        self.lane = Lane(self.sink)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.datagrams = Datagrams(self.sink)
         self.connections: dict[Connection, ZmtpConnection] = {}
@@ -72,10 +79,20 @@ class Analyser:
             self.datagrams.feed(block)
         if self.options.keys is not None:
             self.options.keys.refresh()
-        touched = self.flows.feed(block)
-        if touched or self.sink.batch.records or self.sink.batch.facts:
+        touched = self._take(block)
+        if touched or self.sink.batch.records or self.sink.batch.facts or self.sink.batch.runs:
             self._advance(touched, block if self.options.index else None)
             yield from self._flush()
+
+    def _take(self, block: SegmentBlock) -> list[Connection]:
+        """Read what a block has of the connections in the lane, and hand the rest to the others: those that it
+        touched."""
+        if not len(block):
+            return self.flows.feed(block, None, NO_DIRECTIONS)
+        directions = Directions(block)
+        if self.flows.is_full(block):
+            self.lane.release_all()
+        return self.flows.feed(block, directions, self.lane.take(block, directions))
 
     def tick(self, now: int) -> Iterator[Batch]:
         """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
@@ -93,7 +110,7 @@ class Analyser:
 
     def messages_so_far(self) -> tuple[int, int]:
         """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
-        messages, connections = self.summary.messages, 0
+        messages, connections = self.summary.messages + self.lane.messages, 0
         for connection in self.connections.values():
             if connection.view.is_zmtp:
                 connections += 1
@@ -124,6 +141,7 @@ class Analyser:
         `problems`: files that could not be read to their end. `last`: the largest time of all packets of the run, where
         some of the last were not for this analyser."""
         self.latest = max(self.latest, last)
+        self.lane.release_all()
         self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:
@@ -163,6 +181,8 @@ class Analyser:
             undecided[connection] = None
         elif undecided:
             undecided.pop(connection, None)
+        if not (tcp.closed or self.flows.is_crowded):
+            self.lane.adopt(connection)
 
     def _forced(self, tcp: Connection) -> DecodeAs | None:
         """What the user said of a connection, if anything."""

@@ -220,7 +220,7 @@ class CarefulReader(UnitReader):
         self.events.append(Command(reader.unit, self.position, read_under, fields, findings, None, reader.head))
         self._settle_phase()
         if self._handshake.error:
-            self._choose_lane()
+            self._let_scan()
         return True
 
     def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
@@ -266,7 +266,7 @@ class CarefulReader(UnitReader):
             self.mechanism = "GSSAPI" if token else "CURVE"
             self._handshake = HandshakeState(self.mechanism, done=True)
             self._change()
-        self._choose_lane()
+        self._let_scan()
 
     # What is no unit
 
@@ -312,7 +312,7 @@ class CarefulReader(UnitReader):
         self._handshake = HandshakeState(self.mechanism, done=True)
         self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None
-        self._choose_lane()
+        self._let_scan()
 
     def _settle_phase(self) -> None:
         """Take over what the unit just read has changed; it holds from the next unit on."""
@@ -336,9 +336,9 @@ class CarefulReader(UnitReader):
             phase is Phase.HANDSHAKE and (early or now.early),
         )
         self.regimes.append((self.position, self.regime))
-        self._choose_lane()
+        self._let_scan()
 
-    def _choose_lane(self) -> None:
+    def _let_scan(self) -> None:
         now = self.regime
         scans = now.mechanism == "CURVE" or not content.seals(now)
         plain = scans and now.socket_type not in RULED

@@ -55,6 +55,23 @@ class FrameColumns:
         self.sizes.fromlist(sizes)
         self.flags.fromlist(flags)
 
+    def add(self, others: FrameColumns) -> None:
+        """Add the frames of others."""
+        self.offsets += others.offsets
+        self.bodies += others.bodies
+        self.sizes += others.sizes
+        self.flags += others.flags
+
+    def split(self, count: int) -> FrameColumns:
+        """Keep the first `count` frames, and give the others."""
+        others = FrameColumns()
+        others.offsets = self.offsets[count:]
+        others.bodies = self.bodies[count:]
+        others.sizes = self.sizes[count:]
+        others.flags = self.flags[count:]
+        del self.offsets[count:], self.bodies[count:], self.sizes[count:], self.flags[count:]
+        return others
+
     def rows(self) -> list[tuple[int, int, int, int]]:
         """(offset, body, size, flags) of every frame."""
         return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))

@@ -75,6 +75,13 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
         most = FEWEST if len(columns) - rows > most else min(2 * most, MOST)
 
 
+def is_part_of_header(data: bytes, at: int) -> bool:
+    """Whether `scan_2` stopped at `data[at]` because the header that begins there is not all there: what there is of it
+    is plain."""
+    flags = data[at]
+    return flags <= LONG | MORE and len(data) - at < (9 if flags & LONG else 2)
+
+
 def scan_1(
     data: bytes, at: int, base: int, columns: FrameColumns, habit: bool, zeros: Runs | None = None, before: int = 0
 ) -> int:

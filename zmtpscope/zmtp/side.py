@@ -1,7 +1,7 @@
 """One side of a connection: octets in, frames (columns) and events out.
 
 Message frames in plain traffic go through a scanner; whatever the scanner cannot prove plain is read as one unit by the
-careful reader, after which the scanner goes on (design, "Two lanes"). What other sides began with is not read again.
+careful reader, after which the scanner goes on (decisions/core.md). What other sides began with is not read again.
 """
 
 from __future__ import annotations
@@ -122,6 +122,26 @@ class SideReader(CarefulReader):
                 return
             if cache is not None:
                 self._cache_unit(cache, data[start - base : self.position - base], start)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether message frames of 2.0 or 3.x are read that are sent in clear, and nothing was read that is not
+        drained yet: then others may read on, with `scan_2`."""
+        now = self.regime
+        return (
+            self._scanning
+            and now.framing is Framing.V2
+            and now.mechanism != "CURVE"
+            and self.unreliable_from is None
+            and self.broken is None
+            and self._cache is None
+            and not (self.opaque or self.events or self.memberships.size)
+        )
+
+    def go_on(self, position: int, *, message_open: bool) -> None:
+        """Message frames up to `position` were read elsewhere; the last of them had MORE if `message_open`."""
+        self.position, self.message_open = position, message_open
+        self._handshake.traffic = True
 
     def drain_skipped(self) -> list[Skipped]:
         """What was passed over since the last call, in order."""

@@ -108,6 +108,12 @@ class ZmtpConnection:
         self.rows.write()
         self._give_segments()
 
+    def is_quiet(self) -> bool:
+        """Whether both sides have ended their handshake, as it was captured, and whatever is to be said of what has
+        come was said."""
+        midstream = any(stream.is_midstream for stream in self.streams)
+        return self.negotiation.settled and self.view.is_agreed() and not midstream and self.rows.inference is None
+
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
         """Note what the block brought, unless nothing is read of it."""
         is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp

@@ -153,12 +153,8 @@ class MessageRows:
         """Find out what rides inside the messages of a run, and write what there is to say about it. The places in the
         stream of frames that hold passwords."""
         tcp = self.view.tcp
-        payloads = assembly.payloads
-        if payloads is None:
-            side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
-            assert side is not None
-            payloads = assembly.look_inside(PayloadRows(self.options, side))
-        if payloads.pass_few(run):
+        payloads = self.payloads_of(assembly)
+        if payloads is None or payloads.pass_few(run):
             return []
         identity, begun = stream.identity_at(int(run.offsets[0])), tcp.tcp[stream.side].begun
         secrets = payloads.take(run, SideFacts(identity, stream.messages.holes, begun))
@@ -178,6 +174,15 @@ class MessageRows:
                 lossy = stream.lost_since is not None and stream.lost_since <= arrival.ordinal
                 self.sink.report(ZreCommand(arrival, sender, made.fields, run.source, unit, length, lossy))
         return secrets
+
+    def payloads_of(self, assembly: Assembly) -> PayloadRows | None:
+        """Who is asked what rides inside the messages of an assembly; None: nobody."""
+        tcp, payloads = self.view.tcp, assembly.payloads
+        if payloads is None:
+            side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
+            if side is not None:
+                payloads = assembly.look_inside(PayloadRows(self.options, side))
+        return payloads
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
         """The side as a ZRE node that speaks to another; the segment `ordinal` has brought what it says at `offset`."""

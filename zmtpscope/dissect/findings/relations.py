@@ -96,6 +96,11 @@ class Relations:
         if self.is_silence_due and block is not None:
             self._look_for_octets_behind(block, rows)
 
+    def is_waiting_for(self, side: int) -> bool:
+        """Whether the packets of a side matter, whatever they bring."""
+        awaits = self.awaiting and self.sides[side].awaited is not None
+        return awaits or self.is_silence_due or self.heartbeats is not None
+
     def _look_behind_ready(self, block: BlockView, rows: Rows) -> None:
         for side, own in zip(self.sides, rows, strict=True):
             ready = side.awaited

@@ -20,6 +20,7 @@ from zmtpscope.dissect.records.row_contents import Bool, RowMessages, contents, 
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.payloads.api import About
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.payloads.shapes import NO_OCTET, Candidates, Shapes
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
@@ -74,6 +75,18 @@ class PayloadRows:
         """Whether findings may come of rows that nobody else wants."""
         return not self.side.left_alone
 
+    @property
+    def recognises_text(self) -> bool:
+        """Whether it is told which messages are plain text."""
+        return self.side.text is not None and not self.side.judging
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has claimed a message yet, or is asked any more."""
+        side = self.side
+        was_asked = side.asks_for_text and TEXT in side.made
+        return not (side.forced or side.wants_all or was_asked) and (side.left_alone or side.last is None)
+
     def pass_few(self, run: MessageRun) -> bool:
         """Whether nobody is to be asked about the messages of a run, told by the first octets of few that have one
         frame each. Then they are done, as `take` would have done: most runs of short connections are such."""
@@ -82,7 +95,7 @@ class PayloadRows:
         if count > FEW_ROWS or len(run.first) < count or side.forced or side.wants_all:
             return False
         asks_for_text, shapes = side.asks_for_text, None if side.left_alone else side.shapes
-        tells_text = side.text is not None and not side.judging
+        tells_text = self.recognises_text
         texts, is_whole, stop = [False] * count, True, base + len(data)
         columns = run.offsets, run.bodies, run.sizes, run.flags, run.complete
         for row, (offset, body, size, flags, complete) in enumerate(
@@ -113,7 +126,7 @@ class PayloadRows:
             return []
         first, last, starts, known = contents(run, self.limit)
         texts = np.zeros(len(first), np.bool_)
-        if side.text is not None and not side.judging:
+        if self.recognises_text:
             texts = plain_texts(run, first, last, starts, known)
         asked, shapes = known, None
         if not (side.forced or side.wants_all):

@@ -83,6 +83,17 @@ class Arrivals:
         self.packets.extend(map(block.packets.__getitem__, rows))
         self.times.extend(map(block.times.__getitem__, rows))
 
+    def rows(self) -> list[tuple[int, int, int, int]]:
+        """End, ordinal, packet and time of all pieces."""
+        return list(zip(self.ends, self.ordinals, self.packets, self.times, strict=True))
+
+    def go_on(self, begin: int, rows: list[tuple[int, int, int, int]], end: int) -> None:
+        """Octets up to `end` were taken elsewhere; those from `begin` on came with these pieces."""
+        self._pieces = self._table = None
+        self.begin, self.end = begin, end
+        ends, ordinals, packets, times = zip(*rows, strict=True)
+        self.ends, self.ordinals, self.packets, self.times = list(ends), list(ordinals), list(packets), list(times)
+
     def pass_by(self, octets: int) -> None:
         """So many octets come that nobody will ask about, or come again."""
         self.end += octets

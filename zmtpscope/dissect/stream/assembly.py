@@ -173,6 +173,30 @@ class Assembly:
         self._note_end(context)
         return True
 
+    def give_away(self) -> FrameColumns:
+        """The frames of the message under way, which somebody else has from now on."""
+        frames, self.carried = self.carried, NO_FRAMES
+        return frames
+
+    def take_plain(
+        self, messages: int, frames: int, octets: int, headers: int, last: int, recent_sizes: array[int]
+    ) -> None:
+        """Count whole messages that were read in the lane, the last of them at stream offset `last`: their frames,
+        octets of bodies and of headers, and the sizes of the last frames."""
+        self.message_count += messages
+        self.last_message = last
+        self.frame_count += frames
+        self.body_octets += octets
+        self.unit_octets += octets + headers
+        self.recent_sizes += recent_sizes
+        del self.recent_sizes[:-KNOWN_SIZES]
+        self.forget_damage()
+
+    def carry(self, frames: FrameColumns, start: Arrival, frame_start: Arrival, end: Arrival) -> None:
+        """The message under way has come to these frames in the lane: the segments with its first octet, with the first
+        of its last frame, and with the last octet that has come of it."""
+        self.carried, self.message_start, self.frame_start, self.frame_end = frames, start, frame_start, end
+
     def give_up(self, context: Context, ordinal: int) -> None:
         """The message under way will never be whole, as the segment `ordinal` decides: an incomplete row of what there
         is."""

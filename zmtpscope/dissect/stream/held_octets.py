@@ -47,6 +47,11 @@ class HeldOctets:
         data, self.data = self.data, b""
         return data
 
+    @property
+    def size(self) -> int:
+        """How many are held."""
+        return sum(map(len, self.parts))
+
     def joined(self) -> bytes:
         """What is held, as one."""
         return b"".join(self.parts)
@@ -69,6 +74,12 @@ class HeldOctets:
         self.parts.append(octets)
         self._share += len(octets)
         self.budget.take(len(octets))
+
+    def give_away(self) -> bytes:
+        """Somebody else holds the octets from now on, and all else that was kept but topics and groups."""
+        octets = self.joined()
+        self.hold_nothing()
+        return octets
 
     def hold_nothing(self) -> None:
         """Hold no octets, and keep none elsewhere but topics and groups."""

@@ -27,6 +27,7 @@ from zmtpscope.dissect.stream.runs import Context
 from zmtpscope.dissect.tcp.out_of_order import Hole
 from zmtpscope.zmtp.content import seals
 from zmtpscope.zmtp.events import NO_FRAMES, Event, FrameColumns
+from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.memberships import Memberships
 from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.side import SideReader
@@ -131,9 +132,14 @@ class Reading:
         reader.read(data, held.base)
         self._give()
         data = held.end()
-        position = reader.position
-        if reader.broken is not None or (reader.opaque and position <= end):
+        if reader.broken is not None or (reader.opaque and reader.position <= end):
             return self._stop(data)
+        self._keep_what_is_open(data)
+        return None
+
+    def _keep_what_is_open(self, data: bytes) -> None:
+        """Of `data`, which were held or have come, hold on to what is not read yet, and to the message under way."""
+        held, position, end = self.held_octets, self.reader.position, self.arrivals.end
         self.messages.let_go(lambda: data)
         self._trim_arrivals(position if position < end else end)
         first = self.messages.first_held(position)
@@ -142,7 +148,34 @@ class Reading:
         if held.budget.is_exceeded:
             self.messages.give_way(self._context(held.joined()))
             self._hold(held.parts)
-        return None
+
+    # -- octets that are read in the lane ----------------------------------------------------------------------------
+
+    def is_plain(self) -> bool:
+        """Whether the lane may read on: what comes now are message frames in clear, and nothing of what is under way is
+        missing."""
+        messages, reader = self.messages, self.reader
+        assembly = messages.in_clear
+        if not reader.is_plain or self.units.incomplete or messages.opened is not None or messages.holes:
+            return False
+        if assembly.damaged or assembly.uncertain_start:
+            return False
+        begin = assembly.open_offset
+        if begin is None:
+            return reader.position <= self.arrivals.end
+        return begin >= reader.regimes[-1][0] and (assembly.head is None or not messages.are_wanted())
+
+    @property
+    def version_of_records(self) -> str | None:
+        """The version as records have it."""
+        return version_of_records(self.version, self.reader.mechanism)
+
+    def go_on(self, position: int, under_way: FrameColumns, held: bytes) -> None:
+        """The lane has read frames up to `position`: of the message under way there are these, and `held` are the last
+        octets that have come, as far as they are not read or wanted."""
+        self.reader.go_on(position, message_open=bool(under_way.flags and under_way.flags[-1] & MORE))
+        self.held_octets.begin_at(self.arrivals.end - len(held))
+        self._keep_what_is_open(held)
 
     def _stop(self, data: bytes) -> Stopped:
         """The reader does not go on."""
@@ -220,7 +253,7 @@ class Reading:
             end=arrivals.end,
             arrivals=arrivals,
             regimes=reader.regimes,
-            version=version_of_records(self.version, reader.mechanism),
+            version=self.version_of_records,
             confidence=self.confidence,
             doubtful=reader.unreliable_from,
             settled=arrivals.settled,

@@ -124,7 +124,7 @@ def message_runs(
             head.confidence = "likely"
         runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
     if max([len(run.data) for run in runs]) > context.limit:
-        runs = [part for run in runs for part in _cut_large(run, context)]
+        runs = [part for run in runs for part in cut_large(run, context.limit)]
     return runs
 
 
@@ -186,16 +186,17 @@ def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], c
     return made
 
 
-def _cut_large(run: MessageRun, context: Context) -> Iterator[MessageRun]:
-    """The run, each message that is not kept whole as a run of its own, with its first octets."""
-    if len(run.data) <= context.limit:
+def cut_large(run: MessageRun, limit: int) -> Iterator[MessageRun]:
+    """The run, each message of more than `limit` octets, which is not kept whole, as a run of its own, with its first
+    octets."""
+    if len(run.data) <= limit:
         yield run
         return
-    lasts = np.minimum(run.sizes[run.last], context.end - run.bodies[run.last])
+    lasts = np.minimum(run.sizes[run.last], run.end - run.bodies[run.last])
     done = 0
-    for row in np.flatnonzero(run.bodies[run.last] + lasts - run.offsets[run.first] > context.limit).tolist():
+    for row in np.flatnonzero(run.bodies[run.last] + lasts - run.offsets[run.first] > limit).tolist():
         first, last = int(run.first[row]), int(run.last[row])
-        if int(run.sizes[first:last].sum()) + int(lasts[row]) <= context.limit:
+        if int(run.sizes[first:last].sum()) + int(lasts[row]) <= limit:
             continue
         if done < row:
             yield run.part(done, row)

@@ -231,6 +231,11 @@ class SideStream:
                 self._leave_from(stopped.offset, stopped.inside)
         return stopped.rest
 
+    def plain_reading(self) -> Reading | None:
+        """What reads the side, where the lane may do so from now on."""
+        reading = self.reading if self.mode is Mode.READING else None
+        return reading if reading is not None and reading.is_plain() else None
+
     # -- holes, and reading on behind them ---------------------------------------------------------------------------
 
     def lose(self, hole: Hole) -> None:

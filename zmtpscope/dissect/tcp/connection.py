@@ -5,6 +5,7 @@ from __future__ import annotations
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
+from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stalls
 from zmtpscope.records import SECOND
 
@@ -78,6 +79,20 @@ class TcpSide:
     def waits(self) -> bool:
         """Whether segments wait behind a hole."""
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
+
+    def leave_plain(self) -> None:
+        """Take over what came on the plain way."""
+        if self.plain >= 0:
+            gained = distance(self.plain, self.next)
+            self.go_on(self.plain, gained, self.acknowledged)
+            self.plain = -1
+
+    def go_on(self, next_: int, gained: int, acknowledged: int) -> None:
+        """So many octets came elsewhere, in order."""
+        self.next = next_
+        self.delivered += gained
+        self.captured += gained
+        self.acknowledged = acknowledged
 
     def resume_plain(self) -> None:
         """Let the next octets come on the plain way, if this side can say which those are."""

@@ -8,9 +8,12 @@ acknowledgments behind a FIN.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, Column, SegmentBlock
 from zmtpscope.dissect.tcp.sequence import MODULUS
+
+Bool = NDArray[np.bool_]
 
 NEVER_CLEAN = RST | CUT | CLOSED_WINDOW
 
@@ -44,6 +47,18 @@ class Directions:
         last_fin = np.maximum.reduceat(np.where(fin, numbers, -1), first)
         clean = np.logical_and.reduceat(fits, first)
         clean &= (last_fin < 0) | ((last_fin == last_taken) & (np.add.reduceat(fin, first, dtype=np.int64) == 1))
+        fins = np.where(last_fin < 0, -1, order[last_fin])
+        octets = np.add.reduceat(lengths, first)
+        carries = lengths > 0
+        bounds = np.append(0, np.add.reduceat(carries, first, dtype=np.int64).cumsum())
+        # as columns
+        self.is_plain: Bool = clean & (flags[first] & SYN == 0) & (fins < 0)
+        """Clean, without SYN and FIN."""
+        self.first_sequences: Column = sequences[first]
+        self.octet_counts: Column = octets
+        self.last_rows: Column = order[last]
+        self.carrying_rows: Column = order[carries]
+        # as lists
         self.clean: list[bool] = clean.tolist()
         self.segments: list[int] = (last - first + 1).tolist()
         self.first_row: list[int] = order[first].tolist()
@@ -51,17 +66,17 @@ class Directions:
         """The row of its second segment, that of the first where there is one only."""
         self.first_flags: list[int] = flags[first].tolist()
         self.first_sequence: list[int] = sequences[first].tolist()
-        self.octets: list[int] = np.add.reduceat(lengths, first).tolist()
+        self.octets: list[int] = octets.tolist()
         self._rows, self._first, self._last = order, first, last
         self._acknowledgments = np.where(flags & ACK, block.acknowledgments[order], -1)
-        self.acknowledgment: list[int] = self._acknowledgments[last].tolist()
+        self.acknowledgments: Column = self._acknowledgments[last]
+        self.acknowledgment: list[int] = self.acknowledgments.tolist()
         """That of the direction's last segment, -1 where it is a mere SYN."""
-        self.last_row: list[int] = order[last].tolist()
-        self.fin_row: list[int] = np.where(last_fin < 0, -1, order[last_fin]).tolist()
+        self.last_row: list[int] = self.last_rows.tolist()
+        self.fin_row: list[int] = fins.tolist()
         """The row of its FIN, -1 where there is none."""
-        carries = lengths > 0
-        self.rows: list[int] = order[carries].tolist()
-        self.bounds: list[int] = [0, *np.add.reduceat(carries, first, dtype=np.int64).cumsum().tolist()]
+        self.rows: list[int] = self.carrying_rows.tolist()
+        self.bounds: list[int] = bounds.tolist()
 
     def rows_of(self, direction: int) -> list[int]:
         """The rows of a direction that carry octets."""

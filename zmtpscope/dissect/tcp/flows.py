@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
@@ -29,6 +30,8 @@ MOST_OPEN = 65_536
 
 REMEMBERED_CLOSED = 16_384
 """How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
+
+Bool = NDArray[np.bool_]
 
 Deferred = tuple[int, Callable[[], None]]
 """What is to be done when the rows of a block have come up to this one."""
@@ -57,16 +60,25 @@ class Flows:
         self.directions: Directions | None = None
         """Those of the block under way."""
 
-    def feed(self, block: SegmentBlock) -> list[Connection]:
-        """Hand every segment of `block` to its side; the connections that were touched, in order of first touch."""
-        reassembler = self.reassembler
-        reassembler.begin(block)
-        if len(block):
-            directions = self.directions = Directions(block)
-            self._take_rows(block, *self._take_directions(block, directions))
-            self._note_last_packets(directions)
+    def feed(self, block: SegmentBlock, directions: Directions | None, done: Bool) -> list[Connection]:
+        """Hand the segments of `block` to their sides, but for those `directions` of it that are `done`; the
+        connections that were touched, in order of first touch."""
+        self.reassembler.begin(block)
+        if directions is not None:
+            self.directions = directions
+            self._take_rows(block, *self._take_directions(block, directions, done.tolist()))
+            self._note_last_packets(directions, done.tolist())
             self.directions = None
         return self._touched()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether half of the connections that may be open are."""
+        return len(self.sides) > self.most_open
+
+    def is_full(self, block: SegmentBlock) -> bool:
+        """Whether some connection may have to give way in this block."""
+        return len(self.sides) + 2 * len(block.keys) > 2 * self.most_open
 
     def _touched(self) -> list[Connection]:
         """The connections of the sides that were touched, in order of first touch; those that ended are forgotten."""
@@ -80,22 +92,24 @@ class Flows:
         """The other side of its connection."""
         return self.connections[side].tcp[1 - side.number]
 
-    def _note_last_packets(self, directions: Directions) -> None:
+    def _note_last_packets(self, directions: Directions, done: list[bool]) -> None:
         """Remember of each open connection the last packet of the block."""
         look_up = self.sides.get
-        for key, row in zip(directions.numbers, directions.last_row, strict=True):
-            side = look_up(key)
+        for key, row, is_done in zip(directions.numbers, directions.last_row, done, strict=True):
+            side = None if is_done else look_up(key)
             if side is not None:
                 connection = self.connections[side]
                 connection.last = max(connection.last, self._arrival(row))
 
-    def _take_directions(self, block: SegmentBlock, directions: Directions) -> tuple[list[bool], list[Deferred]]:
+    def _take_directions(
+        self, block: SegmentBlock, directions: Directions, done: list[bool]
+    ) -> tuple[list[bool], list[Deferred]]:
         """The plain way: connections whose directions are clean are taken at once. Which directions are left, and what
         opens or ends a connection: that waits until the rows of the others have come up to it."""
         keys, sides = block.keys, self.sides
-        left = [True] * len(keys)
+        left = [not each for each in done]
         deferred: list[Deferred] = []
-        if len(sides) + 2 * len(keys) > 2 * self.most_open:  # some connection may have to give way in between
+        if self.is_full(block):
             return left, deferred
         numbers = directions.numbers
         for number, key in enumerate(keys):
@@ -115,7 +129,7 @@ class Flows:
                 if not all(each.plain == directions.continues_at(way) for each, way in ways):
                     continue
                 for each, _ in ways:
-                    self._leave_plain(each)
+                    each.leave_plain()
                 self._pass(directions, ways)
             left[number] = False
             ends = [directions.fin_row[number]]
@@ -210,7 +224,7 @@ class Flows:
         connection, at = self.connections[side], self._arrival(index)
         peer = connection.tcp[1 - side.number]
         for each in (side, peer):
-            self._leave_plain(each)
+            each.leave_plain()
         if flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
             total = length + self.reassembler.cut.get(index, 0)
             self._watch_windows(side, peer, closed_windows.Heard(sequence, acknowledgment, flags, total), at)
@@ -260,7 +274,7 @@ class Flows:
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
         """No packet of the connection, where segments wait behind a hole, has come until `now`."""
         for side in connection.tcp:
-            self._leave_plain(side)
+            side.leave_plain()
             self.reassembler.advance_clock(side, now, ordinal)
             self._end(side)
         one, other = connection.tcp
@@ -277,16 +291,6 @@ class Flows:
         for connection in dict.fromkeys([self.connections[side] for side in reassembler.waiting.sides]):
             self._advance_clock(connection, now, ordinal)
         return self._touched()
-
-    def _leave_plain(self, side: TcpSide) -> None:
-        """Take over into `side` what came on the plain way."""
-        if side.plain < 0:
-            return
-        gained = distance(side.plain, side.next)
-        side.next = side.plain
-        side.delivered += gained
-        side.captured += gained
-        side.plain = -1
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:
         """A SYN that does not stand in front of the side's first octet begins a new connection on the same ports."""
@@ -341,7 +345,7 @@ class Flows:
         """The same, as the segment `at` decides."""
         connection.close(how, at, connection.last, reset_by)
         for side in connection.tcp:
-            self._leave_plain(side)
+            side.leave_plain()
             self.reassembler.give_up(side, connection.tcp[1 - side.number], connection.end)
             self._end(side)
             closed_windows.end_with_connection(side, connection.close_how, connection.end)

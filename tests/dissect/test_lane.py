@@ -1,0 +1,250 @@
+"""Seam P19: what comes out is the same whether connections are read in the lane, never enter it, or are released from
+it between any two blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import disturbed, hello, message, said
+from tests.traffic import Capture, Conversation, Packet, record_of
+from zmtpscope.dissect import Analyser, Options, Summary
+from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN
+from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.regime import Framing
+
+Step = Callable[[Analyser], None]
+
+PAIRS = [
+    ("PUSH", "PULL"),
+    ("PAIR", "PAIR"),
+    ("DEALER", "ROUTER"),
+    ("REQ", "REP"),
+    ("REQ", "ROUTER"),
+    ("DEALER", "REP"),
+    ("PUB", "SUB"),
+    ("CLIENT", "SERVER"),
+]
+BODIES = [b"", b"a", b"text of a few words", b"\xc3\xa9t\xc3\xa9", b'{"a": 1}', b"\x81\xa1a\x01", bytes(20), b"x" * 254]
+BODIES += [b"x" * 255, b"y" * 256, b"\xff" * 700, b"large" * 1000]
+PING = build_frame(Framing.V2, b"\x04PING\0\0", command=True)
+ODD = [PING, b"\2\0\0\0\0\0\0\0\1x", b"\x08\0", b"\1", b"\3\0\0\0\0\0\0\x7f\xff", b"\xff" * 30]
+"""A PING, a size in more octets than it takes, a reserved bit, parts of headers, and no frames at all."""
+OPTIONS = [
+    Options(),
+    Options(payloads=Registry()),
+    Options(records=False),
+    Options(records=False, payloads=Registry()),
+    Options(bodies="none"),
+    Options(bodies="head", head=5, body_limit=300),
+]
+
+
+def talk(random: Random, number: int, turns: int) -> list[Packet]:
+    """A connection on which both sides send messages, as a rule; sometimes something else comes between."""
+    client, server = random.choice(PAIRS)
+    first = random.choice([1000, 2**32 - 500])
+    conversation = Conversation(initial=(first, 9000), ports=(50_000 + number, 5555))
+    conversation.send(0, hello(client), cuts=random.sample(range(90), random.randrange(3)))
+    conversation.send(1, hello(server))
+    if server == "SUB":
+        conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
+    bodies = random.choice([BODIES, BODIES[:3], BODIES[1:7]])
+    odd = random.choice([0, 0, 0.02, 0.1])
+    for _ in range(turns):
+        side = random.randrange(2) if random.random() < 0.3 else 0
+        octets = b""
+        for _ in range(random.choice([0, 1, 1, 2, 12])):
+            frames = [random.choice(bodies) for _ in range(random.choice([1, 1, 2, 3]))]
+            octets += message(*([b"", *frames] if client == "REQ" else frames))
+        if random.random() < odd:
+            octets += random.choice(ODD)
+        cuts = random.sample(range(1, len(octets)), min(len(octets) - 1, random.randrange(4))) if octets else []
+        conversation.send(side, octets, cuts)
+        if random.random() < 0.3:
+            conversation.acknowledge(1 - side)
+    if random.random() < 0.7:
+        conversation.close()
+    return conversation.packets
+
+
+@st.composite
+def talks(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
+    """The packets of some connections, in turns; of few of them some come twice, or late."""
+    random = Random(draw(st.integers(0, 1 << 32)))
+    waiting = [talk(random, number, draw(st.integers(1, 25))) for number in range(draw(st.integers(1, 5)))]
+    if draw(st.booleans()):
+        waiting[0] = draw(disturbed(waiting[0]))
+    packets = []
+    while waiting:
+        packets.append(waiting[random.randrange(len(waiting))].pop(0))
+        waiting = [each for each in waiting if each]
+    return [replace(packet, time=1_700_000_000_000_000_000 + 1_000_000 * place) for place, packet in enumerate(packets)]
+
+
+def read(packets: list[Packet], size: int, options: Options, step: Step) -> tuple[list[dict[str, Any]], Summary]:
+    """All records and the summary of a run over blocks of so many packets; `step` is taken behind each block."""
+    capture, analyser = Capture(packets, size), Analyser(options)
+    analyser.begin(capture.files)
+    found: list[dict[str, Any]] = []
+
+    def take(batches: Any) -> None:
+        for batch in batches:
+            found.extend(record_of(item, index, options) for item, index in batch.in_order())
+
+    for block in capture:
+        take(analyser.feed(block))
+        step(analyser)
+    assert analyser.lane.sides or not analyser.lane.slots
+    take(analyser.finish())
+    assert analyser.sink.budget.held == 0
+    return found, analyser.summary
+
+
+def keep(analyser: Analyser) -> None:
+    """Leave connections in the lane."""
+
+
+def release(analyser: Analyser) -> None:
+    """They read on themselves; what they say then is read there, so they come back behind the next block only."""
+    analyser.lane.release_all()
+    assert not analyser.lane.slots
+    assert not analyser.lane.sides
+
+
+@given(packets=talks(), size=st.integers(1, 12), options=st.sampled_from(OPTIONS), data=st.data())
+def test_p19_what_comes_out_is_the_same_with_the_lane_and_without(
+    packets: list[Packet], size: int, options: Options, data: st.DataObject
+) -> None:
+    released = Random(data.draw(st.integers(0, 1 << 16)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
+        without = read(packets, len(packets), options, keep)
+        assert read(packets, size, options, keep) == without
+    assert read(packets, size, options, keep) == without
+    assert read(packets, size, options, release) == without
+    assert read(packets, size, options, lambda each: release(each) if released.random() < 0.3 else None) == without
+
+
+def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:
+    """How many messages a run counts, and how many of these the lane had counted before the end; -1 where the
+    connection was not there any more."""
+    capture, analyser = Capture(conversation.packets, size), Analyser(options)
+    analyser.begin(capture.files)
+    for block in capture:
+        list(analyser.feed(block))
+    counted = analyser.lane.messages if analyser.lane.connections else -1
+    list(analyser.finish())
+    return analyser.summary.messages, counted
+
+
+def session(client: str = "PUSH", server: str = "PULL") -> Conversation:
+    """Two sides that have shaken hands."""
+    conversation = Conversation()
+    conversation.send(0, hello(client))
+    conversation.send(1, hello(server))
+    conversation.acknowledge(0)
+    return conversation
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair != ("PUB", "SUB")])
+def test_sessions_under_way_are_read_in_the_lane(pair: tuple[str, str]) -> None:
+    """From when each side that speaks has said something behind its READY: that is in the first block."""
+    conversation = session(*pair)
+    for _ in range(9):
+        conversation.send(0, message(b"", b"asked"))
+        if pair[0] != "PUSH":
+            conversation.send(1, message(b"", b"answered"))
+    messages, counted = in_lane(conversation)
+    assert messages == (9 if pair[0] == "PUSH" else 18)
+    assert counted == messages - 3
+
+
+def test_a_publisher_is_read_in_the_lane() -> None:
+    conversation = session("PUB", "SUB")
+    conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
+    for _ in range(8):
+        conversation.send(0, message(b"a", b"b"))
+    assert in_lane(conversation) == (8, 6)
+
+
+@pytest.mark.parametrize(
+    ("octets", "comes_back"),
+    [
+        (PING, False),
+        (b"\2\0\0\0\0\0\0\0\1x", True),
+        (b"\x08", True),
+        (message(*[b""] * (MOST_OPEN + 3))[:-3], False),
+        (message(bytes(2 * MOST_HELD))[: MOST_HELD + 99], False),
+    ],
+    ids=["a command", "a size that is no canonical one", "a reserved bit", "many frames", "a large message"],
+)
+def test_what_is_not_plain_releases_a_connection(octets: bytes, comes_back: bool) -> None:
+    conversation = session()
+    for _ in range(6):
+        conversation.send(0, message(b"plain"))
+    assert in_lane(conversation) == (6, 3)
+    conversation.send(0, octets)
+    assert in_lane(conversation) == (6 if octets in (PING, b"\x08") else 7, 0 if comes_back else -1)
+
+
+@pytest.mark.parametrize("loses", [True, False], ids=["a hole", "the end"])
+def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
+    conversation = session()
+    for _ in range(6):
+        conversation.send(0, message(b"plain"))
+    if loses:
+        del conversation.packets[-2]
+    else:
+        conversation.close()
+    messages, counted = in_lane(conversation, size=1)
+    assert (messages, counted) == ((5, -1) if loses else (6, -1))
+
+
+def test_a_message_that_somebody_knows_releases_a_connection() -> None:
+    conversation = session("DEALER", "ROUTER")
+    for _ in range(6):
+        conversation.send(0, message(bytes(9)))
+    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (6, 3)
+    conversation.send(0, message(b'{"a": 1}'))
+    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (7, -1)
+
+
+def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
+    conversation = session()
+    conversation.send(0, message(b"one", bytes(300)), cuts=(5, 7, 100, 200))
+    conversation.send(0, message(b"two"))
+    capture, analyser = Capture(conversation.packets, 1), Analyser(Options())
+    analyser.begin(capture.files)
+    held = []
+    for block in capture:
+        list(analyser.feed(block))
+        held.append((sum(side.memory for side in analyser.lane.sides.values()), analyser.sink.budget.held))
+    assert all(inside == counted for inside, counted in held[-6:])
+    assert [counted for _, counted in held[-6:]] == [
+        5 + FRAME_WEIGHT,
+        7 + FRAME_WEIGHT,
+        100 + 2 * FRAME_WEIGHT,
+        200 + 2 * FRAME_WEIGHT,
+        0,
+        0,
+    ]
+
+
+def test_commands_of_a_side_that_has_said_nothing_else_are_looked_for() -> None:
+    """A PULL is not read in the lane before something follows its READY; that comes, and is a finding."""
+    conversation = session()
+    for _ in range(6):
+        conversation.send(0, message(b"plain"))
+    conversation.send(1, message(b"a PULL sends nothing"))
+    conversation.send(0, said("NULL", "READY"))
+    found, _ = read(conversation.packets, 2, Options(), keep)
+    assert [each["id"] for each in found if each["record"] == "finding" and each["side"] == 1] == ["PIPELINE-01"]

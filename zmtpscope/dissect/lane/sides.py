@@ -1,0 +1,147 @@
+"""What the lane remembers of one side between two blocks, but for what it keeps as columns (`lane.py`)."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.payload_rows import PayloadRows
+from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
+from zmtpscope.dissect.stream.reading import Reading
+from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
+from zmtpscope.zmtp.regime import Regime
+
+Piece = tuple[int, int, int, int]
+"""Octets up to a stream offset, and the segment that brought them, as an `Arrival`."""
+
+
+MOST_OPEN, MOST_HELD = 64, 16 << 10
+"""Frames of a message under way, and octets that are held, at most."""
+
+
+class Counts(NamedTuple):
+    """Whole messages, their frames, octets of bodies and of headers, and the stream offset of the last message."""
+
+    messages: int
+    frames: int
+    octets: int
+    headers: int
+    last: int
+
+
+class UnderWay(NamedTuple):
+    """The message under way: its frames so far, and the segments with its first octet, with the first of its last
+    frame, and with the last that has come of it."""
+
+    frames: FrameColumns
+    start: Arrival
+    frame_start: Arrival
+    end: Arrival
+
+
+@dataclass(slots=True, eq=False)
+class LaneSide:
+    """A side that sends plain messages. `held` are octets up to the end of what has come: what is not read yet, and the
+    message under way where its octets are wanted. `pieces` say how octets from `begin` on came."""
+
+    reading: Reading
+    stream: Stream
+    regime: Regime
+    confidence: str
+    version: str | None
+    peer_socket_type: str | None
+    settled: int
+    limit: int
+    """Octets of a message that is written whole."""
+    payloads: PayloadRows | None
+    judge: MessageRows | None
+    """Who looks at the messages; None where there is nothing to be said of them."""
+    is_written: bool
+    """Whether message rows are written."""
+    keeps: bool
+    """Whether the octets of the message under way are wanted."""
+    begin: int
+    pieces: list[Piece]
+    held: bytes = b""
+    under_way: UnderWay | None = None
+    recent_sizes: array[int] = field(default_factory=lambda: array("q"))
+    """Those of the last frames of whole messages."""
+
+    @property
+    def memory(self) -> int:
+        """Octets that the side takes of what all may hold."""
+        return len(self.held) + (0 if self.under_way is None else FRAME_WEIGHT * len(self.under_way.frames.offsets))
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether rows are made of the messages."""
+        return self.is_written or (self.judge is not None and self.reading.messages.are_wanted())
+
+    def pass_by(self, messages: int, sizes: array[int]) -> None:
+        """So many messages have come, with frames of these sizes."""
+        known = KNOWN_SIZES - len(sizes)
+        self.recent_sizes = self.recent_sizes[-known:] + sizes if known > 0 else sizes[-KNOWN_SIZES:]
+        if self.payloads is not None and self.judge is None:
+            self.payloads.side.pass_by(messages)
+
+    def go_on(
+        self, frames: FrameColumns | None, data: bytes, pieces: list[Piece], end: int, position: int, *, is_new: bool
+    ) -> None:
+        """What has come up to `end` was read up to `position`, with the octets that are held it is `data`, and came
+        with `pieces`. Of the message under way there are `frames`; it is another than before if it `is_new`."""
+        first = position if position < end else end
+        self.under_way = self._under_way(frames, pieces, end, is_new=is_new)
+        kept = behind(pieces, first)
+        if len(kept) < len(pieces):
+            self.begin = pieces[-len(kept) - 1][0]
+        self.pieces = kept
+        if frames is not None and self.keeps:
+            first = frames.offsets[0]
+        self.held = data[len(data) - (end - first) :] if first < end else b""
+
+    def _under_way(
+        self, frames: FrameColumns | None, pieces: list[Piece], end: int, *, is_new: bool
+    ) -> UnderWay | None:
+        before = self.under_way
+        if frames is None:
+            return None
+        last = min(frames.bodies[-1] + frames.sizes[-1], end) - 1
+        if is_new or before is None:
+            start = frame_start = arrival_in(pieces, frames.offsets[0])
+            known, came = 1, arrival_in(pieces, last)
+        else:
+            start, frame_start, known = before.start, before.frame_start, len(before.frames.offsets)
+            came = arrival_in(pieces, last) if last >= self.begin else before.end
+        if len(frames.offsets) > known:
+            frame_start = arrival_in(pieces, frames.offsets[-1])
+        return UnderWay(frames, start, frame_start, came)
+
+    def give_back(self, end: int, position: int, counts: Counts) -> None:
+        """Let the side read on itself: `end` and `position` are as in `go_on`, `counts` what was read here."""
+        self.reading.arrivals.go_on(self.begin, self.pieces, end)
+        if counts.messages:
+            self.reading.messages.in_clear.take_plain(*counts, self.recent_sizes)
+        frames, *came = self.under_way or (NO_FRAMES, None, None, None)
+        if frames.offsets:
+            self.reading.messages.in_clear.carry(frames, *came)
+        self.reading.go_on(position, frames, self.held)
+
+
+def arrival_in(pieces: list[Piece], offset: int) -> Arrival:
+    """The segment that brought the octet at `offset`, which is one of the last."""
+    place = len(pieces) - 1
+    while place and pieces[place - 1][0] > offset:
+        place -= 1
+    return Arrival(*pieces[place][1:])
+
+
+def behind(pieces: list[Piece], offset: int) -> list[Piece]:
+    """The pieces with octets from `offset` on, and the last one in any case."""
+    place = len(pieces) - 1
+    while place and pieces[place - 1][0] > offset:
+        place -= 1
+    return pieces[place:]
