@@ -140,8 +140,8 @@ class SideReader(CarefulReader):
 
     def go_on(self, position: int, *, message_open: bool) -> None:
         """Message frames up to `position` were read elsewhere; the last of them had MORE if `message_open`."""
+        self._handshake.traffic = self._handshake.traffic or position > self.position
         self.position, self.message_open = position, message_open
-        self._handshake.traffic = True
 
     def drain_skipped(self) -> list[Skipped]:
         """What was passed over since the last call, in order."""

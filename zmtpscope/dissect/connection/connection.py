@@ -111,8 +111,9 @@ class ZmtpConnection:
     def is_quiet(self) -> bool:
         """Whether both sides have ended their handshake, as it was captured, and whatever is to be said of what has
         come was said."""
-        midstream = any(stream.is_midstream for stream in self.streams)
-        return self.negotiation.settled and self.view.is_agreed() and not midstream and self.rows.inference is None
+        if any(stream.is_midstream for stream in self.streams) or self.relations.is_looking_for_octets:
+            return False
+        return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
         """Note what the block brought, unless nothing is read of it."""

@@ -96,18 +96,27 @@ class Relations:
         if self.is_silence_due and block is not None:
             self._look_for_octets_behind(block, rows)
 
-    def is_waiting_for(self, side: int) -> bool:
-        """Whether the packets of a side matter, whatever they bring."""
-        awaits = self.awaiting and self.sides[side].awaited is not None
-        return awaits or self.is_silence_due or self.heartbeats is not None
+    @property
+    def is_looking_for_octets(self) -> bool:
+        """Whether packets with octets matter, whatever they bring."""
+        return self.is_silence_due or self.heartbeats is not None
+
+    def awaits(self, side: int) -> bool:
+        """Whether it matters when the next octets of a side come."""
+        return self.sides[side].awaited is not None
+
+    def go_on(self, side: int, arrival: Arrival) -> None:
+        """The first octets behind the READY of a side have come."""
+        state = self.sides[side]
+        state.behind_ready, state.awaited = arrival, None
 
     def _look_behind_ready(self, block: BlockView, rows: Rows) -> None:
-        for side, own in zip(self.sides, rows, strict=True):
+        for number, (side, own) in enumerate(zip(self.sides, rows, strict=True)):
             ready = side.awaited
             behind = () if ready is None else (row for row in own if block.ordinals[row] > ready)
             first = next(iter(behind), None)
             if first is not None:
-                side.behind_ready, side.awaited = block.arrival(first), None
+                self.go_on(number, block.arrival(first))
 
     def _evaluate_events(self) -> None:
         timed_events, self.timed_events = sorted(self.timed_events, key=order), []

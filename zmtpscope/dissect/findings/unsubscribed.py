@@ -9,7 +9,6 @@ filter and publishers do not, sides do not say what they are, so nothing is said
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ class Unsubscribed:
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self.waiting: list[Waiting] = []
-        self.cancelled: deque[Cancelled] = deque()
+        self.cancelled: list[Cancelled] = []
 
     def feed(self, steps: Iterable[Change | Unmatched]) -> list[Note]:
         """Take what changed and what nothing matched, in order: what there is to say."""
@@ -83,7 +82,7 @@ class Unsubscribed:
         elif name is not None:
             self.cancelled.append(Cancelled(name[:HEAD], change.time))
             if len(self.cancelled) > MOST_CANCELLED:
-                self.unsure_until = self.cancelled.popleft().time + SECOND
+                self.unsure_until = self.cancelled.pop(0).time + SECOND
         if not self.view.is_whole_until(change.ordinal):
             return []
         return [each.note._replace(decided=change.ordinal) for each in late]

@@ -8,6 +8,8 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
 from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN, LaneSide, UnderWay
 from zmtpscope.dissect.records.topics import DISTRIBUTING
+from zmtpscope.dissect.stream.reading import Reading
+from zmtpscope.zmtp.content import RULED
 from zmtpscope.zmtp.socket_types import PEERS
 
 MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
@@ -27,8 +29,8 @@ def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> 
 
 
 def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
-    """Those sides of a connection that the lane may read, by number; the other one says nothing meanwhile. None where
-    it cannot read the connection at all."""
+    """The sides of a connection whose messages the lane reads from now on, by number; none where it does not read the
+    connection."""
     tcp, options = connection.tcp, connection.options
     if tcp.closed or options.details or options.index or options.frames or options.keys is not None:
         return {}
@@ -36,40 +38,57 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
         return {}
     if not connection.is_quiet():
         return {}
-    sides = {number: _side(connection, number) for number in (0, 1)}
-    return {number: side for number, side in sides.items() if side is not None}
+    readings = {number: _reading(connection, number) for number in (0, 1)}
+    if any(reading is None and not _is_silent(connection, number) for number, reading in readings.items()):
+        return {}
+    return {number: _side(connection, number, reading) for number, reading in readings.items() if reading is not None}
 
 
-def _side(connection: ZmtpConnection, number: int) -> LaneSide | None:
-    """What the lane needs of a side, None where it does not read it."""
-    stream, peer, rows = connection.streams[number], connection.streams[1 - number], connection.rows
-    reading = stream.plain_reading()
-    if reading is None or connection.relations.is_waiting_for(number):
+def _is_silent(connection: ZmtpConnection, number: int) -> bool:
+    """Whether a side has sent no messages so far, or as a subscriber sends few."""
+    messages = connection.streams[number].messages
+    return messages.socket_type in RULED or not (messages.message_count or messages.in_clear.open_frames)
+
+
+def _is_judged(connection: ZmtpConnection, number: int) -> bool:
+    """Whether there may be something to say of messages of a side."""
+    types = [stream.socket_type for stream in connection.streams]
+    return any(connection.rows.zre_sides) or not is_nothing_to_say(types[number], types[1 - number])
+
+
+def _reading(connection: ZmtpConnection, number: int) -> Reading | None:
+    """What reads a side, where the lane may do so."""
+    stream = connection.streams[number]
+    reading, assembly = stream.plain_reading(), stream.messages.in_clear
+    if reading is None or assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
         return None
-    regime, assembly, messages = reading.reader.regime, stream.messages.in_clear, stream.messages
-    payloads = rows.payloads_of(assembly)
-    is_judged = any(rows.zre_sides) or not is_nothing_to_say(regime.socket_type, peer.socket_type)
-    if not is_judged and payloads is not None and not payloads.is_idle:
-        return None
-    if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
-        return None
-    arrivals, held, frames = reading.arrivals, stream.held_octets.give_away(), assembly.give_away()
-    starts = assembly.message_start, assembly.frame_start, assembly.frame_end
+    payloads = connection.rows.payloads_of(assembly)
+    is_free = payloads is None or payloads.is_idle or _is_judged(connection, number)
+    return reading if is_free else None
+
+
+def _side(connection: ZmtpConnection, number: int, reading: Reading) -> LaneSide:
+    """What the lane needs of a side: it has the message under way from now on."""
+    messages, arrivals, rows, regime = reading.messages, reading.arrivals, connection.rows, reading.reader.regime
+    assembly, keeps = messages.in_clear, messages.are_wanted()
+    held, frames = reading.held_octets.give_away(), assembly.give_away()
+    came = assembly.message_start, assembly.frame_start, assembly.frame_end
     return LaneSide(
         reading=reading,
         stream=assembly.stream,
         regime=regime,
         confidence=reading.confidence,
         version=reading.version_of_records,
-        peer_socket_type=peer.socket_type,
+        peer_socket_type=connection.streams[1 - number].socket_type,
         settled=arrivals.settled,
         limit=messages.limit,
-        payloads=payloads,
-        judge=rows if is_judged else None,
+        payloads=rows.payloads_of(assembly),
+        judge=rows if _is_judged(connection, number) else None,
+        awaited_by=connection.relations if connection.relations.awaits(number) else None,
         is_written=connection.options.records,
-        keeps=messages.are_wanted(),
+        keeps=keeps,
         begin=arrivals.begin,
         pieces=arrivals.rows(),
         held=held,
-        under_way=UnderWay(frames, *starts) if frames.offsets else None,
+        under_way=UnderWay(frames, *came) if frames.offsets else None,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.payload_rows import PayloadRows
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
@@ -60,6 +61,8 @@ class LaneSide:
     payloads: PayloadRows | None
     judge: MessageRows | None
     """Who looks at the messages; None where there is nothing to be said of them."""
+    awaited_by: Relations | None
+    """Who wants to know when the first octets come, until that is so."""
     is_written: bool
     """Whether message rows are written."""
     keeps: bool
@@ -93,6 +96,9 @@ class LaneSide:
     ) -> None:
         """What has come up to `end` was read up to `position`, with the octets that are held it is `data`, and came
         with `pieces`. Of the message under way there are `frames`; it is another than before if it `is_new`."""
+        if self.awaited_by is not None:
+            self.awaited_by.go_on(self.stream.side or 0, Arrival(*pieces[len(self.pieces)][1:]))
+            self.awaited_by = None
         first = position if position < end else end
         self.under_way = self._under_way(frames, pieces, end, is_new=is_new)
         kept = behind(pieces, first)
