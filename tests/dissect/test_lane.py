@@ -99,8 +99,30 @@ def talks(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
     return [replace(packet, time=1_700_000_000_000_000_000 + 1_000_000 * place) for place, packet in enumerate(packets)]
 
 
-def read(packets: list[Packet], size: int, options: Options, step: Step) -> tuple[list[dict[str, Any]], Summary]:
-    """All records and the summary of a run over blocks of so many packets; `step` is taken behind each block."""
+Read = tuple[list[dict[str, Any]], Summary, list[Any]]
+
+
+def state_of(analyser: Analyser) -> list[Any]:
+    """What is known of the sides of connections that are open: what decides how they go on."""
+    found: list[Any] = []
+    for tcp, connection in analyser.connections.items():
+        for side, stream in zip(tcp.tcp, connection.streams, strict=True):
+            side.leave_plain()
+            found.append((side.next, side.delivered, side.captured, side.acknowledged, stream.end, tcp.last))
+            assembly, reader = stream.messages.in_clear, stream.reader
+            if reader is not None:
+                payloads = assembly.payloads and assembly.payloads.side
+                found.append((reader.position, reader.message_open, stream.held_octets.joined()))
+                found.append((assembly.message_count, assembly.frame_count, assembly.recent_sizes, stream.unit_octets))
+                found.append((assembly.carried.rows(), assembly.last_message, stream.arrivals.rows()[-1:]))
+                found.append((payloads.unclaimed, payloads.unreadable) if payloads else (0, 0))
+        tcp.resume_plain()
+    return found
+
+
+def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read:
+    """All records and the summary of a run over blocks of so many packets, and what was known of connections in front
+    of its end; `step` is taken behind each block."""
     capture, analyser = Capture(packets, size), Analyser(options)
     analyser.begin(capture.files)
     found: list[dict[str, Any]] = []
@@ -113,9 +135,11 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> tupl
         take(analyser.feed(block))
         step(analyser)
     assert analyser.lane.sides or not analyser.lane.slots
+    analyser.lane.release_all()
+    state = state_of(analyser)
     take(analyser.finish())
     assert analyser.sink.budget.held == 0
-    return found, analyser.summary
+    return found, analyser.summary, state
 
 
 def keep(analyser: Analyser) -> None:
@@ -136,8 +160,8 @@ def test_p19_what_comes_out_is_the_same_with_the_lane_and_without(
     released = Random(data.draw(st.integers(0, 1 << 16)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
-        without = read(packets, len(packets), options, keep)
-        assert read(packets, size, options, keep) == without
+        without = read(packets, size, options, keep)
+        assert read(packets, len(packets), options, keep)[:2] == without[:2]
     assert read(packets, size, options, keep) == without
     assert read(packets, size, options, release) == without
     assert read(packets, size, options, lambda each: release(each) if released.random() < 0.3 else None) == without
@@ -253,5 +277,15 @@ def test_messages_are_judged_in_the_lane() -> None:
         conversation.send(0, message(b"plain"))
     conversation.send(1, message(b"a PULL sends nothing"))
     conversation.send(0, said("NULL", "READY"))
-    found, _ = read(conversation.packets, 2, Options(), keep)
+    found, _, _ = read(conversation.packets, 2, Options(), keep)
     assert [each["id"] for each in found if each["record"] == "finding" and each["side"] == 1] == ["PIPELINE-01"]
+
+
+def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_side_are_known() -> None:
+    conversation = session("DEALER", "REP")
+    for _ in range(6):
+        conversation.send(0, message(b"", bytes(9)))
+        conversation.send(1, message(b"", b'{"a": 1}'))
+    options = Options(records=False, payloads=Registry())
+    _, _, state = read(conversation.packets, 4, options, keep)
+    assert state[4::5] == [(6, 0), (0, 0)]

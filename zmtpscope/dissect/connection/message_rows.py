@@ -60,8 +60,9 @@ class MessageRows:
         if command.fields.get("name") in COMMANDS and self.view.streams[side].is_midstream:
             self._infers().feed(side, arrival.ordinal)
 
-    def write(self) -> None:
-        """Write the messages that were made since this was asked last."""
+    def write(self, *, is_looked_into: bool = False) -> None:
+        """Write the messages that were made since this was asked last. `is_looked_into`: nobody is to be asked what is
+        inside."""
         batch = self.sink.batch
         written: tuple[list[MessageRun], list[MessageRun]] = ([], [])
         made = [[(each, *each.drain()) for each in stream.messages.assemblies()] for stream in self.view.streams]
@@ -74,7 +75,8 @@ class MessageRows:
                     for part in self._with_peer_type(side, run):
                         for finding_id, rows in broken_rows(part):
                             self._note_rows(side, finding_id, part, rows)
-                        if self.options.payloads is not None and (self.options.records or assembly.wants_rows):
+                        is_asked = self.options.records or assembly.wants_rows
+                        if self.options.payloads is not None and is_asked and not is_looked_into:
                             secrets += self._look_inside(stream, assembly, part)
                         written[side].append(part)
                 for frames in frame_runs:

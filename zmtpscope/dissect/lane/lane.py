@@ -143,10 +143,10 @@ class Lane:
             self.release(slot)
         turns = self._read_frames(block, directions, slots, is_here)
         messages = turns.messages()
-        texts = self._look_inside(turns.turns, messages)
+        are_passed_by, texts = self._look_inside(turns.turns, messages)
         done: Bool = np.array([slot >= 0 and slot & ~1 in self.connections for slot in slots.tolist()])
         self._pass(block, directions, slots, done)
-        self._give(turns, messages, texts)
+        self._give(turns, messages, are_passed_by, texts)
         return done
 
     def _read_frames(self, block: SegmentBlock, directions: Directions, slots: Int64, is_here: Bool) -> Turns:
@@ -172,16 +172,21 @@ class Lane:
                 self.release(slot)
         return turns
 
-    def _look_inside(self, turns: list[Turn], messages: Messages) -> Bool | None:
-        """Release those of whose messages somebody may know what is in them; which of all messages are plain text,
-        where that is asked for."""
+    def _look_inside(self, turns: list[Turn], messages: Messages) -> tuple[list[bool], Bool | None]:
+        """Of which turns nobody is to be asked what is inside the messages: others are released, but for those that are
+        judged. And which of all messages are plain text, where that is asked for."""
         if self.sink.options.payloads is None or not len(messages.last):
-            return None
-        are_passed_by, texts = passed_by(turns, messages)
-        for turn, is_passed_by in zip(turns, are_passed_by.tolist(), strict=True):
-            if not is_passed_by:
+            return [True] * len(turns), None
+        found, texts = passed_by(turns, messages)
+        asking = [turn for turn, is_passed_by in zip(turns, found.tolist(), strict=True) if not is_passed_by]
+        judges = {turn.side.judge for turn in asking if turn.side.judge is not None}
+        for turn in asking:
+            if turn.side.judge is None:
                 self.release(turn.slot)
-        return texts
+        # who judges both sides of a connection looks into all messages of a block, or into none
+        return [
+            passed and turn.side.judge not in judges for passed, turn in zip(found.tolist(), turns, strict=True)
+        ], texts
 
     def _pass(self, block: SegmentBlock, directions: Directions, slots: Int64, done: Bool) -> None:
         """The segments of these directions are done."""
@@ -192,7 +197,7 @@ class Lane:
         columns.acknowledged[chosen] = directions.acknowledgments[done]
         columns.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
 
-    def _give(self, read: Turns, messages: Messages, texts: Bool | None) -> None:
+    def _give(self, read: Turns, messages: Messages, are_passed_by: list[bool], texts: Bool | None) -> None:
         """Count the messages of those that are still here, and make rows of them, where those are wanted."""
         here = [(number, turn) for number, turn in enumerate(read.turns) if turn.slot in self.sides]
         if not here:
@@ -205,24 +210,26 @@ class Lane:
         self.columns.position[slots] = [turn.position for _, turn in here]
         rows = Rows(messages, read.turns) if any(turn.side.wants_rows for _, turn in here) else None
         edges, message_counts, taken = messages.frame_edges.tolist(), counts.messages.tolist(), 0
-        judged: dict[MessageRows, None] = {}
+        judged: dict[MessageRows, bool] = {}
         for number, turn in here:
             side, count = turn.side, message_counts[number]
             if count:
                 if rows is not None and side.wants_rows:
-                    runs = rows.runs_of(number, turn, texts)
+                    runs = rows.runs_of(number, turn, texts if are_passed_by[number] else None)
                     if side.judge is None:
                         self.sink.batch.runs += runs
                     else:
                         side.reading.messages.in_clear.message_runs += runs
-                        judged[side.judge] = None
-                side.pass_by(count, read.frames.sizes[edges[number] : edges[number + 1]])
+                        judged[side.judge] = judged.get(side.judge, True) and are_passed_by[number]
+                side.note_sizes(read.frames.sizes[edges[number] : edges[number + 1]])
+                if side.payloads is not None and are_passed_by[number]:
+                    side.payloads.side.pass_by(count)
             taken -= side.memory
             side.go_on(turn.open, turn.data, turn.pieces, turn.end, turn.position, is_new=count > 0)
             taken += side.memory
         self.sink.budget.take(taken)
-        for each in judged:
-            each.write()
+        for each, is_looked_into in judged.items():
+            each.write(is_looked_into=is_looked_into)
         for _, turn in here:
             if len(turn.side.held) > MOST_HELD:
                 self.release(turn.slot)

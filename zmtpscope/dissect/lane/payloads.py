@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.lane.turns import Messages, Turn
-from zmtpscope.dissect.records.batch import MessageRun
-from zmtpscope.dissect.records.payload_rows import PayloadRows
-from zmtpscope.dissect.records.row_contents import contents, plain_texts, shapes_of_rows
+from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS, behind_envelopes
+from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
 
 Bool = NDArray[np.bool_]
 
@@ -16,26 +16,35 @@ Bool = NDArray[np.bool_]
 def passed_by(turns: list[Turn], messages: Messages) -> tuple[Bool, Bool | None]:
     """Of which turns nobody is to be asked about any message, and, where that is asked for, which messages are plain
     text."""
-    sides = [turn.side.payloads if turn.side.judge is None else None for turn in turns]
+    sides = [turn.side.payloads for turn in turns]
     asks = np.array([each is not None and each.wants_rows for each in sides])
     asks_for_text = np.array([each is not None and each.side.asks_for_text for each in sides])
     one = next((each for each in sides if each is not None and (each.wants_rows or each.recognises_text)), None)
     if one is None:
         return np.ones(len(turns), np.bool_), None
-    return _passed_by(turns, messages, one, asks, asks_for_text)
-
-
-def _passed_by(
-    turns: list[Turn], messages: Messages, payloads: PayloadRows, asks: Bool, asks_for_text: Bool
-) -> tuple[Bool, Bool | None]:
-    """The same, where `asks` says of turns whether anybody is asked; `payloads` are those of one of them."""
     run = _joined(turns, messages)
-    first, last, starts, known = contents(run, payloads.limit)
-    claimable = known & payloads.side.shapes.claimable(shapes_of_rows(payloads.side.shapes, run, first, last, starts))
-    texts = plain_texts(run, first, last, starts, known) if payloads.recognises_text else None
+    first, last, starts, known = contents_from(run, _content_frames(turns, messages), one.limit)
+    claimable = one.side.shapes.claimable(shapes_of_rows(one.side.shapes, run, first, last, starts))
+    texts = plain_texts(run, first, last, starts, known) if one.recognises_text else None
     others = ~known if texts is None else ~(known & texts)
     is_claimed, has_others = messages.any_of(~known | claimable), messages.any_of(others)
-    return ~(asks & is_claimed | asks_for_text & has_others), texts
+    asks_about_all = np.array([each is not None and each.asks_about_all for each in sides])
+    return ~(asks_about_all | asks & is_claimed | asks_for_text & has_others), texts
+
+
+def _content_frames(turns: list[Turn], messages: Messages) -> Int64:
+    """The first frame of each message that is no address, delimiter, topic or group."""
+    content: Int64 = messages.first
+    types = [(turn.side.regime.socket_type, turn.side.peer_socket_type) for turn in turns]
+    is_enveloped = [not REQUESTERS.isdisjoint(each) for each in types]
+    if any(is_enveloped):
+        behind = behind_envelopes(messages.sizes, messages.first, messages.last)
+        content = np.where(messages.spread(is_enveloped), behind, content)
+    is_grouped = [socket_type in GROUPED for socket_type, _ in types]
+    if any(is_grouped):
+        second = np.minimum(messages.first + 1, messages.last)
+        content = np.where(messages.spread(is_grouped), second, content)
+    return content
 
 
 def _joined(turns: list[Turn], messages: Messages) -> MessageRun:

@@ -84,12 +84,10 @@ class LaneSide:
         """Whether rows are made of the messages."""
         return self.is_written or (self.judge is not None and self.reading.messages.are_wanted())
 
-    def pass_by(self, messages: int, sizes: array[int]) -> None:
-        """So many messages have come, with frames of these sizes."""
+    def note_sizes(self, sizes: array[int]) -> None:
+        """Whole messages have come with frames of these sizes."""
         known = KNOWN_SIZES - len(sizes)
         self.recent_sizes = self.recent_sizes[-known:] + sizes if known > 0 else sizes[-KNOWN_SIZES:]
-        if self.payloads is not None and self.judge is None:
-            self.payloads.side.pass_by(messages)
 
     def go_on(
         self, frames: FrameColumns | None, data: bytes, pieces: list[Piece], end: int, position: int, *, is_new: bool

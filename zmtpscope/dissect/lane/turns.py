@@ -180,6 +180,6 @@ class Rows:
             times=self.times[rows],
             packet_ends=self.packet_ends[rows],
             time_ends=self.time_ends[rows],
-            texts=texts[rows] if texts is not None and side.judge is None and texts[rows].any() else None,
+            texts=texts[rows] if texts is not None and texts[rows].any() else None,
         )
         return list(cut_large(run, side.limit))

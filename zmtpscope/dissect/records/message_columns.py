@@ -72,13 +72,18 @@ def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
     return found
 
 
+def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
+    """The frame behind the delimiter of each message `first..last`; its first one where there is none."""
+    delimiter = delimiters(sizes, first, last)
+    found: Int64 = np.where(delimiter < last, delimiter + 1, first)
+    return found
+
+
 def content_frames(run: MessageRun) -> Int64:
     """The first frame of each message of a run that is no address, delimiter, topic or group."""
-    first, last = run.first, run.last
     if is_enveloped(run):
-        delimiter = delimiters(run.sizes, first, last)
-        return np.where(delimiter < last, delimiter + 1, first)
-    return np.minimum(first + 1, last) if run.socket_type in GROUPED else first
+        return behind_envelopes(run.sizes, run.first, run.last)
+    return np.minimum(run.first + 1, run.last) if run.socket_type in GROUPED else run.first
 
 
 class Made(NamedTuple):

@@ -81,18 +81,23 @@ class PayloadRows:
         return self.side.text is not None and not self.side.judging
 
     @property
+    def asks_about_all(self) -> bool:
+        """Whether somebody is asked about each message."""
+        return bool(self.side.forced) or self.side.wants_all
+
+    @property
     def is_idle(self) -> bool:
         """Whether nobody has claimed a message yet, or is asked any more."""
         side = self.side
         was_asked = side.asks_for_text and TEXT in side.made
-        return not (side.forced or side.wants_all or was_asked) and (side.left_alone or side.last is None)
+        return not (self.asks_about_all or was_asked) and (side.left_alone or side.last is None)
 
     def pass_few(self, run: MessageRun) -> bool:
         """Whether nobody is to be asked about the messages of a run, told by the first octets of few that have one
         frame each. Then they are done, as `take` would have done: most runs of short connections are such."""
         side, data, base = self.side, run.data, run.base
         count = len(run.offsets)
-        if count > FEW_ROWS or len(run.first) < count or side.forced or side.wants_all:
+        if count > FEW_ROWS or len(run.first) < count or self.asks_about_all:
             return False
         asks_for_text, shapes = side.asks_for_text, None if side.left_alone else side.shapes
         tells_text = self.recognises_text
@@ -129,7 +134,7 @@ class PayloadRows:
         if self.recognises_text:
             texts = plain_texts(run, first, last, starts, known)
         asked, shapes = known, None
-        if not (side.forced or side.wants_all):
+        if not self.asks_about_all:
             asked = known & ~texts if side.asks_for_text else np.zeros(len(first), np.bool_)
             if not side.left_alone:
                 shapes = shapes_of_rows(side.shapes, run, first, last, starts)

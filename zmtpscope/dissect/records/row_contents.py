@@ -20,7 +20,12 @@ DELETE = 0x7F
 def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
     """First and last content frame of each row, the place of the first in `run.data`, and whether the whole message is
     there, of at most `limit` octets."""
-    first, last, content = run.first, run.last, content_frames(run)
+    return contents_from(run, content_frames(run), limit)
+
+
+def contents_from(run: MessageRun, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
+    """The same, where `content` are the first content frames."""
+    first, last = run.first, run.last
     starts = run.bodies[content] - run.base
     # a size may be anything, so it is compared with what is there before it is added to anything
     known = run.sizes[last] <= run.base + len(run.data) - run.bodies[last]
