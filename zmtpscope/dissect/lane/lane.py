@@ -18,6 +18,7 @@ from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.payloads import passed_by
 from zmtpscope.dissect.lane.sides import MOST_HELD, Counts, LaneSide
@@ -141,34 +142,23 @@ class Lane:
         fits = in_order & ((directions.octet_counts == 0) | (self.columns.sends[slots] != 0))
         for slot in slots[is_here & ~fits].tolist():
             self.release(slot)
-        turns = self._read_frames(block, directions, slots, is_here)
+        arrived = Arrived(block, directions, self.columns.end[slots])
+        sending = np.flatnonzero(is_here & (directions.octet_counts > 0))
+        turns = self._read_frames(arrived, sending, slots[sending])
         messages = turns.messages()
         are_passed_by, texts = self._look_inside(turns.turns, messages)
         done: Bool = np.array([slot >= 0 and slot & ~1 in self.connections for slot in slots.tolist()])
         self._pass(block, directions, slots, done)
-        self._give(turns, messages, are_passed_by, texts)
+        self._give(turns, messages, arrived, are_passed_by, texts)
         return done
 
-    def _read_frames(self, block: SegmentBlock, directions: Directions, slots: Int64, is_here: Bool) -> Turns:
-        """Read the frames of all that has come; who has sent something else is released."""
+    def _read_frames(self, arrived: Arrived, directions: Int64, slots: Int64) -> Turns:
+        """Read the frames of these directions, which carry octets; who has sent something else is released."""
         turns = Turns()
-        chosen = np.flatnonzero(is_here & (directions.octet_counts > 0))
-        bounds, rows = directions.bounds, directions.carrying_rows
-        ends, positions = self.columns.end[slots].tolist(), self.columns.position[slots].tolist()
-        data, starts, stops = block.data, block.starts[rows].tolist(), block.stops[rows].tolist()
-        ordinals = (block.ordinal + ORDINALS * rows).tolist()
-        packets, times = block.packets[rows].tolist(), block.times[rows].tolist()
-        for direction, slot in zip(chosen.tolist(), slots[chosen].tolist(), strict=True):
+        ends, positions = arrived.stream_ends(directions).tolist(), self.columns.position[slots].tolist()
+        for direction, slot, end, position in zip(directions.tolist(), slots.tolist(), ends, positions, strict=True):
             side = self.sides.get(slot)
-            if side is None:
-                continue
-            end, octets, pieces = ends[direction], [], []
-            for row in range(bounds[direction], bounds[direction + 1]):
-                start, stop = starts[row], stops[row]
-                octets.append(data[start:stop])
-                end += stop - start
-                pieces.append((end, ordinals[row], packets[row], times[row]))
-            if not turns.add(slot, side, b"".join(octets), end, positions[direction], pieces):
+            if side is not None and not turns.add(slot, side, direction, arrived.octets(direction), end, position):
                 self.release(slot)
         return turns
 
@@ -197,7 +187,9 @@ class Lane:
         columns.acknowledged[chosen] = directions.acknowledgments[done]
         columns.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
 
-    def _give(self, read: Turns, messages: Messages, are_passed_by: list[bool], texts: Bool | None) -> None:
+    def _give(
+        self, read: Turns, messages: Messages, arrived: Arrived, are_passed_by: list[bool], texts: Bool | None
+    ) -> None:
         """Count the messages of those that are still here, and make rows of them, where those are wanted."""
         here = [(number, turn) for number, turn in enumerate(read.turns) if turn.slot in self.sides]
         if not here:
@@ -208,7 +200,7 @@ class Lane:
         self.columns.counts[:, slots] += [column[numbers] for column in counts]
         self.columns.counts[-1, slots] = last
         self.columns.position[slots] = [turn.position for _, turn in here]
-        rows = Rows(messages, read.turns) if any(turn.side.wants_rows for _, turn in here) else None
+        rows = Rows(messages, read.turns, arrived) if any(turn.side.wants_rows for _, turn in here) else None
         edges, message_counts, taken = messages.frame_edges.tolist(), counts.messages.tolist(), 0
         judged: dict[MessageRows, bool] = {}
         for number, turn in here:
@@ -225,7 +217,7 @@ class Lane:
                 if side.payloads is not None and are_passed_by[number]:
                     side.payloads.side.pass_by(count)
             taken -= side.memory
-            side.go_on(turn.open, turn.data, turn.pieces, turn.end, turn.position, is_new=count > 0)
+            side.go_on(arrived, turn.direction, turn.data, turn.position, turn.open, is_new=count > 0)
             taken += side.memory
         self.sink.budget.take(taken)
         for each, is_looked_into in judged.items():

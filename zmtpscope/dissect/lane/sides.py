@@ -10,15 +10,12 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.lane.arrived import Arrived, Piece
 from zmtpscope.dissect.records.payload_rows import PayloadRows
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.regime import Regime
-
-Piece = tuple[int, int, int, int]
-"""Octets up to a stream offset, and the segment that brought them, as an `Arrival`."""
-
 
 MOST_OPEN, MOST_HELD = 64, 16 << 10
 """Frames of a message under way, and octets that are held, at most."""
@@ -89,39 +86,62 @@ class LaneSide:
         known = KNOWN_SIZES - len(sizes)
         self.recent_sizes = self.recent_sizes[-known:] + sizes if known > 0 else sizes[-KNOWN_SIZES:]
 
+    @property
+    def end(self) -> int:
+        """Stream offset behind the last octet that has come."""
+        return self.pieces[-1][0]
+
+    def start_of_held(self, offset: int) -> Arrival | None:
+        """The segment with the first octet of the message at `offset`; None where that comes only now."""
+        if self.under_way is not None:
+            return self.under_way.start
+        return arrival_in(self.pieces, offset) if offset < self.end else None
+
     def go_on(
-        self, frames: FrameColumns | None, data: bytes, pieces: list[Piece], end: int, position: int, *, is_new: bool
+        self, arrived: Arrived, direction: int, data: bytes, position: int, frames: FrameColumns | None, *, is_new: bool
     ) -> None:
-        """What has come up to `end` was read up to `position`, with the octets that are held it is `data`, and came
-        with `pieces`. Of the message under way there are `frames`; it is another than before if it `is_new`."""
+        """What has come now, `direction` of what has `arrived`, was read up to `position`; with the octets that were
+        held it is `data`. Of the message under way there are `frames`; it is another than before if it `is_new`."""
+        rows = range(arrived.bounds[direction], arrived.bounds[direction + 1])
+        end = arrived.ends[rows[-1]]
         if self.awaited_by is not None:
-            self.awaited_by.go_on(self.stream.side or 0, Arrival(*pieces[len(self.pieces)][1:]))
+            self.awaited_by.go_on(self.stream.side or 0, arrived.arrival(rows[0]))
             self.awaited_by = None
         first = position if position < end else end
-        self.under_way = self._under_way(frames, pieces, end, is_new=is_new)
-        kept = behind(pieces, first)
-        if len(kept) < len(pieces):
-            self.begin = pieces[-len(kept) - 1][0]
-        self.pieces = kept
+        self.under_way = self._under_way(arrived, direction, frames, end, is_new=is_new)
+        if first < self.end:
+            kept = behind(self.pieces, first)
+            if len(kept) < len(self.pieces):
+                self.begin = self.pieces[-len(kept) - 1][0]
+            self.pieces = kept + arrived.pieces(direction, rows[0])
+        else:
+            row = arrived.row_of(direction, first)
+            self.begin = self.end if row == rows[0] else arrived.ends[row - 1]
+            self.pieces = arrived.pieces(direction, row)
         if frames is not None and self.keeps:
             first = frames.offsets[0]
         self.held = data[len(data) - (end - first) :] if first < end else b""
 
     def _under_way(
-        self, frames: FrameColumns | None, pieces: list[Piece], end: int, *, is_new: bool
+        self, arrived: Arrived, direction: int, frames: FrameColumns | None, end: int, *, is_new: bool
     ) -> UnderWay | None:
-        before = self.under_way
         if frames is None:
             return None
-        last = min(frames.bodies[-1] + frames.sizes[-1], end) - 1
+
+        def arrival(offset: int) -> Arrival:
+            if offset < self.end:
+                return arrival_in(self.pieces, offset)
+            return arrived.arrival(arrived.row_of(direction, offset))
+
+        before, last = self.under_way, min(frames.bodies[-1] + frames.sizes[-1], end) - 1
         if is_new or before is None:
-            start = frame_start = arrival_in(pieces, frames.offsets[0])
-            known, came = 1, arrival_in(pieces, last)
+            start = frame_start = arrival(frames.offsets[0])
+            known, came = 1, arrival(last)
         else:
             start, frame_start, known = before.start, before.frame_start, len(before.frames.offsets)
-            came = arrival_in(pieces, last) if last >= self.begin else before.end
+            came = arrival(last) if last >= self.begin else before.end
         if len(frames.offsets) > known:
-            frame_start = arrival_in(pieces, frames.offsets[-1])
+            frame_start = arrival(frames.offsets[-1])
         return UnderWay(frames, start, frame_start, came)
 
     def give_back(self, end: int, position: int, counts: Counts) -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.lane.sides import MOST_OPEN, LaneSide, Piece
+from zmtpscope.dissect.lane.arrived import Arrived
+from zmtpscope.dissect.lane.sides import MOST_OPEN, LaneSide
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
 from zmtpscope.zmtp.events import FrameColumns
@@ -19,20 +20,19 @@ Bool = NDArray[np.bool_]
 
 
 class Turn(NamedTuple):
-    """What a block has brought of the side in `slot`: `octets` of them new.
+    """What a block has brought of the side in `slot`, which is `direction` of the block.
 
-    `data` are those from stream offset `base` on that were held or have come, up to `end`, and `pieces` how they came.
-    `position` is the stream offset of the first header that is not read, `frames` counts those of whole messages,
-    `open` are those of the message under way.
+    `data` are the octets from stream offset `base` on that were held or have come, up to `end`. `position` is the
+    stream offset of the first header that is not read, `frames` counts those of whole messages, `open` are those of the
+    message under way.
     """
 
     slot: int
     side: LaneSide
-    octets: int
+    direction: int
     data: bytes
     base: int
     end: int
-    pieces: list[Piece]
     position: int
     frames: int
     open: FrameColumns | None
@@ -46,9 +46,9 @@ class Turns:
         self.frames = FrameColumns()
         """The frames of whole messages, turn by turn."""
 
-    def add(self, slot: int, side: LaneSide, octets: bytes, end: int, position: int, pieces: list[Piece]) -> bool:
-        """Read the frames of a side of which `octets` have come, up to stream offset `end`, as `pieces`; `position` is
-        that of the next header. False where there is something else than plain frames: then nothing was done."""
+    def add(self, slot: int, side: LaneSide, direction: int, octets: bytes, end: int, position: int) -> bool:
+        """Read the frames of a side of which `octets` have come, up to stream offset `end`; `position` is that of the
+        next header. False where there is something else than plain frames: then nothing was done."""
         frames, data = self.frames, side.held + octets if side.held else octets
         base, begin = end - len(data), len(frames.offsets)
         if side.under_way is not None:
@@ -67,8 +67,7 @@ class Turns:
         if under_way is not None and len(under_way.offsets) > MOST_OPEN:
             frames.split(begin)
             return False
-        pieces = side.pieces + pieces
-        self.turns.append(Turn(slot, side, len(octets), data, base, end, pieces, base + at, whole - begin, under_way))
+        self.turns.append(Turn(slot, side, direction, data, base, end, base + at, whole - begin, under_way))
         return True
 
     def messages(self) -> Messages:
@@ -127,22 +126,13 @@ class Rows:
     """When the messages of turns came: ordinals of the segments that made them decidable, packets and times of their
     first and of their last octets."""
 
-    def __init__(self, messages: Messages, turns: list[Turn]) -> None:
+    def __init__(self, messages: Messages, turns: list[Turn], arrived: Arrived) -> None:
         self.messages = messages
-        # the streams as if they were one behind the other, each as far as it is known how it came
-        pieces: list[Piece] = []
-        shifts, length = [], 0
-        for turn in turns:
-            shifts.append(length - turn.side.begin)
-            length += turn.end - turn.side.begin
-            pieces += turn.pieces
-        ends, *table = np.array(pieces, np.int64).T
-        ends += np.array(shifts).repeat([len(turn.pieces) for turn in turns])
-        first, last, shift = messages.first, messages.last, messages.spread(shifts)
-        came = np.array(table)
-        _, self.packets, self.times = came[:, ends.searchsorted(messages.offsets[first] + shift, "right")]
+        first, last = messages.first, messages.last
+        shift = messages.spread(arrived.shifts[[turn.direction for turn in turns]].tolist())
+        _, self.packets, self.times = arrived.segments_at(messages.offsets[first] + shift)
         stops = messages.bodies[last] + messages.sizes[last]
-        orders, self.packet_ends, self.time_ends = came[:, ends.searchsorted(stops - 1 + shift, "right")]
+        orders, self.packet_ends, self.time_ends = arrived.segments_at(stops - 1 + shift)
         self.orders = np.maximum(orders, messages.spread(turn.side.settled for turn in turns))
         begins = messages.spread(messages.frame_edges[:-1].tolist())
         self.first, self.last = first - begins, last - begins
@@ -155,8 +145,9 @@ class Rows:
         messages, side = self.messages, turn.side
         low, high = self.edges[number], self.edges[number + 1]
         rows, frames = slice(low, high), slice(self.frame_edges[number], self.frame_edges[number + 1])
-        if side.under_way is not None:
-            _, self.packets[low], self.times[low] = side.under_way.start
+        start = side.start_of_held(int(messages.offsets[frames.start]))
+        if start is not None:
+            _, self.packets[low], self.times[low] = start
         run = MessageRun(
             stream=side.stream,
             regime=side.regime,

@@ -1,0 +1,69 @@
+"""How the octets of a block came, by direction: which segment brought which."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from zmtpscope.capture.segments import ORDINALS, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.tcp.directions import Directions
+
+Piece = tuple[int, int, int, int]
+"""Octets up to a stream offset, and the segment that brought them, as an `Arrival`."""
+
+
+class Arrived:
+    """The rows of a block that carry octets, direction by direction: those of direction i are the rows from `bounds[i]`
+    up to `bounds[i + 1]`. `begins` are the stream offsets to which the directions had come before.
+
+    A stream offset of direction i and `shifts[i]` make a place: there all streams stand one behind the other.
+    """
+
+    def __init__(self, block: SegmentBlock, directions: Directions, begins: Int64) -> None:
+        rows, self.bounds = directions.carrying_rows, directions.bounds
+        bounds = np.array(self.bounds)
+        self.data = block.data
+        self.starts: list[int] = block.starts[rows].tolist()
+        self.stops: list[int] = block.stops[rows].tolist()
+        self.segments = np.array((block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]))
+        """The segments as `Arrival`s, one column each."""
+        self.places: Int64 = (block.stops[rows] - block.starts[rows]).cumsum()
+        """Where each row ends."""
+        self.shifts: Int64 = np.append(0, self.places)[bounds[:-1]] - begins
+        self.ends: list[int] = (self.places - self.shifts.repeat(np.diff(bounds))).tolist()
+        """The stream offset at which each row ends."""
+        self._last_rows = bounds[1:] - 1
+        self._columns: list[list[int]] = self.segments.tolist()
+
+    def stream_ends(self, directions: Int64) -> Int64:
+        """The stream offsets to which these directions have come, which carry octets."""
+        ends: Int64 = self.places[self._last_rows[directions]] - self.shifts[directions]
+        return ends
+
+    def octets(self, direction: int) -> bytes:
+        """What the block has of a direction."""
+        rows, data = slice(self.bounds[direction], self.bounds[direction + 1]), self.data
+        return b"".join([data[start:stop] for start, stop in zip(self.starts[rows], self.stops[rows], strict=True)])
+
+    def row_of(self, direction: int, offset: int) -> int:
+        """The row with the octet at `offset`; the last one of the direction for what is behind it."""
+        return bisect_right(self.ends, offset, self.bounds[direction], self.bounds[direction + 1] - 1)
+
+    def arrival(self, row: int) -> Arrival:
+        """The segment of a row."""
+        ordinals, packets, times = self._columns
+        return Arrival(ordinals[row], packets[row], times[row])
+
+    def pieces(self, direction: int, row: int) -> list[Piece]:
+        """Those of a direction from `row` on."""
+        rows = slice(row, self.bounds[direction + 1])
+        ordinals, packets, times = self._columns
+        return list(zip(self.ends[rows], ordinals[rows], packets[rows], times[rows], strict=True))
+
+    def segments_at(self, places: Int64) -> Int64:
+        """Ordinals, packets and times (three rows) of the segments with the octets at these places."""
+        found: Int64 = self.segments[:, np.minimum(self.places.searchsorted(places, "right"), len(self.places) - 1)]
+        return found
