@@ -216,8 +216,16 @@ def test_a_publisher_is_read_in_the_lane() -> None:
         (b"\x08", True),
         (message(*[b""] * (MOST_OPEN + 3))[:-3], False),
         (message(bytes(2 * MOST_HELD))[: MOST_HELD + 99], False),
+        (b"\2" + (2**63 - 1).to_bytes(8) + b"x", False),
     ],
-    ids=["a command", "a size that is no canonical one", "a reserved bit", "many frames", "a large message"],
+    ids=[
+        "a command",
+        "a size in too many octets",
+        "a reserved bit",
+        "many frames",
+        "a large message",
+        "the largest size",
+    ],
 )
 def test_what_is_not_plain_releases_a_connection(octets: bytes, comes_back: bool) -> None:
     conversation = session()

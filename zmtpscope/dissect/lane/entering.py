@@ -6,7 +6,7 @@ import functools
 
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
-from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN, LaneSide, UnderWay
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, LaneSide, UnderWay
 from zmtpscope.dissect.records.topics import DISTRIBUTING
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.content import RULED
@@ -60,7 +60,9 @@ def _reading(connection: ZmtpConnection, number: int) -> Reading | None:
     """What reads a side, where the lane may do so."""
     stream = connection.streams[number]
     reading, assembly = stream.plain_reading(), stream.messages.in_clear
-    if reading is None or assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
+    if reading is None or reading.reader.position > LARGEST_PLACE:
+        return None
+    if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
         return None
     payloads = connection.rows.payloads_of(assembly)
     is_free = payloads is None or payloads.is_idle or _is_judged(connection, number)

@@ -21,6 +21,10 @@ MOST_OPEN, MOST_HELD = 64, 16 << 10
 """Frames of a message under way, and octets that are held, at most."""
 
 
+LARGEST_PLACE = 1 << 48
+"""Stream offsets are numbers of 64 bits here; where a body that is announced ends need not be one."""
+
+
 class Counts(NamedTuple):
     """Whole messages, their frames, octets of bodies and of headers, and the stream offset of the last message."""
 

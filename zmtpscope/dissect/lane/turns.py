@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.lane.arrived import Arrived
-from zmtpscope.dissect.lane.sides import MOST_OPEN, LaneSide
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
 from zmtpscope.zmtp.events import FrameColumns
@@ -64,7 +64,7 @@ class Turns:
         while whole > begin and flags[whole - 1] & MORE:
             whole -= 1
         under_way = frames.split(whole) if whole < count else None
-        if under_way is not None and len(under_way.offsets) > MOST_OPEN:
+        if under_way is not None and (len(under_way.offsets) > MOST_OPEN or at > LARGEST_PLACE):
             frames.split(begin)
             return False
         self.turns.append(Turn(slot, side, direction, data, base, end, base + at, whole - begin, under_way))
