@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import disturbed, hello, message, said
+from tests.payloads.zre import hello as zre_hello
 from tests.traffic import Capture, Conversation, Packet, record_of
 from zmtpscope.dissect import Analyser, Options, Summary
+from zmtpscope.dissect.lane.lane import STAYS_OUT, Lane
 from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
@@ -158,13 +160,18 @@ def test_p19_what_comes_out_is_the_same_with_the_lane_and_without(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
     released = Random(data.draw(st.integers(0, 1 << 16)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
-        without = read(packets, size, options, keep)
-        assert read(packets, len(packets), options, keep)[:2] == without[:2]
+    without = without_lane(packets, size, options)
+    assert without_lane(packets, len(packets), options)[:2] == without[:2]
     assert read(packets, size, options, keep) == without
     assert read(packets, size, options, release) == without
     assert read(packets, size, options, lambda each: release(each) if released.random() < 0.3 else None) == without
+
+
+def without_lane(packets: list[Packet], size: int, options: Options) -> Read:
+    """What is read where no connection enters the lane."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
+        return read(packets, size, options, keep)
 
 
 def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:
@@ -203,9 +210,9 @@ def test_sessions_under_way_are_read_in_the_lane(pair: tuple[str, str]) -> None:
 def test_a_publisher_is_read_in_the_lane() -> None:
     conversation = session("PUB", "SUB")
     conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
-    for _ in range(8):
+    for _ in range(40):
         conversation.send(0, message(b"a", b"b"))
-    assert in_lane(conversation) == (8, 6)
+    assert in_lane(conversation) == (40, 40 - 2 - 3 * STAYS_OUT)
 
 
 @pytest.mark.parametrize(
@@ -297,3 +304,45 @@ def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_
     options = Options(records=False, payloads=Registry())
     _, _, state = read(conversation.packets, 4, options, keep)
     assert state[4::5] == [(6, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 4])
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize("speaks_before", [True, False])
+def test_what_one_side_says_tells_how_messages_of_the_other_are_judged(
+    speaks_before: bool, is_written: bool, size: int
+) -> None:
+    """A PULL that says it is a ZRE node: no other messages belong on its connection (ZRE-09)."""
+    conversation = session()
+    for number in range(20):
+        conversation.send(0, message(b"plain"))
+        if speaks_before and number == 2:
+            conversation.send(1, message(b"plain"))
+        if number == 15:
+            conversation.send(1, message(zre_hello()))
+    conversation.close()
+    options = Options(records=is_written, payloads=Registry())
+    found = read(conversation.packets, size, options, keep)
+    assert found == without_lane(conversation.packets, size, options)
+    assert found[1].findings["error", "ZRE-09"] == 4
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_side_whose_messages_nobody_claims_is_left_alone_at_the_same_message(is_written: bool) -> None:
+    conversation = session("DEALER", "ROUTER")
+    for _ in range(400):
+        conversation.send(0, message(bytes(9)))
+    conversation.send(0, message(b'{"a": 1}'))
+    options = Options(records=is_written, payloads=Registry())
+    assert read(conversation.packets, 7, options, keep) == without_lane(conversation.packets, 7, options)
+
+
+def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation = session()
+    for _ in range(40):
+        conversation.send(0, b"\2\0\0\0\0\0\0\0\1x")
+    adopted = []
+    adopt = Lane.adopt
+    monkeypatch.setattr(Lane, "adopt", lambda lane, each: (adopt(lane, each), adopted.append(bool(lane.connections))))
+    in_lane(conversation, size=1)
+    assert sum(adopted) <= 1 + 40 / STAYS_OUT

@@ -39,6 +39,9 @@ class ZmtpConnection:
     `forced` is what the user said of the connection, if anything.
     """
 
+    stays_out = 0
+    """How many more times it is not adopted by the lane, where it was in vain."""
+
     def __init__(self, tcp: Connection, sink: Sink, forced: DecodeAs | None) -> None:
         self.tcp = tcp
         self.sink = sink

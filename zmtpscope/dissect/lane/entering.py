@@ -9,8 +9,7 @@ from zmtpscope.dissect.findings.row_rules import ROW_RULES
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, LaneSide, UnderWay
 from zmtpscope.dissect.records.topics import DISTRIBUTING
 from zmtpscope.dissect.stream.reading import Reading
-from zmtpscope.zmtp.content import RULED
-from zmtpscope.zmtp.socket_types import PEERS
+from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
 
 MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
 """Socket types of whose messages some are compared with those of the other side."""
@@ -38,16 +37,25 @@ def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
         return {}
     if not connection.is_quiet():
         return {}
-    readings = {number: _reading(connection, number) for number in (0, 1)}
+    judged = {number for number in (0, 1) if _is_judged(connection, number)}
+    if len(judged) == 1 and _is_silent(connection, *judged):  # of a PULL, say, any message is a finding
+        numbers, is_judged = {0, 1} - judged, False
+    else:  # what one side says may tell how the messages of the other are judged
+        numbers, is_judged = {0, 1}, bool(judged)
+    readings = {number: _reading(connection, number, is_judged) for number in numbers}
     if any(reading is None and not _is_silent(connection, number) for number, reading in readings.items()):
         return {}
-    return {number: _side(connection, number, reading) for number, reading in readings.items() if reading is not None}
+    return {
+        number: _side(connection, number, reading, is_judged)
+        for number, reading in readings.items()
+        if reading is not None
+    }
 
 
 def _is_silent(connection: ZmtpConnection, number: int) -> bool:
     """Whether a side has sent no messages so far, or as a subscriber sends few."""
     messages = connection.streams[number].messages
-    return messages.socket_type in RULED or not (messages.message_count or messages.in_clear.open_frames)
+    return messages.socket_type in SUBSCRIBERS or not (messages.message_count or messages.in_clear.open_frames)
 
 
 def _is_judged(connection: ZmtpConnection, number: int) -> bool:
@@ -56,7 +64,7 @@ def _is_judged(connection: ZmtpConnection, number: int) -> bool:
     return any(connection.rows.zre_sides) or not is_nothing_to_say(types[number], types[1 - number])
 
 
-def _reading(connection: ZmtpConnection, number: int) -> Reading | None:
+def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Reading | None:
     """What reads a side, where the lane may do so."""
     stream = connection.streams[number]
     reading, assembly = stream.plain_reading(), stream.messages.in_clear
@@ -65,11 +73,10 @@ def _reading(connection: ZmtpConnection, number: int) -> Reading | None:
     if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
         return None
     payloads = connection.rows.payloads_of(assembly)
-    is_free = payloads is None or payloads.is_idle or _is_judged(connection, number)
-    return reading if is_free else None
+    return reading if is_judged or payloads is None or payloads.is_idle else None
 
 
-def _side(connection: ZmtpConnection, number: int, reading: Reading) -> LaneSide:
+def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
     """What the lane needs of a side: it has the message under way from now on."""
     messages, arrivals, rows, regime = reading.messages, reading.arrivals, connection.rows, reading.reader.regime
     assembly, keeps = messages.in_clear, messages.are_wanted()
@@ -85,7 +92,7 @@ def _side(connection: ZmtpConnection, number: int, reading: Reading) -> LaneSide
         settled=arrivals.settled,
         limit=messages.limit,
         payloads=rows.payloads_of(assembly),
-        judge=rows if _is_judged(connection, number) else None,
+        judge=rows if is_judged else None,
         awaited_by=connection.relations if connection.relations.awaits(number) else None,
         is_written=connection.options.records,
         keeps=keeps,

@@ -32,6 +32,9 @@ Bool = NDArray[np.bool_]
 
 FIRST_SLOTS = 64
 
+FEWEST_BLOCKS, STAYS_OUT = 2, 8
+"""Who is released before it was read in so many blocks was adopted in vain, and is not adopted in the next ones."""
+
 
 class Columns:
     """What is remembered of each side as a number, an entry for each slot: sides 0 and 1 of a connection have an even
@@ -50,6 +53,8 @@ class Columns:
         """Whether messages of the side are read in the lane; any octet of another one releases the connection."""
         self.last: Int64 = np.empty((len(Arrival._fields), 0), np.int64)
         """Its last segment, as an `Arrival`."""
+        self.blocks = self.next
+        """How many blocks have had something of it since it was adopted."""
         self.counts: Int64 = np.empty((len(Counts._fields), 0), np.int64)
         """What was read of it in the lane, as `Counts`."""
 
@@ -84,7 +89,10 @@ class Lane:
     # -- who is here -------------------------------------------------------------------------------------------------
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Read the connection here from the next block on, if that can be done."""
+        """Read the connection here from the next block on, if that can be done, and is worth it."""
+        if connection.stays_out:
+            connection.stays_out -= 1
+            return
         sides = sides_in_lane(connection)
         if not sides:
             return
@@ -98,7 +106,7 @@ class Lane:
             self.slots[tcp.key] = each
             columns.next[each], columns.acknowledged[each] = tcp.next, tcp.acknowledged
             columns.last[:, each], columns.counts[:, each] = connection.tcp.last, 0
-            columns.sends[each] = side is not None
+            columns.sends[each], columns.blocks[each] = side is not None, 0
             if side is not None:
                 self.sides[each] = side
                 columns.end[each], columns.position[each] = side.reading.arrivals.end, side.reading.reader.position
@@ -123,6 +131,7 @@ class Lane:
             tcp.go_on(int(columns.next[each]), gained, int(columns.acknowledged[each]))
             connection.tcp.last = max(connection.tcp.last, Arrival(*columns.last[:, each].tolist()))
         connection.tcp.resume_plain()
+        connection.stays_out = 0 if columns.blocks[slot : slot + 2].max() >= FEWEST_BLOCKS else STAYS_OUT
         self.free.append(slot)
 
     def release_all(self) -> None:
@@ -185,6 +194,7 @@ class Lane:
         columns.next[chosen] = (columns.next[chosen] + octets) % MODULUS
         columns.end[chosen] += octets
         columns.acknowledged[chosen] = directions.acknowledgments[done]
+        columns.blocks[chosen] += 1
         columns.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
 
     def _give(
@@ -214,7 +224,7 @@ class Lane:
                         side.reading.messages.in_clear.message_runs += runs
                         judged[side.judge] = judged.get(side.judge, True) and are_passed_by[number]
                 side.note_sizes(read.frames.sizes[edges[number] : edges[number + 1]])
-                if side.payloads is not None and are_passed_by[number]:
+                if side.is_looked_into and side.payloads is not None and are_passed_by[number]:
                     side.payloads.side.pass_by(count)
             taken -= side.memory
             side.go_on(arrived, turn.direction, turn.data, turn.position, turn.open, is_new=count > 0)

@@ -85,6 +85,11 @@ class LaneSide:
         """Whether rows are made of the messages."""
         return self.is_written or (self.judge is not None and self.reading.messages.are_wanted())
 
+    @property
+    def is_looked_into(self) -> bool:
+        """Whether somebody wants to know what is inside the messages."""
+        return self.is_written or (self.payloads is not None and self.payloads.wants_rows)
+
     def note_sizes(self, sizes: array[int]) -> None:
         """Whole messages have come with frames of these sizes."""
         known = KNOWN_SIZES - len(sizes)
