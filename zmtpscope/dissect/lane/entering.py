@@ -28,14 +28,10 @@ def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> 
 
 
 def sides_in_lane(connection: ZmtpConnection) -> dict[int, LaneSide]:
-    """The sides of a connection whose messages the lane reads from now on, by number; none where it does not read the
-    connection."""
-    tcp, options = connection.tcp, connection.options
-    if tcp.closed or options.details or options.index or options.frames or options.keys is not None:
-        return {}
+    """The sides of a quiet connection whose messages the lane reads from now on, by number; none where it does not read
+    the connection."""
+    tcp = connection.tcp
     if tcp.is_to_itself or any(side.plain < 0 or side.stalls is not None or side.pieces for side in tcp.tcp):
-        return {}
-    if not connection.is_quiet():
         return {}
     judged = {number for number in (0, 1) if _is_judged(connection, number)}
     if len(judged) == 1 and _is_silent(connection, *judged):  # of a PULL, say, any message is a finding

@@ -72,6 +72,9 @@ class Lane:
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
+        options = sink.options
+        self.is_open = not (options.details or options.index or options.frames or options.keys is not None)
+        """Whether connections are read here at all: not where somebody wants more than messages."""
         self.slots: dict[bytes, int] = {}
         """By key of the direction."""
         self.free: list[int] = []
@@ -93,8 +96,11 @@ class Lane:
         if connection.stays_out:
             connection.stays_out -= 1
             return
+        if not (self.is_open and connection.is_quiet()):
+            return
         sides = sides_in_lane(connection)
         if not sides:
+            connection.stays_out = STAYS_OUT
             return
         if not self.free:
             self.free += reversed(self.columns.grow())
@@ -131,8 +137,16 @@ class Lane:
             tcp.go_on(int(columns.next[each]), gained, int(columns.acknowledged[each]))
             connection.tcp.last = max(connection.tcp.last, Arrival(*columns.last[:, each].tolist()))
         connection.tcp.resume_plain()
-        connection.stays_out = 0 if columns.blocks[slot : slot + 2].max() >= FEWEST_BLOCKS else STAYS_OUT
         self.free.append(slot)
+
+    def _send_away(self, slot: int) -> None:
+        """Release a connection that says something else, which was adopted in vain if it has said little here."""
+        slot &= ~1
+        connection = self.connections.get(slot)
+        if connection is not None:
+            self.release(slot)
+            said_little = self.columns.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
+            connection.stays_out = STAYS_OUT if said_little else 0
 
     def release_all(self) -> None:
         """Let all connections read on themselves."""
@@ -150,7 +164,7 @@ class Lane:
         in_order = directions.is_plain & (directions.first_sequences == self.columns.next[slots])
         fits = in_order & ((directions.octet_counts == 0) | (self.columns.sends[slots] != 0))
         for slot in slots[is_here & ~fits].tolist():
-            self.release(slot)
+            self._send_away(slot)
         arrived = Arrived(block, directions, self.columns.end[slots])
         sending = np.flatnonzero(is_here & (directions.octet_counts > 0))
         turns = self._read_frames(arrived, sending, slots[sending])
@@ -168,7 +182,7 @@ class Lane:
         for direction, slot, end, position in zip(directions.tolist(), slots.tolist(), ends, positions, strict=True):
             side = self.sides.get(slot)
             if side is not None and not turns.add(slot, side, direction, arrived.octets(direction), end, position):
-                self.release(slot)
+                self._send_away(slot)
         return turns
 
     def _look_inside(self, turns: list[Turn], messages: Messages) -> tuple[list[bool], Bool | None]:
@@ -181,7 +195,7 @@ class Lane:
         judges = {turn.side.judge for turn in asking if turn.side.judge is not None}
         for turn in asking:
             if turn.side.judge is None:
-                self.release(turn.slot)
+                self._send_away(turn.slot)
         # who judges both sides of a connection looks into all messages of a block, or into none
         return [
             passed and turn.side.judge not in judges for passed, turn in zip(found.tolist(), turns, strict=True)
@@ -234,6 +248,6 @@ class Lane:
             each.write(is_looked_into=is_looked_into)
         for _, turn in here:
             if len(turn.side.held) > MOST_HELD:
-                self.release(turn.slot)
+                self._send_away(turn.slot)
         if self.sink.budget.is_exceeded:
             self.release_all()
