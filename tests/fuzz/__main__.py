@@ -51,8 +51,8 @@ def main() -> int:
     for worker in workers:
         worker.start()
     died = 0
-    for worker in workers:
-        while worker.is_alive() and queue.empty():
+    for _ in workers:
+        while queue.empty() and any(worker.is_alive() for worker in workers):
             time.sleep(0.1)
         if queue.empty():
             died += 1

@@ -64,7 +64,7 @@ def summary(subject: Subject) -> None:
 
 def counted(value: Any) -> Any:
     """What a summary counts, without the findings of those who judge nothing: they do not read for counting alone."""
-    if not isinstance(value, Counter):
+    if not isinstance(value, dict):
         return value
     return {key: number for key, number in value.items() if not (isinstance(key, tuple) and key[1] in NOT_JUDGED)}
 
