@@ -48,6 +48,7 @@ STAGES = {
         ["dissect.stream.negotiation", "zmtp.negotiation", "zmtp.prefix", "dissect.connection.outcome"],
     ),
     "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
+    "sessions under way": ("packet", ["dissect.lane"]),
     "scanner": ("frame", ["zmtp.scanner"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.stream.assembly"]),
@@ -71,10 +72,10 @@ UNITS = {"packet": "packets", "connection": "connections", "frame": "message_fra
 
 COMMANDS = ("count", "json", "parquet", "text", "top")
 
-LANE = {
+USUAL = {
     "capture": ("pcap.py", "headers.py"),
-    "dissect/tcp": ("flows.py", "directions.py"),
-    "dissect/stream": ("arrivals.py", "side_stream.py", "reading.py", "held_octets.py", "messages.py", "assembly.py"),
+    "dissect/tcp": ("directions.py",),
+    "dissect/lane": ("lane.py", "arrived.py", "sides.py", "turns.py", "payloads.py"),
     "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }
@@ -200,10 +201,10 @@ def functions(samples: Sampled) -> str:
     )
 
 
-def lane() -> str:
+def usual() -> str:
     """The files of the lane and their lengths."""
     rows = []
-    for folder, names in LANE.items():
+    for folder, names in USUAL.items():
         for name in names:
             lines = (ROOT / "zmtpscope" / folder / name).read_text().count("\n")
             rows.append([f"`{folder}/{name}`", str(lines)])
@@ -229,7 +230,7 @@ def page() -> str:
         samples = [sampled(tools.zmtpscope(each.path)[name]) for each in captures]
         busiest = f"Most time on `small` is spent in {functions(samples[0])}."
         parts.append(f"## {tools.NAMES[name]}\n\n{stage_table(captures, samples)}\n\n{busiest}")
-    parts.append(f"{LANE_HEAD}\n\n{lane()}")
+    parts.append(f"{USUAL_HEAD}\n\n{usual()}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -250,7 +251,7 @@ whole. A cost of a packet, frame or message tells something where there are many
 says little, so what a connection costs is nearly all there is. How fast that is beside other programs, and whether it
 stays so as captures grow, is what [benchmarks/](../benchmarks/README.md) answer."""
 
-LANE_HEAD = """\
+USUAL_HEAD = """\
 ## What every packet and frame passes
 
 The fast way through, where nothing is out of the ordinary, is in these files."""

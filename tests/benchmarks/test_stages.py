@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.stages import COLLECTOR, LANE, REST, STAGES, START, Sampled, by_stage, duration, stage_of
+from benchmarks.stages import COLLECTOR, REST, STAGES, START, USUAL, Sampled, by_stage, duration, stage_of
 from tests.readings import CAPTURES
 
 PACKAGE = CAPTURES.parent / "zmtpscope"
@@ -20,7 +20,7 @@ def test_every_module_that_a_stage_names_is_there() -> None:
 
 
 def test_every_file_of_the_lane_is_there() -> None:
-    assert [name for folder, names in LANE.items() for name in names if not Path(PACKAGE, folder, name).exists()] == []
+    assert [name for folder, names in USUAL.items() for name in names if not Path(PACKAGE, folder, name).exists()] == []
 
 
 @pytest.mark.parametrize(

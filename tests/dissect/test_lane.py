@@ -64,9 +64,12 @@ def talk(random: Random, number: int, turns: int) -> list[Packet]:
     client, server = random.choice(PAIRS)
     first = random.choice([1000, 2**32 - 500])
     conversation = Conversation(initial=(first, 9000), ports=(50_000 + number, 5555))
-    conversation.send(0, hello(client), cuts=random.sample(range(90), random.randrange(3)))
-    conversation.send(1, hello(server))
-    if server == "SUB":
+    version = random.choice(["3.0", "3.1"])
+    conversation.send(0, hello(client, version), cuts=random.sample(range(90), random.randrange(3)))
+    conversation.send(1, hello(server, version))
+    if server == "SUB" and version == "3.0":
+        conversation.send(1, message(b"\1a"))
+    elif server == "SUB":
         conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
     bodies = random.choice([BODIES, BODIES[:3], BODIES[1:7]])
     odd = random.choice([0, 0, 0.02, 0.1])
@@ -287,13 +290,12 @@ def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
 
 
 def test_messages_are_judged_in_the_lane() -> None:
-    conversation = session()
+    conversation = session("DEALER", "REP")
     for _ in range(6):
-        conversation.send(0, message(b"plain"))
-    conversation.send(1, message(b"a PULL sends nothing"))
-    conversation.send(0, said("NULL", "READY"))
-    found, _, _ = read(conversation.packets, 2, Options(), keep)
-    assert [each["id"] for each in found if each["record"] == "finding" and each["side"] == 1] == ["PIPELINE-01"]
+        conversation.send(0, message(b"no empty frame"))
+    assert in_lane(conversation) == (6, 6)
+    _, summary, _ = read(conversation.packets, 3, Options(), keep)
+    assert summary.findings["warn", "REQREP-05"] == 6
 
 
 def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_side_are_known() -> None:

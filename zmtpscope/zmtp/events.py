@@ -62,13 +62,18 @@ class FrameColumns:
         self.sizes += others.sizes
         self.flags += others.flags
 
-    def split(self, count: int) -> FrameColumns:
-        """Keep the first `count` frames, and give the others."""
+    def behind(self, count: int) -> FrameColumns:
+        """The frames behind the first `count`, in new columns."""
         others = FrameColumns()
         others.offsets = self.offsets[count:]
         others.bodies = self.bodies[count:]
         others.sizes = self.sizes[count:]
         others.flags = self.flags[count:]
+        return others
+
+    def split(self, count: int) -> FrameColumns:
+        """Keep the first `count` frames, and give the others."""
+        others = self.behind(count)
         del self.offsets[count:], self.bodies[count:], self.sizes[count:], self.flags[count:]
         return others
 

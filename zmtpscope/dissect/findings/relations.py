@@ -105,7 +105,7 @@ class Relations:
         """Whether it matters when the next octets of a side come."""
         return self.sides[side].awaited is not None
 
-    def go_on(self, side: int, arrival: Arrival) -> None:
+    def note_behind_ready(self, side: int, arrival: Arrival) -> None:
         """The first octets behind the READY of a side have come."""
         state = self.sides[side]
         state.behind_ready, state.awaited = arrival, None
@@ -116,7 +116,7 @@ class Relations:
             behind = () if ready is None else (row for row in own if block.ordinals[row] > ready)
             first = next(iter(behind), None)
             if first is not None:
-                self.go_on(number, block.arrival(first))
+                self.note_behind_ready(number, block.arrival(first))
 
     def _evaluate_events(self) -> None:
         timed_events, self.timed_events = sorted(self.timed_events, key=order), []

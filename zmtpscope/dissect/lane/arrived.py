@@ -65,5 +65,5 @@ class Arrived:
 
     def segments_at(self, places: Int64) -> Int64:
         """Ordinals, packets and times (three rows) of the segments with the octets at these places."""
-        found: Int64 = self.segments[:, np.minimum(self.places.searchsorted(places, "right"), len(self.places) - 1)]
+        found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found

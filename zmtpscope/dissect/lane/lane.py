@@ -12,7 +12,6 @@ it, as if it had never been here, and reads on itself. So what comes out is the 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
@@ -24,11 +23,10 @@ from zmtpscope.dissect.lane.payloads import passed_by
 from zmtpscope.dissect.lane.sides import MOST_HELD, Counts, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turn, Turns
 from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.sequence import MODULUS
-
-Bool = NDArray[np.bool_]
 
 FIRST_SLOTS = 64
 
@@ -221,7 +219,7 @@ class Lane:
         counts = messages.counts()
         numbers, slots = np.array([(number, turn.slot) for number, turn in here], np.int64).T
         last = np.where(counts.messages[numbers] > 0, counts.last[numbers], self.columns.counts[-1, slots])
-        self.columns.counts[:, slots] += [column[numbers] for column in counts]
+        self.columns.counts[:-1, slots] += [column[numbers] for column in counts[:-1]]
         self.columns.counts[-1, slots] = last
         self.columns.position[slots] = [turn.position for _, turn in here]
         rows = Rows(messages, read.turns, arrived) if any(turn.side.wants_rows for _, turn in here) else None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.dissect.lane.turns import Messages, Turn
 from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS, behind_envelopes
 from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
-
-Bool = NDArray[np.bool_]
 
 
 def passed_by(turns: list[Turn], messages: Messages) -> tuple[Bool, Bool | None]:

@@ -6,17 +6,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
 from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
-
-Bool = NDArray[np.bool_]
 
 
 class Turn(NamedTuple):

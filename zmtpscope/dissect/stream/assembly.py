@@ -17,7 +17,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun
 from zmtpscope.dissect.records.payload_rows import PayloadRows
 from zmtpscope.dissect.stream.arrivals import segments_at
-from zmtpscope.dissect.stream.runs import Context, Edges, Kept, as_array, columns_of, frame_runs, message_runs
+from zmtpscope.dissect.stream.runs import Context, Edges, Kept, as_array, frame_runs, message_runs
 from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 
@@ -167,8 +167,7 @@ class Assembly:
             return waits and not columns.offsets
         if len(carried.offsets) + len(columns.offsets) >= MOST_FRAMES:
             return False
-        for column, more in zip(columns_of(carried), columns_of(columns), strict=True):
-            column += more
+        carried.add(columns)
         self.frame_start = context.arrivals.at(carried.offsets[-1])
         self._note_end(context)
         return True
@@ -263,7 +262,7 @@ class Assembly:
         self.damaged, self.head = True, Kept(b"", end, None)
 
     def _drop(self, count: int) -> None:
-        self.carried = behind(self.carried, count) if count < len(self.carried.offsets) else NO_FRAMES
+        self.carried = self.carried.behind(count) if count < len(self.carried.offsets) else NO_FRAMES
         del self.frame_packets[:count], self.frame_times[:count]
 
     def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
@@ -312,15 +311,6 @@ def ends_message(flags: Int64) -> NDArray[np.bool_]:
 
 def joined(first: FrameColumns, second: FrameColumns) -> FrameColumns:
     """The frames of both, in new columns."""
-    frames = FrameColumns()
-    for column, parts in zip(columns_of(frames), zip(columns_of(first), columns_of(second), strict=True), strict=True):
-        column += parts[0] + parts[1]
+    frames = first.behind(0)
+    frames.add(second)
     return frames
-
-
-def behind(frames: FrameColumns, count: int) -> FrameColumns:
-    """The frames behind the first `count`, in new columns."""
-    rest = FrameColumns()
-    for column, whole in zip(columns_of(rest), columns_of(frames), strict=True):
-        column += whole[count:]
-    return rest

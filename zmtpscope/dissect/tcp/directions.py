@@ -8,12 +8,9 @@ acknowledgments behind a FIN.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, Column, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, Column, Mask, SegmentBlock
 from zmtpscope.dissect.tcp.sequence import MODULUS
-
-Bool = NDArray[np.bool_]
 
 NEVER_CLEAN = RST | CUT | CLOSED_WINDOW
 
@@ -52,7 +49,7 @@ class Directions:
         carries = lengths > 0
         bounds = np.append(0, np.add.reduceat(carries, first, dtype=np.int64).cumsum())
         # as columns
-        self.is_plain: Bool = clean & (flags[first] & SYN == 0) & (fins < 0)
+        self.is_plain: Mask = clean & (flags[first] & SYN == 0) & (fins < 0)
         """Clean, without SYN and FIN."""
         self.first_sequences: Column = sequences[first]
         self.octet_counts: Column = octets

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows
 from zmtpscope.dissect.tcp.connection import Connection, TcpSide, reverse
@@ -30,8 +29,6 @@ MOST_OPEN = 65_536
 
 REMEMBERED_CLOSED = 16_384
 """How many directions of closed connections are remembered, so that their last acknowledgments open no new ones."""
-
-Bool = NDArray[np.bool_]
 
 Deferred = tuple[int, Callable[[], None]]
 """What is to be done when the rows of a block have come up to this one."""
@@ -60,7 +57,7 @@ class Flows:
         self.directions: Directions | None = None
         """Those of the block under way."""
 
-    def feed(self, block: SegmentBlock, directions: Directions | None, done: Bool) -> list[Connection]:
+    def feed(self, block: SegmentBlock, directions: Directions | None, done: Mask) -> list[Connection]:
         """Hand the segments of `block` to their sides, but for those `directions` of it that are `done`; the
         connections that were touched, in order of first touch."""
         self.reassembler.begin(block)
