@@ -153,7 +153,7 @@ class Analyser:
 
     def _advance(self, touched: list[Connection], captured: SegmentBlock | None = None) -> None:
         """Let connections read what a block brought, which is `captured` where somebody asks where it stands."""
-        block = BlockView(self.flows.reassembler, captured)
+        block = BlockView.of(self.flows.reassembler, captured)
         for tcp in touched:
             self._read(tcp, block)
         if self.comparison is not None:

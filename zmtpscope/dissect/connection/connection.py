@@ -191,9 +191,10 @@ class ZmtpConnection:
         self.sink.connected_to((self.writer.whole.dst_ip, self.writer.whole.dst_port), arrival)
         self.writer.counted_findings(arrival.ordinal)
         self._write_other_stalls(arrival.ordinal)
+        came_out = outcome.outcome_of(self.view)
         if self.options.records:
-            self.writer.connection(tcp.start, outcome.values(self.view), arrival.ordinal)
-        outcome.count(self.view, self.sink.summary)
+            self.writer.connection(tcp.start, outcome.values(came_out, tcp), arrival.ordinal)
+        outcome.count(came_out, tcp, self.sink.summary)
 
     def _record_outputs(self) -> None:
         """Make records of what the sides have given since the last time, and of what is to be said about it."""

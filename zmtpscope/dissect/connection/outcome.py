@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.sink import Summary, count_word
 from zmtpscope.dissect.stream.reading import version_of_records
-from zmtpscope.dissect.tcp.connection import TcpSide
+from zmtpscope.dissect.stream.side_stream import SideStream
+from zmtpscope.dissect.tcp.connection import Connection, TcpSide
 from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.zmtp.regime import SILENT_FORMS
 from zmtpscope.zmtp.side import SideReader
 
 
-def values(view: ConnectionView) -> dict[str, Any]:
-    """The own fields of the connection record."""
-    connection, streams = view.tcp, view.streams
+class SideOutcome(NamedTuple):
+    """What one side has said of itself, and sent: counts of messages and octets."""
+
+    socket_type: str | None
+    identity: str | None
+    end: int
+    """Octets of its stream, holes included."""
+    units: int
+    """Octets of greetings, commands and messages."""
+    messages: int = 0
+    frames: int = 0
+    body_octets: int = 0
+    sealed: int = 0
+    opened_boxes: int = 0
+    gaps: int = 0
+    unfinished: int = 0
+    undissected: int = 0
+
+
+class CurveOutcome(NamedTuple):
+    """What the keys that were given did for a connection with CURVE."""
+
+    is_proven: bool
+    is_named: bool
+    is_opened: bool
+
+
+class Outcome(NamedTuple):
+    """What both sides have agreed on, and how far they came."""
+
+    version: str | None
+    is_websocket: bool
+    mechanism: str | None
+    handshake: str
+    """complete, failed, incomplete or unseen."""
+    security_server: int | None
+    confidence: str
+    sides: tuple[SideOutcome, SideOutcome]
+    curve: CurveOutcome | None = None
+    """Where keys were given, and there was something to open."""
+
+
+def outcome_of(view: ConnectionView) -> Outcome:
+    """That of a connection which is over."""
+    streams = view.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]
     if view.session is not None:
@@ -26,50 +69,45 @@ def values(view: ConnectionView) -> dict[str, Any]:
         for stream in streams
         if stream.reading is not None
     ]
-    first = connection.closing
-    here, there = streams[0].stream, streams[1].stream
-    return {
-        "start_ns": connection.start.time,
-        "end_ns": max(connection.start.time, connection.end.time),
-        "ip_0": here.src_ip,
-        "port_0": here.src_port,
-        "ip_1": there.src_ip,
-        "port_1": there.src_port,
-        "opened_by": connection.opened_by,
-        "security_server": server,
-        "version": version_of_records(view.version, mechanism(readers)),
-        "transport": "ws" if view.is_websocket else "tcp",
-        "mechanism": mechanism(readers),
-        "handshake": handshake(view),
-        "close": connection.close_how,
-        "closed_by": None if first is None else first[1],
-        "closed_ns": None if first is None else first[0].time,
-        **{f"fin_ns_{side.number}": None if side.fin is None else side.fin.time for side in connection.tcp},
-        **{f"rst_ns_{side}": connection.reset_time(side) for side in (0, 1)},
-        "reset_by": connection.reset_by,
-        "idle_ns": connection.idle,
-        "only_side": connection.only_side,
-        "gap_bytes": sum(stream.outputs.gaps for stream in streams),
-        "unseen_bytes": sum(unseen(side, connection.tcp[1 - side.number]) for side in connection.tcp),
-        "unfinished_bytes": sum(stream.outputs.unfinished for stream in streams),
-        "undissected_bytes": sum(stream.outputs.undissected for stream in streams),
-        "confidence": "likely" if "likely" in confidences else confidences[0] if confidences else "guess",
-        **{f"socket_type_{side}": stream.socket_type for side, stream in enumerate(streams)},
-        **{f"identity_{side}": stream.identity for side, stream in enumerate(streams)},
-        **{f"messages_{stream.side}": stream.messages.message_count for stream in streams},
-        **{f"sealed_{stream.side}": stream.messages.in_clear.sealed for stream in streams},
-        **{f"bytes_{stream.side}": stream.messages.body_octets for stream in streams},
-        **{f"stream_bytes_{stream.side}": stream.end for stream in streams},
-        **{f"stalls_{side.number}": 0 if side.stalls is None else side.stalls.count for side in connection.tcp},
-        **{f"stalled_ns_{side.number}": 0 if side.stalls is None else side.stalls.duration for side in connection.tcp},
-    }
+    announced = mechanism(readers)
+    return Outcome(
+        version=version_of_records(view.version, announced),
+        is_websocket=view.is_websocket,
+        mechanism=announced,
+        handshake=handshake(view),
+        security_server=server,
+        confidence="likely" if "likely" in confidences else confidences[0] if confidences else "guess",
+        sides=(_outcome_of_side(streams[0]), _outcome_of_side(streams[1])),
+        curve=_outcome_of_keys(view, announced),
+    )
 
 
-def unseen(side: TcpSide, peer: TcpSide) -> int:
-    """Octets that the peer has and the capture has not, behind the last that was captured of a side that goes on."""
-    if side.ended or side.next < 0 or peer.acknowledged < 0:
-        return 0
-    return max(0, distance(peer.acknowledged, side.next))
+def _outcome_of_side(stream: SideStream) -> SideOutcome:
+    messages, outputs = stream.messages, stream.outputs
+    return SideOutcome(
+        socket_type=stream.socket_type,
+        identity=stream.identity,
+        end=stream.end,
+        units=stream.unit_octets,
+        messages=messages.message_count,
+        frames=messages.frame_count,
+        body_octets=messages.body_octets,
+        sealed=messages.in_clear.sealed,
+        opened_boxes=messages.opened_boxes,
+        gaps=outputs.gaps,
+        unfinished=outputs.unfinished,
+        undissected=outputs.undissected,
+    )
+
+
+def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcome | None:
+    """None where the connection has no CURVE, or did not come so far that there was something to open."""
+    session = view.session
+    if session is None or announced != "CURVE":
+        return None
+    if not any(stream.messages.message_count for stream in view.streams) and handshake(view) != "complete":
+        return None
+    return CurveOutcome(session.server is not None, session.named, session.key is not None)
 
 
 def mechanism(readers: list[SideReader | None]) -> str | None:
@@ -96,42 +134,92 @@ def handshake(view: ConnectionView) -> str:
     return "incomplete"
 
 
-def count(view: ConnectionView, summary: Summary) -> None:
-    """Add the connection to the summary of the run."""
-    announced = mechanism([stream.reader for stream in view.streams])
-    version = version_of_records(view.version, announced)
-    without = "none" if version in ("1.0", "2.0") else "unknown"
+def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
+    """The own fields of the record of a connection."""
+    first = connection.closing
+    (one, other), (here, there) = outcome.sides, connection.tcp
+    (ip_0, port_0), (ip_1, port_1) = connection.addresses
+    return {
+        "start_ns": connection.start.time,
+        "end_ns": max(connection.start.time, connection.end.time),
+        "ip_0": ip_0,
+        "port_0": port_0,
+        "ip_1": ip_1,
+        "port_1": port_1,
+        "opened_by": connection.opened_by,
+        "security_server": outcome.security_server,
+        "version": outcome.version,
+        "transport": "ws" if outcome.is_websocket else "tcp",
+        "mechanism": outcome.mechanism,
+        "handshake": outcome.handshake,
+        "close": connection.close_how,
+        "closed_by": None if first is None else first[1],
+        "closed_ns": None if first is None else first[0].time,
+        "fin_ns_0": None if here.fin is None else here.fin.time,
+        "fin_ns_1": None if there.fin is None else there.fin.time,
+        "rst_ns_0": connection.reset_time(0),
+        "rst_ns_1": connection.reset_time(1),
+        "reset_by": connection.reset_by,
+        "idle_ns": connection.idle,
+        "only_side": connection.only_side,
+        "gap_bytes": one.gaps + other.gaps,
+        "unseen_bytes": unseen(here, there) + unseen(there, here),
+        "unfinished_bytes": one.unfinished + other.unfinished,
+        "undissected_bytes": one.undissected + other.undissected,
+        "confidence": outcome.confidence,
+        "socket_type_0": one.socket_type,
+        "socket_type_1": other.socket_type,
+        "identity_0": one.identity,
+        "identity_1": other.identity,
+        "messages_0": one.messages,
+        "messages_1": other.messages,
+        "sealed_0": one.sealed,
+        "sealed_1": other.sealed,
+        "bytes_0": one.body_octets,
+        "bytes_1": other.body_octets,
+        "stream_bytes_0": one.end,
+        "stream_bytes_1": other.end,
+        "stalls_0": 0 if here.stalls is None else here.stalls.count,
+        "stalls_1": 0 if there.stalls is None else there.stalls.count,
+        "stalled_ns_0": 0 if here.stalls is None else here.stalls.duration,
+        "stalled_ns_1": 0 if there.stalls is None else there.stalls.duration,
+    }
+
+
+def unseen(side: TcpSide, peer: TcpSide) -> int:
+    """Octets that the peer has and the capture has not, behind the last that was captured of a side that goes on."""
+    if side.ended or side.next < 0 or peer.acknowledged < 0:
+        return 0
+    return max(0, distance(peer.acknowledged, side.next))
+
+
+def count(outcome: Outcome, connection: Connection, summary: Summary) -> None:
+    """Add a connection to the summary of the run."""
+    without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += 1
-    summary.versions[(version or "unknown") + (" over WebSocket" if view.is_websocket else "")] += 1
-    count_word(summary.mechanisms, announced or without)
-    summary.handshakes[handshake(view)] += 1
-    summary.closes[view.tcp.close_how] += 1
-    if view.session is not None and _has_sealed(view):
+    summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += 1
+    count_word(summary.mechanisms, outcome.mechanism or without)
+    summary.handshakes[outcome.handshake] += 1
+    summary.closes[connection.close_how] += 1
+    if outcome.curve is not None:
         summary.curve_connections += 1
-        summary.proven_connections += view.session.server is not None
-        summary.named_connections += view.session.named
-        summary.opened_connections += view.session.key is not None
+        summary.proven_connections += outcome.curve.is_proven
+        summary.named_connections += outcome.curve.is_named
+        summary.opened_connections += outcome.curve.is_opened
     sums = summary.sums
-    for stream, tcp in zip(view.streams, view.tcp.tcp, strict=True):
-        count_word(summary.socket_types, stream.socket_type or "unknown")
-        summary.messages += stream.messages.message_count
-        summary.sealed += stream.messages.in_clear.sealed
-        summary.frames += stream.messages.frame_count
-        summary.body_octets += stream.messages.body_octets
-        summary.opened_boxes += stream.messages.opened_boxes
-        sums.stream += stream.end
-        sums.units += stream.unit_octets
-        sums.gaps += stream.outputs.gaps
-        sums.unfinished += stream.outputs.unfinished
-        sums.undissected += stream.outputs.undissected
+    for side, tcp in zip(outcome.sides, connection.tcp, strict=True):
+        count_word(summary.socket_types, side.socket_type or "unknown")
+        summary.messages += side.messages
+        summary.sealed += side.sealed
+        summary.frames += side.frames
+        summary.body_octets += side.body_octets
+        summary.opened_boxes += side.opened_boxes
+        sums.stream += side.end
+        sums.units += side.units
+        sums.gaps += side.gaps
+        sums.unfinished += side.unfinished
+        sums.undissected += side.undissected
         sums.captured += tcp.captured
         sums.repeated += tcp.repeated
         sums.conflicting += tcp.conflicting
         sums.late += tcp.late
-
-
-def _has_sealed(view: ConnectionView) -> bool:
-    """Whether a connection has CURVE and came so far that there is something to open."""
-    is_curve = mechanism([stream.reader for stream in view.streams]) == "CURVE"
-    said_something = any(stream.messages.message_count for stream in view.streams)
-    return is_curve and (said_something or handshake(view) == "complete")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -14,17 +16,25 @@ from zmtpscope.dissect.records.batch import Int64, Pieces
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
+@dataclass(eq=False)
 class BlockView:
-    """The rows of the current block, slow path included, as the streams read them. `captured` are those that were
-    captured as they stand there, and `offsets` theirs in their files, where somebody wants to know."""
+    """Rows as the streams read them: their octets are `data[starts[row]:stops[row]]`, and `ordinals` those of the
+    segments that made them part of their streams. `captured` are those of a block that were captured as they stand
+    there, where somebody wants to know their places in files."""
 
-    def __init__(self, reassembler: Reassembler, captured: SegmentBlock | None = None) -> None:
-        self.data = reassembler.data()
-        self.starts, self.stops = reassembler.starts, reassembler.stops
-        self.packets, self.times = reassembler.packets, reassembler.times
-        self.ordinals = reassembler.ordinals()
-        """By row: the ordinal of the segment that made it part of its stream."""
-        self.captured = captured
+    data: bytes
+    starts: list[int]
+    stops: list[int]
+    ordinals: list[int]
+    packets: list[int]
+    times: list[int]
+    captured: SegmentBlock | None = None
+
+    @classmethod
+    def of(cls, reassembler: Reassembler, captured: SegmentBlock | None) -> Self:
+        """The rows of the current block, slow path included."""
+        each = reassembler
+        return cls(each.data(), each.starts, each.stops, each.ordinals(), each.packets, each.times, captured)
 
     @cached_property
     def places(self) -> Int64:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.identity import Stream, stream_of
+from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
 from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stalls
@@ -135,6 +135,11 @@ class Connection:
     def ports(self) -> tuple[int, int]:
         """The ports of side 0 and side 1."""
         return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Address and port of side 0 and of side 1."""
+        return ends_of(self.key)
 
     @property
     def closing(self) -> tuple[Arrival, int] | None:
