@@ -110,7 +110,7 @@ Read = tuple[list[dict[str, Any]], Summary, list[Any]]
 def state_of(analyser: Analyser) -> list[Any]:
     """What is known of the sides of connections that are open: what decides how they go on."""
     found: list[Any] = []
-    for tcp, connection in analyser.connections.items():
+    for tcp, connection in sorted(analyser.connections.items(), key=lambda each: each[0].number):
         for side, stream in zip(tcp.tcp, connection.streams, strict=True):
             side.leave_plain()
             found.append((side.next, side.delivered, side.captured, side.acknowledged, stream.end, tcp.last))
@@ -140,7 +140,7 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
         take(analyser.feed(block))
         step(analyser)
     assert analyser.lane.sides or not analyser.lane.slots
-    analyser.lane.release_all()
+    analyser.release_all()
     state = state_of(analyser)
     take(analyser.finish())
     assert analyser.sink.budget.held == 0
@@ -153,7 +153,7 @@ def keep(analyser: Analyser) -> None:
 
 def release(analyser: Analyser) -> None:
     """They read on themselves; what they say then is read there, so they come back behind the next block only."""
-    analyser.lane.release_all()
+    analyser.release_all()
     assert not analyser.lane.slots
     assert not analyser.lane.sides
 
@@ -174,6 +174,7 @@ def without_lane(packets: list[Packet], size: int, options: Options) -> Read:
     """What is read where no connection enters the lane."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
+        patch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
         return read(packets, size, options, keep)
 
 

@@ -37,7 +37,7 @@ class Analyser:
         self.options = options or Options()
         self.sink = Sink([], self.options)
         self.flows = Flows()
-        self.lane = Lane(self.sink)
+        self.lane = Lane(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.datagrams = Datagrams(self.sink)
         self.connections: dict[Connection, ZmtpConnection] = {}
@@ -88,16 +88,35 @@ class Analyser:
         """Read what a block has of the connections in the lane, and hand the rest to the others: those that it
         touched."""
         if not len(block):
-            return self.flows.feed(block, None, NO_DIRECTIONS)
+            return self.flows.feed(block, None, NO_DIRECTIONS, [])
         directions = Directions(block)
-        if self.flows.is_full(block):
-            self.lane.release_all()
-        return self.flows.feed(block, directions, self.lane.take(block, directions))
+        is_full = self.flows.is_full(block)
+        if is_full:
+            self.release_all()
+        done, deferred = self.lane.take(block, directions, takes_new=not (is_full or self.flows.is_crowded))
+        touched = self.flows.feed(block, directions, done, deferred)
+        self.lane.give()
+        self._take_over()
+        return touched
+
+    def release_all(self) -> None:
+        """Let all connections that are in the lane read on themselves."""
+        self.lane.release_all()
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Connections that were in the lane from their SYN on read on themselves."""
+        for connection in self.lane.drain():
+            self.connections[connection.tcp] = connection
+            if connection.negotiation.awaits_time:
+                self.undecided[connection] = None
 
     def tick(self, now: int) -> Iterator[Batch]:
         """What time alone decides: all packets up to `now` (nanoseconds since the epoch) have been taken, and on some
         connections none came for long enough. What is decided, and what is written of it, is what the next packet, or
         the end of the capture, would decide; it only comes earlier. Reading files needs no ticks."""
+        self.lane.release_late(now)
+        self._take_over()
         if self.flows.reassembler.waiting.sides:
             self._advance(self.flows.tick(now))
             yield from self._flush()
@@ -110,7 +129,7 @@ class Analyser:
 
     def messages_so_far(self) -> tuple[int, int]:
         """Messages of all connections, those included that are open; and how many of these speak ZMTP."""
-        messages, connections = self.summary.messages + self.lane.messages, 0
+        messages, connections = self.summary.messages + self.lane.messages, self.lane.known_connections
         for connection in self.connections.values():
             if connection.view.is_zmtp:
                 connections += 1
@@ -141,7 +160,7 @@ class Analyser:
         `problems`: files that could not be read to their end. `last`: the largest time of all packets of the run, where
         some of the last were not for this analyser."""
         self.latest = max(self.latest, last)
-        self.lane.release_all()
+        self.release_all()
         self._advance(self.flows.end_of_capture(self.latest))
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:

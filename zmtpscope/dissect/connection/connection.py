@@ -36,13 +36,16 @@ if TYPE_CHECKING:
 class ZmtpConnection:
     """What is said on the TCP connection `tcp`, whether that is ZMTP or not. `streams` are its two sides.
 
-    `forced` is what the user said of the connection, if anything.
+    `forced` is what the user said of the connection, if anything; `writer` makes its records, or hears of what they
+    would be.
     """
 
     stays_out = 0
     """How many more times it is not adopted by the lane, where it was in vain."""
 
-    def __init__(self, tcp: Connection, sink: Sink, forced: DecodeAs | None) -> None:
+    def __init__(
+        self, tcp: Connection, sink: Sink, forced: DecodeAs | None, writer: RecordWriter | None = None
+    ) -> None:
         self.tcp = tcp
         self.sink = sink
         self.options = sink.options
@@ -71,7 +74,7 @@ class ZmtpConnection:
         self.negotiation = Negotiation(tcp.tcp, self.streams, forced)
         self.view = ConnectionView(tcp, self.streams, self.negotiation, self.session)
         self.relations = Relations(self.view)
-        self.writer = RecordWriter(self.sink, ends, tcp.listener)
+        self.writer = writer or RecordWriter(self.sink, ends, tcp.listener)
         self.rows = MessageRows(self.view, self.sink, self.writer)
         self.segment_log: SegmentLog | None = None
         """Where octets stand, where an index was asked for."""
@@ -79,6 +82,10 @@ class ZmtpConnection:
             from zmtpscope.dissect.connection.segment_log import SegmentLog
 
             self.segment_log = SegmentLog(ends)
+
+    def write_with(self, writer: RecordWriter) -> None:
+        """Let somebody else make the records from now on."""
+        self.writer = self.rows.writer = writer
 
     def advance(self, block: BlockView) -> None:
         """Read what the block brought."""

@@ -7,7 +7,7 @@ from typing import Any
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.facts import Close, Located, Origin, Said
+from zmtpscope.dissect.records.facts import Close, Located, Origin, Said, origin_of
 from zmtpscope.zmtp.regime import Form
 from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
@@ -34,8 +34,7 @@ class Reports:
 
     def _put(self, kind: str, arrival: Arrival, timed: TimedEvent, value: Any) -> None:
         if self.origin is None:
-            tcp, stream = self.view.tcp, self.view.streams[0].stream
-            self.origin = Origin(stream, stamp(tcp.start), tcp.listener, tcp.tcp[0].initial)
+            self.origin = origin_of(self.view.tcp, self.view.streams[0].stream)
         event = timed.event
         unit = Located(timed.side, timed.source, event.start, event.stop, timed.record)
         self._facts.append(Said(arrival, self.origin, kind, unit, value))

@@ -89,7 +89,7 @@ def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: 
         limit=messages.limit,
         payloads=rows.payloads_of(assembly),
         judge=rows if is_judged else None,
-        awaited_by=connection.relations if connection.relations.awaits(number) else None,
+        awaited_from=arrivals.end if connection.relations.awaits(number) else None,
         is_written=connection.options.records,
         keeps=keeps,
         begin=arrivals.begin,

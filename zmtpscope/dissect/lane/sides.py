@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import MessageRows
-from zmtpscope.dissect.findings.relations import Relations
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.lane.arrived import Arrived, Piece
 from zmtpscope.dissect.records.payload_rows import PayloadRows
@@ -53,7 +52,8 @@ class LaneSide:
     thousands of connections each of them costs as much as a message. None of it changes while a side is in the lane.
     """
 
-    reading: Reading
+    reading: Reading | None
+    """What reads the side when it is released; None where nothing was read of it but in the lane."""
     stream: Stream
     regime: Regime
     confidence: str
@@ -65,8 +65,8 @@ class LaneSide:
     payloads: PayloadRows | None
     judge: MessageRows | None
     """Who looks at the messages; None where there is nothing to be said of them."""
-    awaited_by: Relations | None
-    """Who wants to know when the first octets come, until that is so."""
+    awaited_from: int | None
+    """Stream offset of the first octet of which it matters when it comes, until it has."""
     is_written: bool
     """Whether message rows are written."""
     keeps: bool
@@ -75,6 +75,8 @@ class LaneSide:
     pieces: list[Piece]
     held: bytes = b""
     under_way: UnderWay | None = None
+    awaited: Arrival | None = None
+    """The segment that has brought it."""
     recent_sizes: array[int] = field(default_factory=lambda: array("q"))
     """Those of the last frames of whole messages."""
 
@@ -86,7 +88,9 @@ class LaneSide:
     @property
     def wants_rows(self) -> bool:
         """Whether rows are made of the messages."""
-        return self.is_written or (self.judge is not None and self.reading.messages.are_wanted())
+        return self.is_written or (
+            self.judge is not None and self.reading is not None and self.reading.messages.are_wanted()
+        )
 
     @property
     def is_looked_into(self) -> bool:
@@ -101,7 +105,7 @@ class LaneSide:
     @property
     def end(self) -> int:
         """Stream offset behind the last octet that has come."""
-        return self.pieces[-1][0]
+        return self.pieces[-1][0] if self.pieces else self.begin
 
     def start_of_held(self, offset: int) -> Arrival | None:
         """The segment with the first octet of the message at `offset`; None where that comes only now."""
@@ -116,9 +120,9 @@ class LaneSide:
         held it is `data`. Of the message under way there are `frames`; it is another than before if it `is_new`."""
         rows = range(arrived.bounds[direction], arrived.bounds[direction + 1])
         end = arrived.ends[rows[-1]]
-        if self.awaited_by is not None:
-            self.awaited_by.note_behind_ready(self.stream.side or 0, arrived.arrival(rows[0]))
-            self.awaited_by = None
+        if self.awaited_from is not None and self.awaited_from < end:
+            self.awaited = arrived.arrival(arrived.row_of(direction, self.awaited_from))
+            self.awaited_from = None
         first = position if position < end else end
         self.under_way = self._under_way(arrived, direction, frames, end, is_new=is_new)
         if first < self.end:
@@ -156,15 +160,19 @@ class LaneSide:
             frame_start = arrival(frames.offsets[-1])
         return UnderWay(frames, start, frame_start, came)
 
-    def give_back(self, end: int, position: int, counts: Counts) -> None:
-        """Let the side read on itself: `end` and `position` are as in `go_on`, `counts` what was read here."""
-        self.reading.arrivals.go_on(self.begin, self.pieces, end)
+    def give_back(self, reading: Reading, end: int, position: int, counts: Counts) -> None:
+        """Let `reading` go on: `end` and `position` are as in `go_on`, `counts` what was read here."""
+        assembly = reading.messages.in_clear
+        if self.pieces:
+            reading.arrivals.go_on(self.begin, self.pieces, end)
         if counts.messages:
-            self.reading.messages.in_clear.take_plain(*counts, self.recent_sizes)
+            assembly.take_plain(*counts, self.recent_sizes)
+        if self.payloads is not None:
+            assembly.look_inside(self.payloads)
         frames, *came = self.under_way or (NO_FRAMES, None, None, None)
         if frames.offsets:
-            self.reading.messages.in_clear.carry(frames, *came)
-        self.reading.go_on(position, frames, self.held)
+            assembly.carry(frames, *came)
+        reading.go_on(position, frames, self.held)
 
 
 def behind(pieces: list[Piece], offset: int) -> list[Piece]:

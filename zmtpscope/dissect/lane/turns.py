@@ -11,6 +11,7 @@ from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.stream import assembly
 from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import MORE
@@ -58,6 +59,9 @@ class Turns:
                 frames.split(begin)
                 return False
         flags, count = frames.flags, len(frames.flags)
+        if count - begin >= assembly.MOST_FRAMES:
+            frames.split(begin)
+            return False
         whole = count - 1 if at > len(data) else count
         while whole > begin and flags[whole - 1] & MORE:
             whole -= 1

@@ -179,6 +179,11 @@ def reference(stream: Stream, side: int, source: int, start: int, record: str) -
     return f"{stream.conn_id}/{side}/{source}/{start}/{record}"
 
 
+def origin_of(connection: Connection, stream: Stream) -> Origin:
+    """How a connection began; `stream` is that of side 0."""
+    return Origin(stream, stamp(connection.start), connection.listener, connection.tcp[0].initial)
+
+
 def end_facts(connection: Connection) -> list[Fact]:
     """What others may have to know of the end of a connection, and how the attempt to connect came out."""
     facts: list[Fact] = []

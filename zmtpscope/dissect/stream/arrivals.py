@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -16,19 +15,25 @@ from zmtpscope.dissect.records.batch import Int64, Pieces
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
-@dataclass(eq=False)
 class BlockView:
     """Rows as the streams read them: their octets are `data[starts[row]:stops[row]]`, and `ordinals` those of the
     segments that made them part of their streams. `captured` are those of a block that were captured as they stand
     there, where somebody wants to know their places in files."""
 
-    data: bytes
-    starts: list[int]
-    stops: list[int]
-    ordinals: list[int]
-    packets: list[int]
-    times: list[int]
-    captured: SegmentBlock | None = None
+    def __init__(
+        self,
+        data: bytes,
+        starts: list[int],
+        stops: list[int],
+        ordinals: list[int],
+        packets: list[int],
+        times: list[int],
+        captured: SegmentBlock | None = None,
+    ) -> None:
+        self.data = data
+        self.starts, self.stops = starts, stops
+        self.ordinals, self.packets, self.times = ordinals, packets, times
+        self.captured = captured
 
     @classmethod
     def of(cls, reassembler: Reassembler, captured: SegmentBlock | None) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
-from zmtpscope.dissect.tcp.sequence import distance
+from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stalls
 from zmtpscope.records import SECOND
 
@@ -93,6 +93,12 @@ class TcpSide:
         self.delivered += gained
         self.captured += gained
         self.acknowledged = acknowledged
+
+    def open_in_order(self, initial: int, octets: int, acknowledged: int) -> None:
+        """Its SYN came, and so many octets behind that, in order; it has acknowledged that much of the other side."""
+        self.initial, self.acknowledged = initial, acknowledged
+        self.next, self.delivered, self.captured = (initial + 1 + octets) % MODULUS, octets, octets
+        self.begun = self.seen = True
 
     def resume_plain(self) -> None:
         """Let the next octets come on the plain way, if this side can say which those are."""

@@ -57,16 +57,31 @@ class Flows:
         self.directions: Directions | None = None
         """Those of the block under way."""
 
-    def feed(self, block: SegmentBlock, directions: Directions | None, done: Mask) -> list[Connection]:
-        """Hand the segments of `block` to their sides, but for those `directions` of it that are `done`; the
-        connections that were touched, in order of first touch."""
+    def feed(
+        self, block: SegmentBlock, directions: Directions | None, done: Mask, deferred: list[Deferred]
+    ) -> list[Connection]:
+        """Hand the segments of `block` to their sides, but for those `directions` of it that are `done`, of which
+        `deferred` is what opens or ends a connection; the connections that were touched, in order of first touch."""
         self.reassembler.begin(block)
         if directions is not None:
             self.directions = directions
-            self._take_rows(block, *self._take_directions(block, directions, done.tolist()))
+            left, of_clean = self._take_directions(block, directions, done.tolist())
+            self._take_rows(block, left, deferred + of_clean)
             self._note_last_packets(directions, done.tolist())
             self.directions = None
         return self._touched()
+
+    def begin(self, key: bytes, row: int) -> Connection:
+        """Open the connection whose SYN is a row of the block under way; somebody else takes what it brings."""
+        side = self._open(key, SYN, row)
+        connection = self.connections[side]
+        connection.opened_by = 0
+        return connection
+
+    def end(self, connection: Connection, row: int) -> None:
+        """Close a connection that somebody else has taken: both sides have sent FIN, the second is that row."""
+        self._close(connection, row, "fin")
+        del self.reassembler.touched[connection.tcp[0]]
 
     @property
     def is_crowded(self) -> bool:
@@ -96,7 +111,7 @@ class Flows:
             side = None if is_done else look_up(key)
             if side is not None:
                 connection = self.connections[side]
-                connection.last = max(connection.last, self._arrival(row))
+                connection.last = max(connection.last, self.arrival(row))
 
     def _take_directions(
         self, block: SegmentBlock, directions: Directions, done: list[bool]
@@ -162,7 +177,7 @@ class Flows:
         last_fin = -1
         for side, way in ways:
             if directions.fin_row[way] >= 0:
-                side.fin = self._arrival(directions.fin_row[way])
+                side.fin = self.arrival(directions.fin_row[way])
                 side.finish = side.delivered
                 last_fin = max(last_fin, directions.fin_row[way])
                 self._end(side)
@@ -208,7 +223,7 @@ class Flows:
         """The slow path of one segment: whatever is not the next octets of a known flow."""
         side = self.sides.get(key)
         if side is not None and (side.waits or self._peer(side).waits):
-            at = self._arrival(index)
+            at = self.arrival(index)
             self._advance_clock(self.connections[side], at.time, decided_by_time(at.ordinal))
             side = self.sides.get(key)
         if side is None and key in self.closed and not flags & SYN:
@@ -218,7 +233,7 @@ class Flows:
             if side is not None:
                 self._close(self.connections[side], index, "reused")
             side = self._open(key, flags, index)
-        connection, at = self.connections[side], self._arrival(index)
+        connection, at = self.connections[side], self.arrival(index)
         peer = connection.tcp[1 - side.number]
         for each in (side, peer):
             each.leave_plain()
@@ -233,7 +248,7 @@ class Flows:
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
             if side.initial == sequence and side.number == 0:
-                connection.syns, connection.last_syn = connection.syns + 1, self._arrival(index)
+                connection.syns, connection.last_syn = connection.syns + 1, self.arrival(index)
             first = (sequence + 1) % MODULUS
             if side.next < 0 or not side.delivered:  # else it comes late, when much has been decided without it
                 side.initial, side.next, side.begun = sequence, first, True
@@ -302,7 +317,7 @@ class Flows:
         opener, other = (reverse(key), key) if sender else (key, reverse(key))
         if len(self.sides) >= 2 * self.most_open:
             self._close(self._least_missed(), index, "evicted")
-        start = self._arrival(index)
+        start = self.arrival(index)
         self.opened += 1
         connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
         if flags & SYN:
@@ -314,7 +329,8 @@ class Flows:
             self.closed.pop(side_key, None)
         return connection.tcp[sender]
 
-    def _arrival(self, index: int) -> Arrival:
+    def arrival(self, index: int) -> Arrival:
+        """The segment of a row of the block under way."""
         rows = self.reassembler
         return Arrival(rows.first_ordinal + ORDINALS * index, rows.packets[index], rows.times[index])
 
@@ -336,7 +352,7 @@ class Flows:
     def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
         """No more will come for `connection`, as row `index` decides: `how` is that of `Connection.close`."""
         connection.last = self._last_packet(connection, index)
-        self._close_at(connection, self._arrival(index), how, reset_by)
+        self._close_at(connection, self.arrival(index), how, reset_by)
 
     def _close_at(self, connection: Connection, at: Arrival, how: str, reset_by: TcpSide | None = None) -> None:
         """The same, as the segment `at` decides."""
@@ -361,7 +377,7 @@ class Flows:
         if directions is None:
             return connection.last
         row = max(directions.last_row_before(side.key, index) for side in connection.tcp)
-        return connection.last if row < 0 else self._arrival(row)
+        return connection.last if row < 0 else self.arrival(row)
 
     def end_of_capture(self, latest: int) -> list[Connection]:
         """No more segments will come, the capture ends at the time `latest`: give up every hole and close what is open,

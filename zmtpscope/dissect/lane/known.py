@@ -1,0 +1,272 @@
+"""A connection that opens as others did (`openings.py`): the lane has it from its SYN on."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from typing import NamedTuple
+
+from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival, stamp
+from zmtpscope.dissect.connection import outcome
+from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.lane.openings import LONGEST, Opening, Openings, SaidEvent, Segment, Step, read_again
+from zmtpscope.dissect.lane.sides import Counts, LaneSide
+from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
+from zmtpscope.dissect.records.payload_rows import PayloadRows, side_payloads
+from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.flows import Flows
+from zmtpscope.dissect.tcp.sequence import MODULUS
+
+NOT_HERE = -1
+"""Instead of the number of a direction: the block has nothing of it."""
+
+Ways = tuple[int, int]
+"""The directions of a block that are side 0 and side 1 of a connection."""
+
+
+class TcpState(NamedTuple):
+    """How far a connection has come: the sequence numbers of its SYNs and of the next octets of its sides, what these
+    have acknowledged (all -1 in front of the SYN), and its last packet."""
+
+    initial: tuple[int, int] = (-1, -1)
+    next: tuple[int, int] = (-1, -1)
+    acknowledged: tuple[int, int] = (-1, -1)
+    last: Arrival | None = None
+
+    def octets(self, side: int) -> int:
+        """How many octets of a side have come."""
+        return (self.next[side] - self.initial[side] - 1) % MODULUS if self.initial[side] >= 0 else 0
+
+
+class BlockRows:
+    """The rows of a block, as `Arrival`s and octets."""
+
+    def __init__(self, block: SegmentBlock) -> None:
+        self.data, self.ordinal = block.data, block.ordinal
+        self.starts, self.stops = block.starts.tolist(), block.stops.tolist()
+        self.packets, self.times = block.packets.tolist(), block.times.tolist()
+
+    def octets(self, row: int) -> bytes:
+        """Its octets."""
+        return self.data[self.starts[row] : self.stops[row]]
+
+    def arrival(self, row: int) -> Arrival:
+        """Its segment."""
+        return Arrival(self.ordinal + ORDINALS * row, self.packets[row], self.times[row])
+
+
+class KnownConnection:
+    """One of them; `key` is that of side 0."""
+
+    __slots__ = ("before", "key", "opening", "segments", "state", "steps", "tcp", "told", "writer")
+
+    def __init__(self, key: bytes, first: Step) -> None:
+        self.key = key
+        self.state = self.before = TcpState()
+        """How far it has come in its opening, and how far it had in front of the block under way."""
+        self.steps = [first]
+        self.segments: list[Segment] = []
+        """Of the opening; `steps` are the first, and those behind each of them."""
+        self.told = 0
+        """How many segments there were in front of the block under way: of these all is said."""
+        self.opening: Opening | None = None
+        """Once that is over."""
+        self.tcp: Connection | None = None
+        self.writer: RecordWriter | None = None
+
+    # -- what a block has brought ------------------------------------------------------------------------------------
+
+    def take(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
+        """Take what a block has of the opening. False where that is not known, or not in order: nothing was done."""
+        following = self._following(rows, directions, ways)
+        if following is None:
+            return False
+        self.state = following
+        if self._walk(rows, directions, ways, openings) and self._fits(directions, ways):
+            return True
+        self.step_back(self.steps)
+        return False
+
+    def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> TcpState | None:
+        """How far it comes with a block; None where that is not in order."""
+        state = self.state
+        initial, following, acknowledged = list(state.initial), list(state.next), list(state.acknowledged)
+        for side, way in enumerate(ways):
+            if way == NOT_HERE:
+                continue
+            flags, sequence = directions.first_flags[way], directions.first_sequence[way]
+            begins = initial[side] < 0
+            if not directions.clean[way] or bool(flags & SYN) != begins:
+                return None
+            if begins:
+                if bool(flags & ACK) != bool(side):
+                    return None
+                initial[side], following[side] = sequence, (sequence + 1) % MODULUS
+            elif sequence != following[side]:
+                return None
+            following[side] = (following[side] + directions.octets[way]) % MODULUS
+            acknowledged[side] = directions.acknowledgment[way]
+        if state.last is not None and state.initial[1] < 0 and not _is_answered_first(directions, ways):
+            return None
+        last = max([directions.last_row[way] for way in ways if way != NOT_HERE])
+        return TcpState(
+            (initial[0], initial[1]),
+            (following[0], following[1]),
+            (acknowledged[0], acknowledged[1]),
+            rows.arrival(last),
+        )
+
+    def _walk(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
+        """Follow the segments up to the end of the opening, if it comes; whether they are known."""
+        carrying = [(row, side) for side, way in enumerate(ways) if way != NOT_HERE for row in directions.rows_of(way)]
+        carrying.sort()
+        for row, side in carrying:
+            arrival, octets = rows.arrival(row), rows.octets(row)
+            if not self._is_in_time(arrival):
+                return False
+            step = openings.behind(self.segments, self.steps[-1], side, octets)
+            if step is None:
+                return False
+            self.steps.append(step)
+            self.segments.append(Segment(side, octets, arrival))
+            if step.opening is not None:
+                sent = sum([len(segment.octets) for segment in self.segments if segment.side == side])
+                end = len(octets) - sent + step.opening.ends[side]
+                self.segments[-1] = Segment(side, octets[:end], arrival)
+                self.opening = step.opening
+                break
+        return True
+
+    def _is_in_time(self, arrival: Arrival) -> bool:
+        """Whether a segment comes soon enough behind the others."""
+        if not self.segments:
+            return True
+        return self.segments[-1].arrival.time <= arrival.time < self.segments[0].arrival.time + LONGEST
+
+    def _fits(self, directions: Directions, ways: Ways) -> bool:
+        """Whether what the block has of it besides the opening may be read in the lane."""
+        if self.opening is None:
+            return all(way == NOT_HERE or directions.fin_row[way] < 0 for way in ways)
+        ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
+        return all(side is not None or self.state.octets(number) == end for number, (side, end) in ends)
+
+    def step_back(self, in_vain: list[Step]) -> None:
+        """As it was in front of the block under way; `in_vain` are steps that it took for nothing."""
+        for step in in_vain[1:]:
+            step.in_vain += 1
+        self.state, self.opening = self.before, None
+        del self.segments[self.told :], self.steps[self.told + 1 :]
+
+    def sides(self, sink: Sink) -> dict[int, LaneSide]:
+        """The opening is over: what the lane reads from now on, by side."""
+        assert self.opening is not None
+        made: dict[int, LaneSide] = {}
+        for number, like in enumerate(self.opening.sides):
+            if like is not None:
+                asked = side_payloads(sink.options, lambda rule: False)
+                payloads = None if asked is None else PayloadRows(sink.options, asked)
+                begin, sizes = self.before.octets(number), array("q")
+                made[number] = replace(
+                    like, reading=None, begin=begin, pieces=[], payloads=payloads, recent_sizes=sizes
+                )
+        return made
+
+    # -- what is said of it ------------------------------------------------------------------------------------------
+
+    def open(self, flows: Flows, row: int) -> None:
+        """Its SYN is that row of the block."""
+        self.tcp = flows.begin(self.key, row)
+
+    def say(self, sink: Sink) -> None:
+        """Say what the segments mean that the block under way has brought; that is over now."""
+        assert self.tcp is not None
+        if self.writer is None:
+            self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
+        for place in range(self.told, len(self.segments)):
+            ordinal = self.segments[place].arrival.ordinal
+            for said in self.steps[place + 1].said or ():
+                at = self.segments[said.first].arrival._replace(ordinal=ordinal)
+                if isinstance(said, SaidEvent):
+                    self.writer.event(said.side, said.event, said.octets, said.is_whole, at, ordinal, None)
+                else:
+                    self.writer.note(said.note._replace(at=at, decided=ordinal))
+        self.told, self.before = len(self.segments), self.state
+
+    # -- it reads on itself, or ends ---------------------------------------------------------------------------------
+
+    def read_again(self, sink: Sink) -> ZmtpConnection | None:
+        """The connection as it is behind its opening, or as much of that as has come; None where nothing was sent.
+        Nothing is said again."""
+        tcp, state = self.tcp, self.state
+        assert tcp is not None
+        if state.last is not None:
+            tcp.last = max(tcp.last, state.last)
+        for number, side in enumerate(tcp.tcp):
+            if state.initial[number] >= 0:
+                octets = state.octets(number) if self.opening is None else self.opening.ends[number]
+                side.open_in_order(state.initial[number], octets, state.acknowledged[number])
+        if not self.segments:
+            return None
+        connection = read_again(tcp, sink, self.segments, Silent(sink, tcp.ends()))
+        assert self.writer is not None
+        connection.write_with(self.writer)
+        return connection
+
+    def close(self, flows: Flows, directions: Directions, ways: Ways, ends: tuple[int, int]) -> None:
+        """Both sides have sent FIN in the block, behind whole messages that end at these stream offsets."""
+        assert self.tcp is not None
+        last = max(directions.fin_row[way] for way in ways)
+        for side, way in zip(self.tcp.tcp, ways, strict=True):
+            octets, acknowledged = ends[side.number], directions.acknowledgment_until(way, last)
+            side.open_in_order(self.state.initial[side.number], octets, acknowledged)
+            side.fin, side.finish = flows.arrival(directions.fin_row[way]), octets
+        flows.end(self.tcp, last)
+
+    def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
+        """Say how it ended; `counts` are those of its messages."""
+        tcp, opening, writer = self.tcp, self.opening, self.writer
+        assert tcp is not None
+        assert opening is not None
+        assert writer is not None
+        sink.batch.facts += end_facts(tcp)
+        closing = tcp.closing
+        if closing is not None and closing[1] == tcp.listener:  # not by the wish of the side that opened it
+            close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
+            sink.report(Said(tcp.end, origin_of(tcp, writer.streams[0]), "closed", opening.greeting, close))
+        sink.connected_to((writer.whole.dst_ip, writer.whole.dst_port), tcp.end)
+        one, other = (
+            side._replace(
+                end=tcp.tcp[number].delivered,
+                units=side.units + count.octets + count.headers,
+                messages=count.messages,
+                frames=count.frames,
+                body_octets=count.octets,
+            )
+            for number, (side, count) in enumerate(zip(opening.outcome.sides, counts, strict=True))
+        )
+        came_out = opening.outcome._replace(sides=(one, other))
+        if sink.options.records:
+            writer.connection(tcp.start, outcome.values(came_out, tcp), tcp.end.ordinal)
+        outcome.count(came_out, tcp, sink.summary)
+
+
+def _is_answered_first(directions: Directions, ways: Ways) -> bool:
+    """Whether the SYN of a client that has sent nothing else is answered before it goes on."""
+    one, other = ways
+    if one == NOT_HERE or other == NOT_HERE:
+        return one == NOT_HERE
+    return directions.first_row[other] < directions.first_row[one]
+
+
+class Silent(RecordWriter):
+    """Makes no records, and counts nothing: what it hears was said before."""
+
+    def event(self, *_: object) -> None:
+        """A greeting or command."""
+
+    def note(self, *_: object) -> None:
+        """A finding."""
