@@ -16,7 +16,9 @@ from tests.dissect.talks import disturbed, hello, message, said
 from tests.payloads.zre import hello as zre_hello
 from tests.traffic import Capture, Conversation, Packet, record_of
 from zmtpscope.dissect import Analyser, Options, Summary
-from zmtpscope.dissect.lane.lane import STAYS_OUT, Lane
+from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.lane.lane import Lane
+from zmtpscope.dissect.lane.residents import STAYS_OUT
 from zmtpscope.dissect.lane.sides import MOST_HELD, MOST_OPEN
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
@@ -139,7 +141,7 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
     for block in capture:
         take(analyser.feed(block))
         step(analyser)
-    assert analyser.lane.sides or not analyser.lane.slots
+    assert analyser.lane.residents.sides or not analyser.lane.residents.slots
     analyser.release_all()
     state = state_of(analyser)
     take(analyser.finish())
@@ -154,8 +156,8 @@ def keep(analyser: Analyser) -> None:
 def release(analyser: Analyser) -> None:
     """They read on themselves; what they say then is read there, so they come back behind the next block only."""
     analyser.release_all()
-    assert not analyser.lane.slots
-    assert not analyser.lane.sides
+    assert not analyser.lane.residents.slots
+    assert not analyser.lane.residents.sides
 
 
 @given(packets=talks(), size=st.integers(1, 12), options=st.sampled_from(OPTIONS), data=st.data())
@@ -185,7 +187,7 @@ def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int
     analyser.begin(capture.files)
     for block in capture:
         list(analyser.feed(block))
-    counted = analyser.lane.messages if analyser.lane.connections else -1
+    counted = analyser.lane.messages if analyser.lane.residents.connections else -1
     list(analyser.finish())
     return analyser.summary.messages, counted
 
@@ -278,7 +280,8 @@ def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
     held = []
     for block in capture:
         list(analyser.feed(block))
-        held.append((sum(side.memory for side in analyser.lane.sides.values()), analyser.sink.budget.held))
+        here = [*analyser.lane.residents.sides]
+        held.append((int(analyser.lane.remembered.memory[here].sum()), analyser.sink.budget.held))
     assert all(inside == counted for inside, counted in held[-6:])
     assert [counted for _, counted in held[-6:]] == [
         5 + FRAME_WEIGHT,
@@ -346,6 +349,10 @@ def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.Monkey
         conversation.send(0, b"\2\0\0\0\0\0\0\0\1x")
     adopted = []
     adopt = Lane.adopt
-    monkeypatch.setattr(Lane, "adopt", lambda lane, each: (adopt(lane, each), adopted.append(bool(lane.connections))))
+    def adopting(lane: Lane, each: ZmtpConnection) -> None:
+        adopt(lane, each)
+        adopted.append(bool(lane.residents.connections))
+
+    monkeypatch.setattr(Lane, "adopt", adopting)
     in_lane(conversation, size=1)
     assert sum(adopted) <= 1 + 40 / STAYS_OUT

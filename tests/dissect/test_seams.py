@@ -490,11 +490,12 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames of the message under way included."""
-    connection, in_lane = analyser.connections.get(analyser.flows.connections[side]), analyser.lane.slots.get(side.key)
+    slot = analyser.lane.residents.slots.get(side.key)
+    if slot is not None:
+        return int(analyser.lane.remembered.memory[slot])
+    connection = analyser.connections.get(analyser.flows.connections[side])
     if connection is None:
         return 0
-    if in_lane is not None:
-        return analyser.lane.sides[in_lane].memory if in_lane in analyser.lane.sides else 0
     stream = connection.streams[side.number]
     assembly = stream.messages.in_clear
     octets = sum(map(len, stream.held_octets.parts)) + (0 if assembly.head is None else len(assembly.head.data))

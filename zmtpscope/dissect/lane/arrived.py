@@ -32,15 +32,17 @@ class Arrived:
         """The segments as `Arrival`s, one column each."""
         self.places: Int64 = (block.stops[rows] - block.starts[rows]).cumsum()
         """Where each row ends."""
+        self.begins = begins
         self.shifts: Int64 = np.append(0, self.places)[bounds[:-1]] - begins
         self.ends: list[int] = (self.places - self.shifts.repeat(np.diff(bounds))).tolist()
         """The stream offset at which each row ends."""
-        self._last_rows = bounds[1:] - 1
+        self.first_rows: Int64 = bounds[:-1]
+        self.last_rows: Int64 = bounds[1:] - 1
         self._columns: list[list[int]] = self.segments.tolist()
 
     def stream_ends(self, directions: Int64) -> Int64:
         """The stream offsets to which these directions have come, which carry octets."""
-        ends: Int64 = self.places[self._last_rows[directions]] - self.shifts[directions]
+        ends: Int64 = self.places[self.last_rows[directions]] - self.shifts[directions]
         return ends
 
     def octets(self, direction: int) -> bytes:
@@ -67,3 +69,17 @@ class Arrived:
         """Ordinals, packets and times (three rows) of the segments with the octets at these places."""
         found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found
+
+
+def behind(pieces: list[Piece], offset: int) -> list[Piece]:
+    """The pieces with octets from `offset` on, and the last one in any case: few, so none of the others is looked
+    at."""
+    place = len(pieces) - 1
+    while place and pieces[place - 1][0] > offset:
+        place -= 1
+    return pieces[place:]
+
+
+def arrival_in(pieces: list[Piece], offset: int) -> Arrival:
+    """The segment that brought the octet at `offset`."""
+    return Arrival(*behind(pieces, offset)[0][1:])

@@ -6,7 +6,7 @@ import functools
 
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
-from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, LaneSide, UnderWay
+from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, LaneSide
 from zmtpscope.dissect.records.topics import DISTRIBUTING
 from zmtpscope.dissect.stream.reading import Reading
 from zmtpscope.zmtp.socket_types import PEERS, SUBSCRIBERS
@@ -73,27 +73,20 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
 
 
 def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:
-    """What the lane needs of a side: it has the message under way from now on."""
-    messages, arrivals, rows, regime = reading.messages, reading.arrivals, connection.rows, reading.reader.regime
-    assembly, keeps = messages.in_clear, messages.are_wanted()
-    held, frames = reading.held_octets.give_away(), assembly.give_away()
-    came = assembly.message_start, assembly.frame_start, assembly.frame_end
+    """What the lane needs of a side."""
+    messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
     return LaneSide(
         reading=reading,
-        stream=assembly.stream,
+        stream=messages.in_clear.stream,
         regime=regime,
         confidence=reading.confidence,
         version=reading.version_of_records,
         peer_socket_type=connection.streams[1 - number].socket_type,
-        settled=arrivals.settled,
+        settled=reading.arrivals.settled,
         limit=messages.limit,
-        payloads=rows.payloads_of(assembly),
+        payloads=rows.payloads_of(messages.in_clear),
         judge=rows if is_judged else None,
-        awaited_from=arrivals.end if connection.relations.awaits(number) else None,
         is_written=connection.options.records,
-        keeps=keeps,
-        begin=arrivals.begin,
-        pieces=arrivals.rows(),
-        held=held,
-        under_way=UnderWay(frames, *came) if frames.offsets else None,
+        keeps=messages.are_wanted(),
+        awaits=connection.relations.awaits(number),
     )

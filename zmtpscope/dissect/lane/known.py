@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import replace
 from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
@@ -11,9 +9,9 @@ from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.openings import LONGEST, Opening, Openings, SaidEvent, Segment, Step, read_again
-from zmtpscope.dissect.lane.sides import Counts, LaneSide
+from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.slots import Counts
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
-from zmtpscope.dissect.records.payload_rows import PayloadRows, side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import Connection
@@ -62,7 +60,7 @@ class BlockRows:
 class KnownConnection:
     """One of them; `key` is that of side 0."""
 
-    __slots__ = ("before", "key", "opening", "segments", "state", "steps", "tcp", "told", "writer")
+    __slots__ = ("before", "is_here", "key", "opening", "segments", "state", "steps", "tcp", "told", "writer")
 
     def __init__(self, key: bytes, first: Step) -> None:
         self.key = key
@@ -75,6 +73,8 @@ class KnownConnection:
         """How many segments there were in front of the block under way: of these all is said."""
         self.opening: Opening | None = None
         """Once that is over."""
+        self.is_here = True
+        """Whether it is still in the lane."""
         self.tcp: Connection | None = None
         self.writer: RecordWriter | None = None
 
@@ -161,25 +161,18 @@ class KnownConnection:
         self.state, self.opening = self.before, None
         del self.segments[self.told :], self.steps[self.told + 1 :]
 
-    def sides(self, sink: Sink) -> dict[int, LaneSide]:
-        """The opening is over: what the lane reads from now on, by side."""
-        assert self.opening is not None
-        made: dict[int, LaneSide] = {}
-        for number, like in enumerate(self.opening.sides):
-            if like is not None:
-                asked = side_payloads(sink.options, lambda rule: False)
-                payloads = None if asked is None else PayloadRows(sink.options, asked)
-                begin, sizes = self.before.octets(number), array("q")
-                made[number] = replace(
-                    like, reading=None, begin=begin, pieces=[], payloads=payloads, recent_sizes=sizes
-                )
-        return made
-
     # -- what is said of it ------------------------------------------------------------------------------------------
 
     def open(self, flows: Flows, row: int) -> None:
         """Its SYN is that row of the block."""
         self.tcp = flows.begin(self.key, row)
+
+    def sides(self) -> dict[int, LaneSide]:
+        """What the lane reads from now on, by side."""
+        assert self.opening is not None
+        assert self.writer is not None
+        both = zip(self.opening.sides, self.writer.streams, strict=True)
+        return {number: like._replace(stream=stream) for number, (like, stream) in enumerate(both) if like is not None}
 
     def say(self, sink: Sink) -> None:
         """Say what the segments mean that the block under way has brought; that is over now."""

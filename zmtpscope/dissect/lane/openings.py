@@ -17,6 +17,7 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, outcome_of
 from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.slots import NOTHING
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Unit
 from zmtpscope.dissect.records.facts import Located
@@ -133,8 +134,10 @@ class Openings:
         self._steps = 0
         self._ahead = MOST_AHEAD
 
-    def praise(self) -> None:
-        """A connection has opened in a known way."""
+    def praise(self, steps: Sequence[Step]) -> None:
+        """A connection has opened in these steps, and is read in the lane."""
+        for step in steps:
+            step.entered += 1
         self._ahead = min(self._ahead + WORTH, MOST_AHEAD)
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
@@ -218,7 +221,8 @@ class Heard(RecordWriter):
         sides = sides_in_lane(self._read)
         if not sides or any(side.judge is not None for side in sides.values()):
             return None
-        return Opening((sides.get(0), sides.get(1)), self.ends, outcome, self.greeting)
+        alike = {side: each._replace(reading=None, payloads=None, settled=NOTHING) for side, each in sides.items()}
+        return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting)
 
     def event(
         self,

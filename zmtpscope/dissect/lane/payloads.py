@@ -2,55 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from zmtpscope.dissect.lane.turns import Messages, Turn
+from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
-from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS, behind_envelopes
+from zmtpscope.dissect.records.message_columns import behind_envelopes
+from zmtpscope.dissect.records.payload_rows import PayloadRows
 from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
+from zmtpscope.payloads.side import MOST_UNCLAIMED
 
 
-def passed_by(turns: list[Turn], messages: Messages) -> tuple[Bool, Bool | None]:
-    """Of which turns nobody is to be asked about any message, and, where that is asked for, which messages are plain
-    text."""
-    sides = [turn.side.payloads for turn in turns]
-    asks = np.array([each is not None and each.wants_rows for each in sides])
-    asks_for_text = np.array([each is not None and each.side.asks_for_text for each in sides])
-    one = next((each for each in sides if each is not None and (each.wants_rows or each.recognises_text)), None)
-    if one is None:
-        return np.ones(len(turns), np.bool_), None
-    run = _joined(turns, messages)
-    first, last, starts, known = contents_from(run, _content_frames(turns, messages), one.limit)
-    claimable = one.side.shapes.claimable(shapes_of_rows(one.side.shapes, run, first, last, starts))
-    texts = plain_texts(run, first, last, starts, known) if one.recognises_text else None
+def passed_by(messages: Messages, sides: Sequence[LaneSide], asked: PayloadRows) -> tuple[Bool, Bool | None]:
+    """Of which turns, of these sides, nobody is to be asked about any message, and, where that is asked for, which
+    messages are plain text. `asked` are those who are asked about a new side."""
+    remembered, slots = messages.turns.remembered, messages.slots
+    asks = remembered.unclaimed[slots] <= MOST_UNCLAIMED
+    asks_for_text = remembered.asks_for_text[slots] != 0
+    asks_about_all = np.zeros(len(slots), np.bool_)
+    for turn in remembered.is_judged[slots].nonzero()[0].tolist():
+        payloads = sides[turn].payloads
+        asks[turn] = payloads is not None and payloads.wants_rows
+        asks_for_text[turn] = payloads is not None and payloads.side.asks_for_text
+        asks_about_all[turn] = payloads is not None and payloads.asks_about_all
+    if not (asks.any() or asks_about_all.any() or asked.recognises_text):
+        return np.ones(len(slots), np.bool_), None
+    run = _joined(messages, sides[0])
+    first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
+    claimable = asked.side.shapes.claimable(shapes_of_rows(asked.side.shapes, run, first, last, starts))
+    texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
     others = ~known if texts is None else ~(known & texts)
     is_claimed, has_others = messages.any_of(~known | claimable), messages.any_of(others)
-    asks_about_all = np.array([each is not None and each.asks_about_all for each in sides])
     return ~(asks_about_all | asks & is_claimed | asks_for_text & has_others), texts
 
 
-def _content_frames(turns: list[Turn], messages: Messages) -> Int64:
+def _content_frames(messages: Messages) -> Int64:
     """The first frame of each message that is no address, delimiter, topic or group."""
     content: Int64 = messages.first
-    types = [(turn.side.regime.socket_type, turn.side.peer_socket_type) for turn in turns]
-    is_enveloped = [not REQUESTERS.isdisjoint(each) for each in types]
-    if any(is_enveloped):
+    remembered, slots = messages.turns.remembered, messages.slots
+    is_enveloped = remembered.is_enveloped[slots]
+    if is_enveloped.any():
         behind = behind_envelopes(messages.sizes, messages.first, messages.last)
         content = np.where(messages.spread(is_enveloped), behind, content)
-    is_grouped = [socket_type in GROUPED for socket_type, _ in types]
-    if any(is_grouped):
+    is_grouped = remembered.is_grouped[slots]
+    if is_grouped.any():
         second = np.minimum(messages.first + 1, messages.last)
         content = np.where(messages.spread(is_grouped), second, content)
     return content
 
 
-def _joined(turns: list[Turn], messages: Messages) -> MessageRun:
-    """The messages of all turns as one run, whose octets are those of the turns, one behind the other."""
-    sizes = np.array([0, *(len(turn.data) for turn in turns)]).cumsum()[:-1]
-    shifts = sizes - np.array([turn.base for turn in turns])
+def _joined(messages: Messages, side: LaneSide) -> MessageRun:
+    """The messages of all turns as one run, as if they were of this side: their octets are those of the turns, one
+    behind the other."""
+    turns = messages.turns
+    lengths = np.array([0, *map(len, turns.data)])
+    shifts = lengths.cumsum()[:-1] - (messages.ends - lengths[1:])
     shift = shifts.repeat(np.diff(messages.frame_edges))
-    side, data, none = turns[0].side, b"".join([turn.data for turn in turns]), messages.first
+    data, none = b"".join(turns.data), messages.first
     return MessageRun(
         stream=side.stream,
         regime=side.regime,

@@ -7,74 +7,67 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.lane.arrived import Arrived
+from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
+from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.records.batch import Int64, MessageRun
-from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.columns import Bool, numbers
 from zmtpscope.dissect.stream import assembly
+from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 
 
-class Turn(NamedTuple):
-    """What a block has brought of the side in `slot`, which is `direction` of the block.
+class Turns:
+    """Reads the frames of sides: `add` them, and then make `Messages` of all.
 
-    `data` are the octets from stream offset `base` on that were held or have come, up to `end`. `position` is the
-    stream offset of the first header that is not read, `frames` counts those of whole messages, `open` are those of the
-    message under way.
+    Turn k is what the block has brought of the side in slot `slots[k]`, which is direction `directions[k]` of the
+    block: `data[k]` are its octets that were held or have come, up to stream offset `ends[k]`. `positions[k]` is the
+    stream offset of the first header that is not read, and of `frames` those from `edges[k]` up to `edges[k + 1]` are
+    its own: the message that was under way, and what has come.
     """
 
-    slot: int
-    side: LaneSide
-    direction: int
-    data: bytes
-    base: int
-    end: int
-    position: int
-    frames: int
-    open: FrameColumns | None
-
-
-class Turns:
-    """Reads the frames of sides: `add` them, and then make `messages` of all."""
-
-    def __init__(self) -> None:
-        self.turns: list[Turn] = []
+    def __init__(self, remembered: Slots) -> None:
+        self.remembered = remembered
+        self.slots: list[int] = []
+        self.directions: list[int] = []
+        self.data: list[bytes] = []
+        self.ends: list[int] = []
+        self.positions: list[int] = []
+        self.edges = [0]
         self.frames = FrameColumns()
-        """The frames of whole messages, turn by turn."""
 
-    def add(self, slot: int, side: LaneSide, direction: int, octets: bytes, end: int, position: int) -> bool:
+    def add(
+        self, slot: int, direction: int, octets: bytes, end: int, position: int, frame: list[int], *, is_open: int
+    ) -> bool:
         """Read the frames of a side of which `octets` have come, up to stream offset `end`; `position` is that of the
-        next header. False where there is something else than plain frames: then nothing was done."""
-        frames, data = self.frames, side.held + octets if side.held else octets
+        next header. `frame` is the last one of the message under way, if one `is_open`. False where there is something
+        else than plain frames: then nothing was done."""
+        frames, held = self.frames, self.remembered.held.get(slot)
+        data = held + octets if held else octets
         base, begin = end - len(data), len(frames.offsets)
-        if side.under_way is not None:
-            frames.add(side.under_way.frames)
+        if is_open:
+            if is_open > 1:
+                frames.add(self.remembered.frames[slot])
+            frames.append(*frame)
         at = position - base
         if at < len(data):
             at = scan_2(data, at, base, frames)
-            if at < len(data) and not is_part_of_header(data, at):
+            if (at < len(data) and not is_part_of_header(data, at)) or at > LARGEST_PLACE:
                 frames.split(begin)
                 return False
-        flags, count = frames.flags, len(frames.flags)
-        if count - begin >= assembly.MOST_FRAMES:
+        if len(frames.offsets) - begin >= assembly.MOST_FRAMES:
             frames.split(begin)
             return False
-        whole = count - 1 if at > len(data) else count
-        while whole > begin and flags[whole - 1] & MORE:
-            whole -= 1
-        under_way = frames.split(whole) if whole < count else None
-        if under_way is not None and (len(under_way.offsets) > MOST_OPEN or at > LARGEST_PLACE):
-            frames.split(begin)
-            return False
-        self.turns.append(Turn(slot, side, direction, data, base, end, base + at, whole - begin, under_way))
+        self.slots.append(slot)
+        self.directions.append(direction)
+        self.data.append(data)
+        self.ends.append(end)
+        self.positions.append(base + at)
+        self.edges.append(len(frames.offsets))
         return True
-
-    def messages(self) -> Messages:
-        """The whole messages of all turns."""
-        return Messages(self.frames, [turn.frames for turn in self.turns])
 
 
 class TurnCounts(NamedTuple):
@@ -88,25 +81,68 @@ class TurnCounts(NamedTuple):
 
 
 class Messages:
-    """Whole messages of several turns: message i is made of the frames `first[i]..last[i]`, of which there are columns.
+    """Whole messages of turns: message i is made of the frames `first[i]..last[i]`, of which there are columns.
 
-    Of turn k are the messages from `edges[k]` up to `edges[k + 1]`, and the frames of `frame_edges` likewise.
+    Of turn k are the messages from `edges[k]` up to `edges[k + 1]`, and the frames of `frame_edges` likewise. Of the
+    message that is under way behind them it has `open[k]` frames, of which `open_first` and `open_last` are the first
+    and the last one (columns: offset, body, size, flags).
     """
 
-    def __init__(self, frames: FrameColumns, counts: list[int]) -> None:
-        self.offsets, self.bodies, self.sizes, self.flags = [as_array(column) for column in columns_of(frames)]
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.slots: Int64 = np.array(turns.slots, np.int64)
+        self.directions: Int64 = np.array(turns.directions, np.int64)
+        self.ends: Int64 = np.array(turns.ends, np.int64)
+        self.positions: Int64 = np.array(turns.positions, np.int64)
+        self._all = np.array([as_array(column) for column in columns_of(turns.frames)], np.int64)
+        edges = np.array(turns.edges, np.int64)
+        whole = self._whole_frames(edges)
+        self.open: Int64 = edges[1:] - edges[:-1] - whole
+        is_open = self.open > 0
+        self.open_last = np.zeros((4, len(whole)), np.int64)
+        self.open_first = np.zeros((4, len(whole)), np.int64)
+        self.open_last[:, is_open] = self._all[:, edges[1:][is_open] - 1]
+        self.open_first[:, is_open] = self._all[:, (edges[:-1] + whole)[is_open]]
+        self._begins_open = edges[:-1] + whole
+        self.frame_edges: Int64 = np.append(0, whole.cumsum())
+        frames = self._all[:, numbers(edges[:-1], whole)] if is_open.any() else self._all
+        self.offsets, self.bodies, self.sizes, self.flags = frames
         self.last: Int64 = ((self.flags & MORE) == 0).nonzero()[0]
         self.first = np.empty_like(self.last)
         self.first[:1], self.first[1:] = 0, self.last[:-1] + 1
-        self.frame_edges: Int64 = np.array([0, *counts]).cumsum()
         self.edges: Int64 = self.last.searchsorted(self.frame_edges)
+        self.counts = self._count()
 
-    def counts(self) -> TurnCounts:
-        """What each turn has, as columns."""
-        messages, frames = np.diff(self.edges), np.diff(self.frame_edges)
+    def _whole_frames(self, edges: Int64) -> Int64:
+        """How many frames of each turn are those of whole messages."""
+        ends = (self._all[3] & MORE) == 0
+        has_frames = edges[1:] > edges[:-1]
+        ends[edges[1:][has_frames & (self.positions > self.ends)] - 1] = False  # the last body is not all there
+        behind_end = np.where(ends, np.arange(1, len(ends) + 1), 0)
+        whole = np.zeros(len(edges) - 1, np.int64)
+        if len(ends):
+            begins = edges[:-1][has_frames]
+            whole[has_frames] = np.maximum(np.maximum.reduceat(behind_end, begins) - begins, 0)
+        return whole
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    def open_frames(self, turn: int) -> FrameColumns:
+        """The frames of the message under way but for the last."""
+        begin = int(self._begins_open[turn])
+        return self.turns.frames.first(begin + int(self.open[turn]) - 1).behind(begin)
+
+    @property
+    def too_long(self) -> Int64:
+        """The turns of whose message under way there are too many frames."""
+        return (self.open > MOST_OPEN).nonzero()[0]
+
+    def _count(self) -> TurnCounts:
+        """What each turn has."""
         octets, headers = self.sums_of_frames(self.sizes), self.sums_of_frames(self.bodies - self.offsets)
         last: Int64 = np.append(self.offsets[self.first], 0)[self.edges[1:] - 1]
-        return TurnCounts(messages, frames, octets, headers, last)
+        return TurnCounts(np.diff(self.edges), np.diff(self.frame_edges), octets, headers, last)
 
     def sums_of_frames(self, values: Int64) -> Int64:
         """The sums of what each frame has, by turn."""
@@ -118,9 +154,10 @@ class Messages:
         found: Bool = np.diff(np.append(0, chosen.cumsum())[self.edges]) > 0
         return found
 
-    def spread(self, values: Iterable[int]) -> Int64:
+    def spread(self, values: Iterable[int] | Int64) -> Int64:
         """A value of each turn, for each message."""
-        spread: Int64 = np.array(list(values), np.int64).repeat(np.diff(self.edges))
+        column = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
+        spread: Int64 = column.repeat(self.counts.messages)
         return spread
 
 
@@ -128,39 +165,49 @@ class Rows:
     """When the messages of turns came: ordinals of the segments that made them decidable, packets and times of their
     first and of their last octets."""
 
-    def __init__(self, messages: Messages, turns: list[Turn], arrived: Arrived) -> None:
+    def __init__(self, messages: Messages, arrived: Arrived) -> None:
         self.messages = messages
+        turns, remembered, slots = messages.turns, messages.turns.remembered, messages.slots
         first, last = messages.first, messages.last
-        shift = messages.spread(arrived.shifts[[turn.direction for turn in turns]].tolist())
-        _, self.packets, self.times = arrived.segments_at(messages.offsets[first] + shift)
+        shift = messages.spread(arrived.shifts[messages.directions])
+        starts = messages.offsets[first]
+        _, self.packets, self.times = arrived.segments_at(starts + shift)
         stops = messages.bodies[last] + messages.sizes[last]
         orders, self.packet_ends, self.time_ends = arrived.segments_at(stops - 1 + shift)
-        self.orders = np.maximum(orders, messages.spread(turn.side.settled for turn in turns))
-        begins = messages.spread(messages.frame_edges[:-1].tolist())
+        self.orders = np.maximum(orders, messages.spread(remembered.settled[slots]))
+        # the first message of a turn may have begun before the block
+        goes_on = (messages.counts.messages > 0) & (remembered.open[slots] > 0)
+        rows = messages.edges[:-1][goes_on]
+        _, self.packets[rows], self.times[rows] = remembered.start[:, slots[goes_on]]
+        headless = (messages.counts.messages > 0) & ~goes_on
+        headless[headless] = starts[messages.edges[:-1][headless]] < arrived.begins[messages.directions[headless]]
+        for turn in headless.nonzero()[0].tolist():
+            row = int(messages.edges[turn])
+            arrival = arrival_in(remembered.pieces_of(turns.slots[turn]), int(starts[row]))
+            self.packets[row], self.times[row] = arrival.packet, arrival.time
+        begins = messages.spread(messages.frame_edges[:-1])
         self.first, self.last = first - begins, last - begins
         self.complete = np.ones(len(first), np.bool_)
         self.edges: list[int] = messages.edges.tolist()
         self.frame_edges: list[int] = messages.frame_edges.tolist()
 
-    def runs_of(self, number: int, turn: Turn, texts: Bool | None) -> list[MessageRun]:
+    def runs_of(self, turn: int, side: LaneSide, texts: Bool | None) -> list[MessageRun]:
         """The messages of a turn, which has some; `texts` says of all messages which are plain text."""
-        messages, side = self.messages, turn.side
-        low, high = self.edges[number], self.edges[number + 1]
-        rows, frames = slice(low, high), slice(self.frame_edges[number], self.frame_edges[number + 1])
-        start = side.start_of_held(int(messages.offsets[frames.start]))
-        if start is not None:
-            _, self.packets[low], self.times[low] = start
+        messages, turns = self.messages, self.messages.turns
+        rows = slice(self.edges[turn], self.edges[turn + 1])
+        frames = slice(self.frame_edges[turn], self.frame_edges[turn + 1])
+        data, end = turns.data[turn], turns.ends[turn]
         run = MessageRun(
             stream=side.stream,
             regime=side.regime,
             confidence=side.confidence,
-            data=turn.data,
-            base=turn.base,
+            data=data,
+            base=end - len(data),
             offsets=messages.offsets[frames],
             bodies=messages.bodies[frames],
             sizes=messages.sizes[frames],
             flags=messages.flags[frames],
-            end=turn.end,
+            end=end,
             pieces=None,
             version=side.version,
             socket_type=side.regime.socket_type,
@@ -176,3 +223,88 @@ class Rows:
             texts=texts[rows] if texts is not None and texts[rows].any() else None,
         )
         return list(cut_large(run, side.limit))
+
+
+def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
+    """Remember of the sides of the `chosen` turns how far they have come."""
+    remembered, slots, directions = messages.turns.remembered, messages.slots[chosen], messages.directions[chosen]
+    ends, positions, opened = messages.ends[chosen], messages.positions[chosen], messages.open[chosen]
+    before, shifts, last_rows = arrived.begins[directions], arrived.shifts[directions], arrived.last_rows[directions]
+    awaited = remembered.awaited_from[slots]
+    has_come = (awaited >= 0) & (awaited < ends)
+    if has_come.any():
+        found = arrived.segments_at((awaited + shifts)[has_come])
+        remembered.awaited[:, slots[has_come]], remembered.awaited_from[slots[has_come]] = found, -1
+    _note_sizes(messages, chosen, slots)
+    _note_under_way(messages, arrived, chosen)
+    # how what is not read came
+    first = np.minimum(positions, ends)
+    rows = np.minimum(arrived.places.searchsorted(first + shifts, "right"), last_rows)
+    several = (first < before) | (rows < last_rows)
+    old = {place: remembered.pieces_of(int(slots[place])) for place in several.nonzero()[0].tolist()}
+    begins = np.where(rows > arrived.first_rows[directions], np.append(0, arrived.places)[rows] - shifts, before)
+    for slot in remembered.pieces.keys() & set(slots.tolist()) if remembered.pieces else ():
+        del remembered.pieces[slot]
+    begins_before = remembered.begin_of[slots]
+    remembered.begin_of[slots], remembered.end[slots], remembered.position[slots] = begins, ends, positions
+    remembered.piece[:, slots] = arrived.segments[:, last_rows]
+    for place, pieces in old.items():
+        direction, needed = int(directions[place]), int(first[place])
+        begin, kept = int(begins[place]), arrived.pieces(direction, int(rows[place]))
+        if needed < before[place]:
+            still = behind(pieces, needed)
+            begin = pieces[-len(still) - 1][0] if len(still) < len(pieces) else int(begins_before[place])
+            kept = still + arrived.pieces(direction, arrived.bounds[direction])
+        remembered.came(int(slots[place]), begin, kept)
+    # what is held
+    keeps = (opened > 0) & (remembered.keeps[slots] != 0)
+    sizes = np.maximum(ends - np.where(keeps, messages.open_first[0, chosen], first), 0)
+    held, data = remembered.held, messages.turns.data
+    for turn, slot, size in zip(chosen.tolist(), slots.tolist(), sizes.tolist(), strict=True):
+        if size:
+            octets = data[turn]
+            held[slot] = octets[len(octets) - size :]
+        elif slot in held:
+            del held[slot]
+    remembered.memory[slots] = sizes + FRAME_WEIGHT * opened
+
+
+def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
+    """Remember the sizes of the last frames of whole messages, and count these."""
+    remembered, counts = messages.turns.remembered, messages.counts
+    frames = counts.frames[chosen]
+    known = np.minimum(frames, KNOWN_SIZES)
+    last = numbers(messages.frame_edges[1:][chosen] - known, known)
+    places = numbers(remembered.counts[1, slots] + frames - known, known) % KNOWN_SIZES
+    remembered.sizes[places, slots.repeat(known)] = messages.sizes[last]
+    has_messages = counts.messages[chosen] > 0
+    remembered.counts[-1, slots[has_messages]] = counts.last[chosen[has_messages]]
+    remembered.counts[:-1, slots] += [column[chosen] for column in counts[:-1]]
+
+
+def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
+    """Remember the messages under way, and how they came."""
+    remembered, slots = messages.turns.remembered, messages.slots[chosen]
+    opened, before_open = messages.open[chosen], remembered.open[slots]
+    is_open = opened > 0
+    is_new = is_open & ((messages.counts.messages[chosen] > 0) | (before_open == 0))
+    has_more = is_new | (is_open & (opened > before_open))
+    directions = messages.directions[chosen]
+    before, shifts = arrived.begins[directions], arrived.shifts[directions]
+    begin, (offset, body, size, _) = messages.open_first[0, chosen], messages.open_last[:, chosen]
+    stops = body + np.minimum(size, messages.ends[chosen] - body) - 1
+    for column, places, notes in (
+        (remembered.start, begin, is_new),
+        (remembered.frame_start, offset, has_more),
+        (remembered.frame_end, stops, is_open & (stops >= before)),
+    ):
+        came = notes & (places >= before)
+        column[:, slots[came]] = arrived.segments_at((places + shifts)[came])
+        for place in (notes & (places < before)).nonzero()[0].tolist():
+            column[:, slots[place]] = arrival_in(remembered.pieces_of(int(slots[place])), int(places[place]))
+    remembered.open[slots] = opened
+    remembered.frame[:, slots[is_open]] = messages.open_last[:, chosen[is_open]]
+    for slot in remembered.frames.keys() & set(slots.tolist()) if remembered.frames else ():
+        del remembered.frames[slot]
+    for turn in chosen[opened > 1].tolist():
+        remembered.frames[messages.turns.slots[turn]] = messages.open_frames(turn)

@@ -1,0 +1,202 @@
+"""The connections that are in the lane: which they are, how they come and how they leave.
+
+They come from their SYN on, where they open as others did, or are adopted once they are at rest. Who leaves reads on
+itself, as if it had never been here.
+"""
+
+from __future__ import annotations
+
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.lane.entering import sides_in_lane
+from zmtpscope.dissect.lane.known import KnownConnection
+from zmtpscope.dissect.lane.openings import LONGEST
+from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.slots import NEVER, Slots
+from zmtpscope.dissect.records.payload_rows import PayloadRows, side_payloads
+from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.tcp.connection import reverse
+from zmtpscope.dissect.tcp.sequence import MODULUS
+
+FEWEST_BLOCKS, STAYS_OUT = 2, 8
+"""Who is released before it was read in so many blocks was adopted in vain, and is not adopted in the next ones."""
+
+
+class Residents:
+    """Those that are here. `released` are connections that were here from their SYN on, until somebody takes them
+    over."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.opening: dict[bytes, KnownConnection] = {}
+        """Those whose openings are not over, by the key of either direction."""
+        self.slots: dict[bytes, int] = {}
+        """Of all others, by key of the direction."""
+        self.connections: dict[int, ZmtpConnection | KnownConnection] = {}
+        """By the slot of side 0."""
+        self.sides: dict[int, LaneSide] = {}
+        """By slot, those whose messages are read here."""
+        self.entering: dict[int, KnownConnection] = {}
+        """Those whose openings end in the block under way, by the slot of side 0."""
+        self.remembered = Slots()
+        self.released: list[ZmtpConnection] = []
+        self._free: list[int] = []
+        side = side_payloads(sink.options, lambda rule: False)
+        self.asked = None if side is None else PayloadRows(sink.options, side)
+        """Who is asked what rides inside the messages of a side that nothing is known of; None: nobody."""
+
+    # -- how they come -----------------------------------------------------------------------------------------------
+
+    def adopt(self, connection: ZmtpConnection) -> None:
+        """Read the connection here from the next block on, if that can be done, and is worth it."""
+        if connection.stays_out:
+            connection.stays_out -= 1
+            return
+        sides = sides_in_lane(connection) if connection.is_quiet() else None
+        if sides is None:
+            return
+        if not sides:
+            connection.stays_out = STAYS_OUT
+            return
+        slot, remembered = self._slot(connection, connection.tcp.key, sides), self.remembered
+        for number, tcp in enumerate(connection.tcp.tcp):
+            tcp.leave_plain()
+            side, each = sides.get(number), slot + number
+            remembered.begin(each, side, 0, 0, connection.tcp.last)
+            remembered.next[each], remembered.acknowledged[each] = tcp.next, tcp.acknowledged
+            if side is not None and side.reading is not None:
+                remembered.take_over(each, side.reading, side.awaits)
+                self.sink.budget.take(remembered.weigh(each))
+
+    def begin(self, each: KnownConnection) -> None:
+        """A connection begins, which may open in a known way."""
+        self.opening[each.key] = self.opening[reverse(each.key)] = each
+
+    def enter(self, each: KnownConnection) -> None:
+        """The opening of a connection ends in the block under way: it has slots from now on."""
+        opening, before, remembered = each.opening, each.before, self.remembered
+        assert opening is not None
+        del self.opening[each.key], self.opening[reverse(each.key)]
+        here = {number: side for number, side in enumerate(opening.sides) if side is not None}
+        slot = self._slot(each, each.key, here)
+        self.entering[slot] = each
+        for number, side in enumerate(opening.sides):
+            place = slot + number
+            remembered.begin(place, side, before.octets(number), opening.ends[number], before.last or NEVER)
+            begins = before.next[number] < 0
+            remembered.next[place] = (each.state.initial[number] + 1) % MODULUS if begins else before.next[number]
+            remembered.acknowledged[place] = each.state.acknowledged[number]
+            remembered.asks_for_text[place] = self.asked is not None and self.asked.side.asks_for_text
+
+    def settle(self) -> None:
+        """The block under way is over, and those that came with it stay."""
+        for slot, each in self.entering.items():
+            self.sides.update((slot + number, side) for number, side in each.sides().items())
+            for place in (slot, slot + 1):
+                if place not in self.sides:
+                    self.remembered.end[place] = self.remembered.position[place]
+        self.entering = {}
+
+    def _slot(self, connection: ZmtpConnection | KnownConnection, key: bytes, sides: dict[int, LaneSide]) -> int:
+        """Give a connection a slot; `key` is that of side 0."""
+        if not self._free:
+            self._free += reversed(self.remembered.grow())
+        slot = self._free.pop()
+        self.connections[slot] = connection
+        self.slots[key], self.slots[reverse(key)] = slot, slot + 1
+        for number, side in sides.items():
+            self.sides[slot + number] = side
+        return slot
+
+    # -- how they leave ----------------------------------------------------------------------------------------------
+
+    def send_away(self, slot: int) -> None:
+        """Release a connection that says something else, which came in vain if it has said little here."""
+        slot &= ~1
+        here = self.connections.get(slot)
+        if here is None:
+            return
+        said_little = self.remembered.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
+        if isinstance(here, ZmtpConnection):
+            here.stays_out = STAYS_OUT if said_little else 0
+        elif said_little:
+            here.steps[-1].in_vain += 1
+        self.release(slot)
+
+    def release(self, slot: int) -> None:
+        """Let the connection of this slot read on itself, if it is still here."""
+        slot &= ~1
+        here = self.connections.get(slot)
+        if here is None:
+            return
+        if slot in self.entering:
+            self._step_back(slot, self.entering.pop(slot))
+            return
+        connection = here.read_again(self.sink) if isinstance(here, KnownConnection) else here
+        assert connection is not None
+        for number in (0, 1):
+            self._give_back(connection, number, slot + number)
+        connection.tcp.resume_plain()
+        self.remove(slot)
+        if here is not connection:
+            self.released.append(connection)
+
+    def _give_back(self, connection: ZmtpConnection, number: int, slot: int) -> None:
+        """Give a side of a connection what was remembered of it."""
+        tcp, remembered, side, gained = connection.tcp.tcp[number], self.remembered, self.sides.get(slot), 0
+        if side is not None:
+            reading = side.reading or connection.streams[number].plain_reading()
+            assert reading is not None
+            gained = int(remembered.end[slot]) - reading.arrivals.end
+            passed = int(remembered.unclaimed[slot] - remembered.unclaimed_before[slot])
+            payloads = connection.rows.payloads_of(reading.messages.in_clear) if passed else None
+            if payloads is not None:
+                payloads.side.pass_by(passed)
+            self.sink.budget.take(-int(remembered.memory[slot]))
+            remembered.give_back(slot, reading)
+            awaited = remembered.awaited_by(slot)
+            if awaited is not None:
+                connection.relations.note_behind_ready(number, awaited)
+        tcp.go_on(int(remembered.next[slot]), gained, int(remembered.acknowledged[slot]))
+        connection.tcp.last = max(connection.tcp.last, Arrival(*remembered.last[:, slot].tolist()))
+
+    def _step_back(self, slot: int, each: KnownConnection) -> None:
+        """The block that has ended its opening has something else behind it: as if it had not come in this block."""
+        self.remove(slot)
+        each.step_back([])
+        self.lose(each)
+
+    def remove(self, slot: int) -> None:
+        """The connection of this slot is not here any more."""
+        here = self.connections.pop(slot)
+        key = here.key if isinstance(here, KnownConnection) else here.tcp.key
+        del self.slots[key], self.slots[reverse(key)]
+        for number in (0, 1):
+            self.sides.pop(slot + number, None)
+            self.remembered.clear(slot + number)
+        self._free.append(slot)
+
+    def lose(self, each: KnownConnection) -> None:
+        """Let a connection whose opening is not over read on itself."""
+        self.opening.pop(each.key, None)
+        self.opening.pop(reverse(each.key), None)
+        each.is_here = False
+        if each.tcp is None:
+            return
+        connection = each.read_again(self.sink)
+        each.tcp.resume_plain()
+        if connection is not None:
+            self.released.append(connection)
+
+    def release_all(self) -> None:
+        """Let all connections read on themselves."""
+        for slot in list(self.connections):
+            self.release(slot)
+        for each in list(dict.fromkeys(self.opening.values())):
+            self.lose(each)
+
+    def release_late(self, now: int) -> None:
+        """Let connections read on themselves whose openings have not ended in time."""
+        for each in list(dict.fromkeys(self.opening.values())):
+            if each.segments and each.segments[0].arrival.time + LONGEST <= now:
+                self.lose(each)
