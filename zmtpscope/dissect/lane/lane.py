@@ -38,14 +38,13 @@ from zmtpscope.payloads.side import MOST_UNCLAIMED
 class BlockUnderWay:
     """What the lane has read of a block, and has not given yet."""
 
-    def __init__(self, block: SegmentBlock, directions: Directions, turns: Turns) -> None:
+    def __init__(self, block: SegmentBlock, directions: Directions) -> None:
         self.block = block
         self.directions = directions
         self.opening: dict[KnownConnection, Ways] = {}
         """Connections of whose openings it has something."""
         self.closing: dict[int, Ways] = {}
         """Connections that it ends, by the slot of side 0."""
-        self.turns = turns
         self.sides: list[LaneSide] = []
         """Those of the turns."""
         self.messages: Messages | None = None
@@ -108,7 +107,7 @@ class Lane:
         """Read what a block has of the connections that are here, and if it `takes_new` of those that begin: which of
         its directions are done, and what opens or ends a connection in them."""
         here = self.residents
-        now = self.under_way = BlockUnderWay(block, directions, Turns(self.remembered))
+        now = self.under_way = BlockUnderWay(block, directions)
         if here.opening or (takes_new and self.learns):
             self._take_openings(now, takes_new=takes_new)
         slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
@@ -162,7 +161,7 @@ class Lane:
         now.messages = self._read_frames(now, arrived, sending, slots[sending])
         self._look_inside(now, now.messages)
         if now.closing:
-            turns = {slot: turn for turn, slot in enumerate(now.turns.slots)}
+            turns = {slot: turn for turn, slot in enumerate(now.messages.slots.tolist())}
             for slot in [slot for slot in now.closing if not self._is_whole(now, slot, turns)]:
                 self.residents.send_away(slot)
 
@@ -199,7 +198,7 @@ class Lane:
             position, opened = (
                 (int(remembered.position[place]), remembered.open[place])
                 if turn is None
-                else (now.turns.positions[turn], messages.open[turn])
+                else (messages.positions[turn], messages.open[turn])
             )
             if position != end or opened:
                 return False
@@ -210,32 +209,19 @@ class Lane:
 
     def _read_frames(self, now: BlockUnderWay, arrived: Arrived, directions: Int64, slots: Int64) -> Messages:
         """Read the frames of these directions, which carry octets; who has sent something else is released."""
-        turns, remembered, sides = now.turns, self.remembered, self.residents.sides
-        for direction, slot, end, position, is_open, frame in zip(
-            directions.tolist(),
-            slots.tolist(),
-            arrived.stream_ends(directions).tolist(),
-            remembered.position[slots].tolist(),
-            remembered.open[slots].tolist(),
-            remembered.frame[:, slots].T.tolist(),
-            strict=True,
-        ):
-            side = sides.get(slot)
-            if side is None:
-                continue
-            if turns.add(slot, direction, arrived.octets(direction), end, position, frame, is_open=is_open):
-                now.sides.append(side)
-            else:
-                self.residents.send_away(slot)
+        here = self.residents
+        is_here = [slot in here.sides for slot in slots.tolist()]
+        turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
+        now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
         messages = Messages(turns)
-        for turn in messages.too_long.tolist():
-            self.residents.send_away(turns.slots[turn])
+        for slot in turns.slots[turns.others].tolist() + turns.slots[messages.too_long].tolist():
+            here.send_away(slot)
         return messages
 
     def _look_inside(self, now: BlockUnderWay, messages: Messages) -> None:
         """Find out of which turns nobody is to be asked what is inside the messages: others are released, but for those
         that are judged. And which of all messages are plain text, where that is asked for."""
-        slots, asked = now.turns.slots, self.residents.asked
+        slots, asked = messages.slots.tolist(), self.residents.asked
         if asked is None or not len(messages):
             now.are_passed_by = np.ones(len(slots), np.bool_)
             return
@@ -302,7 +288,7 @@ class Lane:
 
     def _give_messages(self, now: BlockUnderWay, messages: Messages, arrived: Arrived) -> None:
         """Count the messages of those that are still here, and make rows of them, where those are wanted."""
-        slots, remembered = now.turns.slots, self.remembered
+        slots, remembered = messages.slots.tolist(), self.remembered
         here = [turn for turn, slot in enumerate(slots) if slot in self.residents.sides]
         if not here:
             return
@@ -324,7 +310,7 @@ class Lane:
     ) -> dict[MessageRows, bool]:
         """Make rows of the messages of these turns, where those are wanted. Who judges some, and whether nobody is to
         be asked what is inside."""
-        slots, counts = now.turns.slots, messages.counts.messages
+        slots, counts = messages.slots.tolist(), messages.counts.messages
         wanted = counts[chosen] > 0
         if not self.sink.options.records:
             wanted &= self.remembered.is_judged[messages.slots[chosen]] != 0

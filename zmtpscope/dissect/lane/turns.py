@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
+from zmtpscope.dissect.lane.side_by_side import FEWEST, scan_side_by_side
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.records.batch import Int64, MessageRun
@@ -21,53 +22,80 @@ from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 
 
 class Turns:
-    """Reads the frames of sides: `add` them, and then make `Messages` of all.
+    """Reads the frames of sides.
 
     Turn k is what the block has brought of the side in slot `slots[k]`, which is direction `directions[k]` of the
     block: `data[k]` are its octets that were held or have come, up to stream offset `ends[k]`. `positions[k]` is the
-    stream offset of the first header that is not read, and of `frames` those from `edges[k]` up to `edges[k + 1]` are
-    its own: the message that was under way, and what has come.
+    stream offset of the first header that is not read. Of `frames` (rows: offset, body, size, flags) those from
+    `edges[k]` up to `edges[k + 1]` are its own: those of the message that was under way, and what has come. `others`
+    are the turns that have something else than plain frames; of these none is there.
     """
 
-    def __init__(self, remembered: Slots) -> None:
+    def __init__(self, remembered: Slots, arrived: Arrived, directions: Int64, slots: Int64) -> None:
         self.remembered = remembered
-        self.slots: list[int] = []
-        self.directions: list[int] = []
-        self.data: list[bytes] = []
-        self.ends: list[int] = []
-        self.positions: list[int] = []
-        self.edges = [0]
-        self.frames = FrameColumns()
+        self.slots, self.directions = slots, directions
+        held = remembered.held
+        self.data: list[bytes] = [
+            held[slot] + octets if slot in held else octets
+            for slot, octets in zip(slots.tolist(), map(arrived.octets, directions.tolist()), strict=True)
+        ]
+        self.ends = arrived.stream_ends(directions)
+        lengths = np.array(list(map(len, self.data)), np.int64)
+        bases = self.ends - lengths
+        places = remembered.position[slots] - bases
+        before = remembered.open[slots]
+        steps, shifts = [], np.zeros_like(bases)
+        if len(slots) >= FEWEST:
+            shifts = lengths.cumsum() - lengths
+            places += shifts
+            steps = scan_side_by_side(b"".join(self.data), places, shifts + lengths)
+            places -= shifts
+        counts = before.copy()
+        for step in steps:
+            counts[step.stretches] += 1
+        rest = self._scan_rest(places, bases, lengths)
+        for turn, (_, frames) in rest.items():
+            counts[turn] += len(frames.offsets)
+        is_other = counts >= assembly.MOST_FRAMES
+        is_other |= places > LARGEST_PLACE
+        is_other[[turn for turn, (is_plain, _) in rest.items() if not is_plain]] = True
+        self.others = is_other.nonzero()[0]
+        counts[is_other] = before[is_other] = 0
+        self.positions: Int64 = bases + places
+        self.edges: Int64 = np.append(0, counts.cumsum())
+        self.frames = np.empty((4, int(self.edges[-1])), np.int64)
+        self._put_carried(before)
+        first = self.edges[:-1] + before
+        for step in steps:
+            own = step.of(~is_other[step.stretches]) if len(self.others) else step
+            offset = (bases - shifts)[own.stretches]
+            here = first[own.stretches]
+            self.frames[:, here] = own.heads + offset, own.bodies + offset, own.sizes, own.flags
+            first[own.stretches] += 1
+        for turn, (is_plain, frames) in rest.items():
+            if is_plain and frames.offsets and not is_other[turn]:
+                begin = int(first[turn])
+                self.frames[:, begin : begin + len(frames.offsets)] = [as_array(each) for each in columns_of(frames)]
 
-    def add(
-        self, slot: int, direction: int, octets: bytes, end: int, position: int, frame: list[int], *, is_open: int
-    ) -> bool:
-        """Read the frames of a side of which `octets` have come, up to stream offset `end`; `position` is that of the
-        next header. `frame` is the last one of the message under way, if one `is_open`. False where there is something
-        else than plain frames: then nothing was done."""
-        frames, held = self.frames, self.remembered.held.get(slot)
-        data = held + octets if held else octets
-        base, begin = end - len(data), len(frames.offsets)
-        if is_open:
-            if is_open > 1:
-                frames.add(self.remembered.frames[slot])
-            frames.append(*frame)
-        at = position - base
-        if at < len(data):
-            at = scan_2(data, at, base, frames)
-            if (at < len(data) and not is_part_of_header(data, at)) or at > LARGEST_PLACE:
-                frames.split(begin)
-                return False
-        if len(frames.offsets) - begin >= assembly.MOST_FRAMES:
-            frames.split(begin)
-            return False
-        self.slots.append(slot)
-        self.directions.append(direction)
-        self.data.append(data)
-        self.ends.append(end)
-        self.positions.append(base + at)
-        self.edges.append(len(frames.offsets))
-        return True
+    def _scan_rest(self, places: Int64, bases: Int64, lengths: Int64) -> dict[int, tuple[bool, FrameColumns]]:
+        """The frames of turns from `places` of their data on, which become those of the first headers that were not
+        consumed; and whether all that was looked at is plain."""
+        found: dict[int, tuple[bool, FrameColumns]] = {}
+        left = (places < lengths).nonzero()[0]
+        for turn, at, base in zip(left.tolist(), places[left].tolist(), bases[left].tolist(), strict=True):
+            data, frames = self.data[turn], FrameColumns()
+            behind = scan_2(data, at, base, frames)
+            found[turn] = behind >= len(data) or is_part_of_header(data, behind), frames
+            places[turn] = min(behind, LARGEST_PLACE + 1)
+        return found
+
+    def _put_carried(self, before: Int64) -> None:
+        """Put the frames of messages that were under way, of which each turn has so many, in their places."""
+        carries, remembered = before > 0, self.remembered
+        self.frames[:, (self.edges[:-1] + before - 1)[carries]] = remembered.frame[:, self.slots[carries]]
+        for turn in (before > 1).nonzero()[0].tolist():
+            begin, frames = int(self.edges[turn]), remembered.frames[int(self.slots[turn])]
+            self.frames[:, begin : begin + len(frames.offsets)] = [as_array(each) for each in columns_of(frames)]
 
 
 class TurnCounts(NamedTuple):
@@ -90,12 +118,9 @@ class Messages:
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
-        self.slots: Int64 = np.array(turns.slots, np.int64)
-        self.directions: Int64 = np.array(turns.directions, np.int64)
-        self.ends: Int64 = np.array(turns.ends, np.int64)
-        self.positions: Int64 = np.array(turns.positions, np.int64)
-        self._all = np.array([as_array(column) for column in columns_of(turns.frames)], np.int64)
-        edges = np.array(turns.edges, np.int64)
+        self.slots, self.directions = turns.slots, turns.directions
+        self.ends, self.positions = turns.ends, turns.positions
+        self._all, edges = turns.frames, turns.edges
         whole = self._whole_frames(edges)
         self.open: Int64 = edges[1:] - edges[:-1] - whole
         is_open = self.open > 0
@@ -130,8 +155,10 @@ class Messages:
 
     def open_frames(self, turn: int) -> FrameColumns:
         """The frames of the message under way but for the last."""
-        begin = int(self._begins_open[turn])
-        return self.turns.frames.first(begin + int(self.open[turn]) - 1).behind(begin)
+        begin, frames = int(self._begins_open[turn]), FrameColumns()
+        few = self._all[:, begin : begin + int(self.open[turn]) - 1]
+        frames.extend(*(column.tolist() for column in few))
+        return frames
 
     @property
     def too_long(self) -> Int64:
@@ -167,7 +194,7 @@ class Rows:
 
     def __init__(self, messages: Messages, arrived: Arrived) -> None:
         self.messages = messages
-        turns, remembered, slots = messages.turns, messages.turns.remembered, messages.slots
+        remembered, slots = messages.turns.remembered, messages.slots
         first, last = messages.first, messages.last
         shift = messages.spread(arrived.shifts[messages.directions])
         starts = messages.offsets[first]
@@ -183,7 +210,7 @@ class Rows:
         headless[headless] = starts[messages.edges[:-1][headless]] < arrived.begins[messages.directions[headless]]
         for turn in headless.nonzero()[0].tolist():
             row = int(messages.edges[turn])
-            arrival = arrival_in(remembered.pieces_of(turns.slots[turn]), int(starts[row]))
+            arrival = arrival_in(remembered.pieces_of(int(messages.slots[turn])), int(starts[row]))
             self.packets[row], self.times[row] = arrival.packet, arrival.time
         begins = messages.spread(messages.frame_edges[:-1])
         self.first, self.last = first - begins, last - begins
@@ -196,7 +223,7 @@ class Rows:
         messages, turns = self.messages, self.messages.turns
         rows = slice(self.edges[turn], self.edges[turn + 1])
         frames = slice(self.frame_edges[turn], self.frame_edges[turn + 1])
-        data, end = turns.data[turn], turns.ends[turn]
+        data, end = turns.data[turn], int(turns.ends[turn])
         run = MessageRun(
             stream=side.stream,
             regime=side.regime,
@@ -307,4 +334,4 @@ def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None
     for slot in remembered.frames.keys() & set(slots.tolist()) if remembered.frames else ():
         del remembered.frames[slot]
     for turn in chosen[opened > 1].tolist():
-        remembered.frames[messages.turns.slots[turn]] = messages.open_frames(turn)
+        remembered.frames[int(messages.slots[turn])] = messages.open_frames(turn)
