@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
@@ -40,6 +41,15 @@ class TcpState(NamedTuple):
         return (self.next[side] - self.initial[side] - 1) % MODULUS if self.initial[side] >= 0 else 0
 
 
+class Finished(NamedTuple):
+    """A side that has sent FIN: the row of that, where the block under way has it, how many octets there were, and what
+    the side has acknowledged."""
+
+    row: int | None
+    octets: int
+    acknowledged: int
+
+
 class BlockRows:
     """The rows of a block, as `Arrival`s and octets."""
 
@@ -60,7 +70,7 @@ class BlockRows:
 class KnownConnection:
     """One of them; `key` is that of side 0."""
 
-    __slots__ = ("before", "is_here", "key", "opening", "segments", "state", "steps", "tcp", "told", "writer")
+    __slots__ = ("before", "fins", "is_here", "key", "opening", "segments", "state", "steps", "tcp", "told", "writer")
 
     def __init__(self, key: bytes, first: Step) -> None:
         self.key = key
@@ -73,6 +83,8 @@ class KnownConnection:
         """How many segments there were in front of the block under way: of these all is said."""
         self.opening: Opening | None = None
         """Once that is over."""
+        self.fins: list[Arrival | None] = [None, None]
+        """Of sides that have ended in front of the block under way."""
         self.is_here = True
         """Whether it is still in the lane."""
         self.tcp: Connection | None = None
@@ -209,15 +221,21 @@ class KnownConnection:
         connection.write_with(self.writer)
         return connection
 
-    def close(self, flows: Flows, directions: Directions, ways: Ways, ends: tuple[int, int]) -> None:
-        """Both sides have sent FIN in the block, behind whole messages that end at these stream offsets."""
+    def give_back_fins(self) -> None:
+        """Of sides that have sent FIN it is known that their streams have ended."""
         assert self.tcp is not None
-        last = max(directions.fin_row[way] for way in ways)
-        for side, way in zip(self.tcp.tcp, ways, strict=True):
-            octets, acknowledged = ends[side.number], directions.acknowledgment_until(way, last)
-            side.open_in_order(self.state.initial[side.number], octets, acknowledged)
-            side.fin, side.finish = flows.arrival(directions.fin_row[way]), octets
-        flows.end(self.tcp, last)
+        for side, fin in zip(self.tcp.tcp, self.fins, strict=True):
+            if fin is not None:
+                side.fin, side.finish, side.ended = fin, side.delivered, True
+
+    def close(self, flows: Flows, row: int, sides: Sequence[Finished]) -> None:
+        """Both sides have sent FIN behind whole messages, the last with that row of the block."""
+        assert self.tcp is not None
+        for side, how in zip(self.tcp.tcp, sides, strict=True):
+            side.open_in_order(self.state.initial[side.number], how.octets, how.acknowledged)
+            side.fin = self.fins[side.number] if how.row is None else flows.arrival(how.row)
+            side.finish = how.octets
+        flows.end(self.tcp, row)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
         """Say how it ended; `counts` are those of its messages."""

@@ -16,10 +16,11 @@ from functools import partial
 import numpy as np
 
 from zmtpscope.capture.segments import ORDINALS, SYN, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.lane.arrived import Arrived
-from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, Ways
+from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, Finished, KnownConnection, Ways
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import passed_by
 from zmtpscope.dissect.lane.residents import Residents
@@ -45,6 +46,8 @@ class BlockUnderWay:
         """Connections of whose openings it has something."""
         self.closing: dict[int, Ways] = {}
         """Connections that it ends, by the slot of side 0."""
+        self.finishing: dict[int, tuple[int, int]] = {}
+        """Connections of which it has the FIN of one side only, and the row of that, likewise."""
         self.sides: list[LaneSide] = []
         """Those of the turns."""
         self.messages: Messages | None = None
@@ -54,6 +57,11 @@ class BlockUnderWay:
         """Of which turns nobody is to be asked what is inside the messages."""
         self.texts: Bool | None = None
         """Which of all messages are plain text."""
+
+    def arrival(self, row: int) -> Arrival:
+        """The segment of a row."""
+        block = self.block
+        return Arrival(block.ordinal + ORDINALS * row, int(block.packets[row]), int(block.times[row]))
 
 
 class Lane:
@@ -172,28 +180,33 @@ class Lane:
             return False
         numbers = directions.numbers
         ways = numbers.get(here.key, NOT_HERE), numbers.get(reverse(here.key), NOT_HERE)
-        fins = [way != NOT_HERE and directions.fin_row[way] >= 0 for way in ways]
         if slot not in self.residents.entering:
             for number, way in enumerate(ways):
-                if way == NOT_HERE or not directions.clean[way] or directions.first_flags[way] & SYN:
+                if way == NOT_HERE:
+                    continue
+                if not directions.clean[way] or directions.first_flags[way] & SYN:
                     return False
                 if directions.first_sequence[way] != remembered.next[slot + number]:
                     return False
                 if directions.octets[way] and not remembered.sends[slot + number]:
                     return False
-        if any(fins):
-            if not all(fins):
-                return False
+        fins = [number for number, way in enumerate(ways) if way != NOT_HERE and directions.fin_row[way] >= 0]
+        if len(fins) == 2 or (fins and here.fins[1 - fins[0]] is not None):
             now.closing[slot] = ways
-        return True
+        elif fins:
+            now.finishing[slot] = fins[0], directions.fin_row[ways[fins[0]]]
+        return bool(fins) or slot in self.residents.entering
 
     def _is_whole(self, now: BlockUnderWay, slot: int, turns: dict[int, int]) -> bool:
         """Whether a connection ends behind whole messages, and neither side has acknowledged more than there is."""
         remembered, directions, ways, messages = self.remembered, now.directions, now.closing[slot], now.messages
+        here = self.residents.connections.get(slot)
         assert messages is not None
-        last = max(directions.fin_row[way] for way in ways)
+        if not isinstance(here, KnownConnection):
+            return False
+        last = directions.last_fin(ways)
         for number, way in enumerate(ways):
-            place, octets = slot + number, directions.octets[way]
+            place, octets = slot + number, 0 if way == NOT_HERE else directions.octets[way]
             turn, end = turns.get(place), int(remembered.end[place]) + octets
             position, opened = (
                 (int(remembered.position[place]), remembered.open[place])
@@ -202,10 +215,17 @@ class Lane:
             )
             if position != end or opened:
                 return False
-            behind = (int(remembered.next[place]) + octets + 1) % MODULUS
-            if distance(directions.acknowledgment_until(ways[1 - number], last), behind) > 0:
+            behind = int(remembered.next[place]) + octets + (here.fins[number] is None)
+            if distance(self._acknowledged(now, slot, 1 - number, last), behind % MODULUS) > 0:
                 return False
         return True
+
+    def _acknowledged(self, now: BlockUnderWay, slot: int, number: int, row: int) -> int:
+        """What a side has acknowledged up to a row of the block."""
+        way = now.closing[slot][number]
+        if way == NOT_HERE or now.directions.first_row[way] > row:
+            return int(self.remembered.acknowledged[slot + number])
+        return now.directions.acknowledgment_until(way, row)
 
     def _read_frames(self, now: BlockUnderWay, arrived: Arrived, directions: Int64, slots: Int64) -> Messages:
         """Read the frames of these directions, which carry octets; who has sent something else is released."""
@@ -255,11 +275,16 @@ class Lane:
         for slot, ways in now.closing.items():
             known = self.residents.connections.get(slot)
             if isinstance(known, KnownConnection):
-                one, other = (
-                    int(remembered.end[slot + number]) + now.directions.octets[way] for number, way in enumerate(ways)
-                )
-                close = partial(known.close, self.flows, now.directions, ways, (one, other))
-                found.append((max(fin_row[way] for way in ways), close))
+                last = now.directions.last_fin(ways)
+                sides = [
+                    Finished(
+                        None if way == NOT_HERE or fin_row[way] < 0 else fin_row[way],
+                        int(remembered.end[slot + number]) + (0 if way == NOT_HERE else now.directions.octets[way]),
+                        self._acknowledged(now, slot, number, last),
+                    )
+                    for number, way in enumerate(ways)
+                ]
+                found.append((last, partial(known.close, self.flows, last, sides)))
         return found
 
     # -- what was read goes out --------------------------------------------------------------------------------------
@@ -271,11 +296,16 @@ class Lane:
             return
         for each in now.opening:
             each.say(self.sink)
-        for known in self.residents.entering.values():
-            self.openings.praise(known.steps)
+        for entering in self.residents.entering.values():
+            self.openings.praise(entering.steps)
         self.residents.settle()
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
+        for slot, (number, row) in now.finishing.items():
+            known = self.residents.connections.get(slot)
+            if isinstance(known, KnownConnection):
+                known.fins[number] = now.arrival(row)
+                self.remembered.finish(slot + number)
         for slot in now.closing:
             self._finish(slot)
 

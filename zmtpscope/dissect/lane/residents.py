@@ -136,6 +136,8 @@ class Residents:
         assert connection is not None
         for number in (0, 1):
             self._give_back(connection, number, slot + number)
+        if isinstance(here, KnownConnection):
+            here.give_back_fins()
         connection.tcp.resume_plain()
         self.remove(slot)
         if here is not connection:

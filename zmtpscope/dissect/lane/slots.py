@@ -14,6 +14,7 @@ from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.reading import Reading
+from zmtpscope.dissect.tcp.sequence import MODULUS
 from zmtpscope.zmtp.events import NO_FRAMES, FrameColumns
 
 FIRST_SLOTS = 64
@@ -149,6 +150,11 @@ class Slots:
         """The segment with the octet that was awaited, if it came."""
         ordinal, packet, time = self.awaited[:, slot].tolist()
         return None if ordinal == NOTHING else Arrival(ordinal, packet, time)
+
+    def finish(self, slot: int) -> None:
+        """A side has sent FIN, which takes a sequence number; any octet behind that is none of its messages."""
+        self.next[slot] = (self.next[slot] + 1) % MODULUS
+        self.sends[slot] = False
 
     def clear(self, slot: int) -> None:
         """A side leaves."""

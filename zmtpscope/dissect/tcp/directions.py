@@ -7,6 +7,8 @@ acknowledgments behind a FIN.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, Column, Mask, SegmentBlock
@@ -78,6 +80,10 @@ class Directions:
     def rows_of(self, direction: int) -> list[int]:
         """The rows of a direction that carry octets."""
         return self.rows[self.bounds[direction] : self.bounds[direction + 1]]
+
+    def last_fin(self, directions: Iterable[int]) -> int:
+        """The last row with a FIN of these directions, of which some has one; what is below zero is none of them."""
+        return max([self.fin_row[direction] for direction in directions if direction >= 0])
 
     def acknowledgment_until(self, direction: int, row: int) -> int:
         """That of the direction's last segment that does not stand behind `row` of the block; it has one."""
