@@ -349,6 +349,7 @@ def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.Monkey
         conversation.send(0, b"\2\0\0\0\0\0\0\0\1x")
     adopted = []
     adopt = Lane.adopt
+
     def adopting(lane: Lane, each: ZmtpConnection) -> None:
         adopt(lane, each)
         adopted.append(bool(lane.residents.connections))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
@@ -11,8 +11,9 @@ from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.openings import LONGEST, Opening, Openings, SaidEvent, Segment, Step, read_again
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import Counts
+from zmtpscope.dissect.lane.slots import NEVER, Begun, Counts, begun
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
+from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import Connection
@@ -68,12 +69,12 @@ class BlockRows:
 
 
 class KnownConnection:
-    """One of them; `key` is that of side 0."""
+    """One of them; `keys` are those of side 0 and side 1."""
 
-    __slots__ = ("before", "fins", "is_here", "key", "opening", "segments", "state", "steps", "tcp", "told", "writer")
+    __slots__ = ("before", "fins", "is_here", "keys", "opening", "segments", "state", "steps", "tcp", "told", "writer")
 
-    def __init__(self, key: bytes, first: Step) -> None:
-        self.key = key
+    def __init__(self, keys: tuple[bytes, bytes], first: Step) -> None:
+        self.keys = keys
         self.state = self.before = TcpState()
         """How far it has come in its opening, and how far it had in front of the block under way."""
         self.steps = [first]
@@ -166,6 +167,16 @@ class KnownConnection:
         ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
         return all(side is not None or self.state.octets(number) == end for number, (side, end) in ends)
 
+    def begun(self, *, asks_for_text: bool) -> Iterator[Begun]:
+        """What is known of its sides at the end of the opening, as if the block under way had not come."""
+        assert self.opening is not None
+        before = self.before
+        for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
+            next_, initial = before.next[number], self.state.initial[number]
+            next_ = (initial + 1) % MODULUS if next_ < 0 else next_
+            acknowledged, last = self.state.acknowledged[number], before.last or NEVER
+            yield begun(side, next_, acknowledged, last, before.octets(number), end, asks_for_text=asks_for_text)
+
     def step_back(self, in_vain: list[Step]) -> None:
         """As it was in front of the block under way; `in_vain` are steps that it took for nothing."""
         for step in in_vain[1:]:
@@ -177,7 +188,7 @@ class KnownConnection:
 
     def open(self, flows: Flows, row: int) -> None:
         """Its SYN is that row of the block."""
-        self.tcp = flows.begin(self.key, row)
+        self.tcp = flows.begin(self.keys[0], row)
 
     def sides(self) -> dict[int, LaneSide]:
         """What the lane reads from now on, by side."""
@@ -194,11 +205,12 @@ class KnownConnection:
         for place in range(self.told, len(self.segments)):
             ordinal = self.segments[place].arrival.ordinal
             for said in self.steps[place + 1].said or ():
-                at = self.segments[said.first].arrival._replace(ordinal=ordinal)
+                _, packet, time = self.segments[said.first].arrival
+                at = Arrival(ordinal, packet, time)
                 if isinstance(said, SaidEvent):
                     self.writer.event(said.side, said.event, said.octets, said.is_whole, at, ordinal, None)
                 else:
-                    self.writer.note(said.note._replace(at=at, decided=ordinal))
+                    self.writer.note(Note(said.side, said.finding, at, ordinal, (), said.unit, said.source))
         self.told, self.before = len(self.segments), self.state
 
     # -- it reads on itself, or ends ---------------------------------------------------------------------------------
@@ -249,17 +261,7 @@ class KnownConnection:
             close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
             sink.report(Said(tcp.end, origin_of(tcp, writer.streams[0]), "closed", opening.greeting, close))
         sink.connected_to((writer.whole.dst_ip, writer.whole.dst_port), tcp.end)
-        one, other = (
-            side._replace(
-                end=tcp.tcp[number].delivered,
-                units=side.units + count.octets + count.headers,
-                messages=count.messages,
-                frames=count.frames,
-                body_octets=count.octets,
-            )
-            for number, (side, count) in enumerate(zip(opening.outcome.sides, counts, strict=True))
-        )
-        came_out = opening.outcome._replace(sides=(one, other))
+        came_out = opening.outcome_with(counts)
         if sink.options.records:
             writer.connection(tcp.start, outcome.values(came_out, tcp), tcp.end.ordinal)
         outcome.count(came_out, tcp, sink.summary)

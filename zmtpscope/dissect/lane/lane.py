@@ -138,16 +138,17 @@ class Lane:
                 continue
             each = here.opening.get(key)
             if each is not None:
-                ways = numbers.get(each.key, NOT_HERE), numbers.get(reverse(each.key), NOT_HERE)
+                ways = numbers.get(each.keys[0], NOT_HERE), numbers.get(each.keys[1], NOT_HERE)
             elif not (takes_new and directions.first_flags[number] & SYN) or key in self.flows.sides:
                 continue
             else:
-                ways = number, numbers.get(reverse(key), NOT_HERE)
+                keys = key, reverse(key)
+                ways = number, numbers.get(keys[1], NOT_HERE)
                 if not _begins(directions, ways):
                     continue
-                each = KnownConnection(key, self.openings.first)
+                each = KnownConnection(keys, self.openings.first)
                 here.begin(each)
-            seen.update((each.key, reverse(each.key)))
+            seen.update(each.keys)
             rows = rows or BlockRows(now.block)
             if not each.take(rows, directions, ways, self.openings):
                 here.lose(each)
@@ -155,6 +156,8 @@ class Lane:
             now.opening[each] = ways
             if each.opening is not None:
                 here.enter(each)
+        if here.entering:
+            here.begin_entering()
 
     def _take_sessions(self, now: BlockUnderWay, slots: Int64, is_here: Bool) -> None:
         """Read what the block has of the connections that have slots."""
@@ -179,7 +182,7 @@ class Lane:
         if not isinstance(here, KnownConnection):
             return False
         numbers = directions.numbers
-        ways = numbers.get(here.key, NOT_HERE), numbers.get(reverse(here.key), NOT_HERE)
+        ways = numbers.get(here.keys[0], NOT_HERE), numbers.get(here.keys[1], NOT_HERE)
         if slot not in self.residents.entering:
             for number, way in enumerate(ways):
                 if way == NOT_HERE:

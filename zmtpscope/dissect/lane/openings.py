@@ -14,10 +14,10 @@ from typing import NamedTuple
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.connection.outcome import Outcome, outcome_of
+from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
 from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NOTHING
+from zmtpscope.dissect.lane.slots import NOTHING, Counts
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Unit
 from zmtpscope.dissect.records.facts import Located
@@ -29,6 +29,7 @@ from zmtpscope.dissect.stream.side_stream import SideStream
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import Command, Greeting
+from zmtpscope.zmtp.reader import Finding
 
 LONGEST = SECOND
 """An opening that takes longer (ns) is left to the ordinary way: what is said of some depends on how long they take."""
@@ -73,9 +74,12 @@ class SaidEvent(NamedTuple):
 
 
 class SaidNote(NamedTuple):
-    """A finding about what came with the segment `first` of the opening."""
+    """A finding about what came with the segment `first` of the opening; the others are as in `Note`."""
 
-    note: Note
+    side: int | None
+    finding: Finding
+    unit: int
+    source: int
     first: int
 
 
@@ -90,6 +94,23 @@ class Opening(NamedTuple):
     """As if connections ended there."""
     greeting: Located
     """That of side 0."""
+
+    def outcome_with(self, counts: tuple[Counts, Counts]) -> Outcome:
+        """How connections came out that have sent so many messages behind it."""
+        version, is_websocket, mechanism, handshake, server, confidence, sides, _ = self.outcome
+        one, other = (
+            SideOutcome(
+                side.socket_type,
+                side.identity,
+                end=side.end + count.octets + count.headers,
+                units=side.units + count.octets + count.headers,
+                messages=count.messages,
+                frames=count.frames,
+                body_octets=count.octets,
+            )
+            for side, count in zip(sides, counts, strict=True)
+        )
+        return Outcome(version, is_websocket, mechanism, handshake, server, confidence, (one, other))
 
 
 class Step:
@@ -243,8 +264,8 @@ class Heard(RecordWriter):
     def note(self, note: Note) -> None:
         """A finding."""
         self.is_general &= not note.refs and note.last is None
-        place = note.at.packet
-        self.said[note.decided // ORDINALS].append(SaidNote(note._replace(at=Arrival(0, 0, 0), decided=0), place))
+        said = SaidNote(note.side, note.finding, note.unit, note.source, note.at.packet)
+        self.said[note.decided // ORDINALS].append(said)
 
 
 def _is_plain(stream: SideStream) -> bool:

@@ -12,11 +12,9 @@ from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.openings import LONGEST
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NEVER, Slots
+from zmtpscope.dissect.lane.slots import Slots, begun
 from zmtpscope.dissect.records.payload_rows import PayloadRows, side_payloads
 from zmtpscope.dissect.records.sink import Sink
-from zmtpscope.dissect.tcp.connection import reverse
-from zmtpscope.dissect.tcp.sequence import MODULUS
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
 """Who is released before it was read in so many blocks was adopted in vain, and is not adopted in the next ones."""
@@ -58,35 +56,35 @@ class Residents:
         if not sides:
             connection.stays_out = STAYS_OUT
             return
-        slot, remembered = self._slot(connection, connection.tcp.key, sides), self.remembered
+        one, other = (tcp.key for tcp in connection.tcp.tcp)
+        slot, remembered = self._slot(connection, (one, other), sides), self.remembered
         for number, tcp in enumerate(connection.tcp.tcp):
             tcp.leave_plain()
             side, each = sides.get(number), slot + number
-            remembered.begin(each, side, 0, 0, connection.tcp.last)
-            remembered.next[each], remembered.acknowledged[each] = tcp.next, tcp.acknowledged
+            remembered.begin_many([each], [begun(side, tcp.next, tcp.acknowledged, connection.tcp.last)])
             if side is not None and side.reading is not None:
                 remembered.take_over(each, side.reading, side.awaits)
                 self.sink.budget.take(remembered.weigh(each))
 
     def begin(self, each: KnownConnection) -> None:
         """A connection begins, which may open in a known way."""
-        self.opening[each.key] = self.opening[reverse(each.key)] = each
+        self.opening.update(dict.fromkeys(each.keys, each))
 
     def enter(self, each: KnownConnection) -> None:
         """The opening of a connection ends in the block under way: it has slots from now on."""
-        opening, before, remembered = each.opening, each.before, self.remembered
-        assert opening is not None
-        del self.opening[each.key], self.opening[reverse(each.key)]
-        here = {number: side for number, side in enumerate(opening.sides) if side is not None}
-        slot = self._slot(each, each.key, here)
-        self.entering[slot] = each
-        for number, side in enumerate(opening.sides):
-            place = slot + number
-            remembered.begin(place, side, before.octets(number), opening.ends[number], before.last or NEVER)
-            begins = before.next[number] < 0
-            remembered.next[place] = (each.state.initial[number] + 1) % MODULUS if begins else before.next[number]
-            remembered.acknowledged[place] = each.state.acknowledged[number]
-            remembered.asks_for_text[place] = self.asked is not None and self.asked.side.asks_for_text
+        assert each.opening is not None
+        for key in each.keys:
+            del self.opening[key]
+        here = {number: side for number, side in enumerate(each.opening.sides) if side is not None}
+        self.entering[self._slot(each, each.keys, here)] = each
+
+    def begin_entering(self) -> None:
+        """Remember how far those have come that enter."""
+        asks = self.asked is not None and self.asked.side.asks_for_text
+        self.remembered.begin_many(
+            [slot + number for slot in self.entering for number in (0, 1)],
+            [begun for each in self.entering.values() for begun in each.begun(asks_for_text=asks)],
+        )
 
     def settle(self) -> None:
         """The block under way is over, and those that came with it stay."""
@@ -97,13 +95,15 @@ class Residents:
                     self.remembered.end[place] = self.remembered.position[place]
         self.entering = {}
 
-    def _slot(self, connection: ZmtpConnection | KnownConnection, key: bytes, sides: dict[int, LaneSide]) -> int:
-        """Give a connection a slot; `key` is that of side 0."""
+    def _slot(
+        self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, LaneSide]
+    ) -> int:
+        """Give a connection a slot; `keys` are those of side 0 and side 1."""
         if not self._free:
             self._free += reversed(self.remembered.grow())
         slot = self._free.pop()
         self.connections[slot] = connection
-        self.slots[key], self.slots[reverse(key)] = slot, slot + 1
+        self.slots[keys[0]], self.slots[keys[1]] = slot, slot + 1
         for number, side in sides.items():
             self.sides[slot + number] = side
         return slot
@@ -171,8 +171,8 @@ class Residents:
     def remove(self, slot: int) -> None:
         """The connection of this slot is not here any more."""
         here = self.connections.pop(slot)
-        key = here.key if isinstance(here, KnownConnection) else here.tcp.key
-        del self.slots[key], self.slots[reverse(key)]
+        for key in here.keys if isinstance(here, KnownConnection) else [tcp.key for tcp in here.tcp.tcp]:
+            del self.slots[key]
         for number in (0, 1):
             self.sides.pop(slot + number, None)
             self.remembered.clear(slot + number)
@@ -180,8 +180,8 @@ class Residents:
 
     def lose(self, each: KnownConnection) -> None:
         """Let a connection whose opening is not over read on itself."""
-        self.opening.pop(each.key, None)
-        self.opening.pop(reverse(each.key), None)
+        for key in each.keys:
+            self.opening.pop(key, None)
         each.is_here = False
         if each.tcp is None:
             return

@@ -35,6 +35,60 @@ class Counts(NamedTuple):
     last: int
 
 
+class Begun(NamedTuple):
+    """What is known of a side when it comes: values of these columns of `Slots`."""
+
+    next: int
+    acknowledged: int
+    last: Arrival
+    end: int
+    position: int
+    awaited_from: int
+    sends: bool
+    keeps: bool
+    settled: int
+    is_judged: bool
+    is_enveloped: bool
+    is_grouped: bool
+    asks_for_text: bool
+
+
+def begun(
+    side: LaneSide | None,
+    next_: int,
+    acknowledged: int,
+    last: Arrival,
+    end: int = 0,
+    position: int = 0,
+    *,
+    asks_for_text: bool = False,
+) -> Begun:
+    """Of a side that comes; None: one that is not read here. `next_` is the sequence number of its next octet, `end` the
+    stream offset up to which its octets have come, and `position` that of the next frame header."""
+    if side is None:
+        return Begun(next_, acknowledged, last, end, position, NOTHING, *NOT_READ)
+    types = side.regime.socket_type, side.peer_socket_type
+    return Begun(
+        next=next_,
+        acknowledged=acknowledged,
+        last=last,
+        end=end,
+        position=position,
+        awaited_from=position if side.awaits else NOTHING,
+        sends=True,
+        keeps=side.keeps,
+        settled=side.settled,
+        is_judged=side.judge is not None,
+        is_enveloped=not REQUESTERS.isdisjoint(types),
+        is_grouped=side.regime.socket_type in GROUPED,
+        asks_for_text=asks_for_text,
+    )
+
+
+NOT_READ = (False, False, NOTHING, False, False, False, False)
+"""The last columns of a side that is not read here."""
+
+
 class Slots:
     """An entry for each slot in every column: sides 0 and 1 of a connection have an even slot and the one behind it.
 
@@ -115,22 +169,15 @@ class Slots:
                 setattr(self, name, np.concatenate((column, np.zeros((*column.shape[:-1], more), np.int64)), -1))
         return range(begin, begin + more, 2)
 
-    def begin(self, slot: int, side: LaneSide | None, end: int, position: int, last: Arrival) -> None:
-        """A side comes; None: one that is not read here. Its octets have come up to stream offset `end`, the next frame
-        header is at `position`; `last` is its last segment."""
-        self.end[slot], self.position[slot], self.last[:, slot] = end, position, last
-        self.begin_of[slot], self.piece[:, slot] = end, NEVER
-        self.blocks[slot] = self.open[slot] = self.memory[slot] = 0
-        self.unclaimed[slot] = self.unclaimed_before[slot] = 0
-        self.awaited_from[slot] = position if side is not None and side.awaits else NOTHING
-        self.awaited[:, slot] = NEVER
-        self.sends[slot] = side is not None
-        if side is not None:
-            types = side.regime.socket_type, side.peer_socket_type
-            self.keeps[slot], self.settled[slot] = side.keeps, side.settled
-            self.is_judged[slot] = side.judge is not None
-            self.is_enveloped[slot] = not REQUESTERS.isdisjoint(types)
-            self.is_grouped[slot] = side.regime.socket_type in GROUPED
+    def begin_many(self, slots: list[int], sides: list[Begun]) -> None:
+        """Sides come."""
+        for name, column in zip(Begun._fields, zip(*sides, strict=True), strict=True):
+            getattr(self, name)[..., slots] = np.array(column).T
+        self.begin_of[slots] = self.end[slots]
+        for name in ("blocks", "open", "memory", "unclaimed", "unclaimed_before"):
+            getattr(self, name)[slots] = 0
+        for name in ("piece", "awaited"):
+            getattr(self, name)[:, slots] = np.array(NEVER)[:, None]
 
     def take_over(self, slot: int, reading: Reading, awaits: bool) -> None:
         """Go on where `reading` has come to with a side that comes."""

@@ -80,7 +80,7 @@ class Flows:
 
     def end(self, connection: Connection, row: int) -> None:
         """Close a connection that somebody else has taken: both sides have sent FIN, the second is that row."""
-        self._close(connection, row, "fin")
+        self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
     @property

@@ -1,0 +1,301 @@
+"""Connections that open as others did: what is said of them is what the ordinary way says (seam P19), and they are read
+by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dissect.talks import SECOND, hello, message, said
+from tests.dissect.test_lane import OPTIONS, keep, read, release, without_lane
+from tests.traffic import Capture, Conversation, Packet
+from zmtpscope.capture.segments import FIN
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect.lane import openings, side_by_side, turns
+from zmtpscope.dissect.lane.known import KnownConnection
+from zmtpscope.dissect.lane.openings import MOST_AHEAD, Heard
+from zmtpscope.zmtp.commands import build_command
+from zmtpscope.zmtp.events import FrameColumns
+from zmtpscope.zmtp.framing import build_frame
+from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
+
+LIBZMQ = (10, 11, 64)
+"""Where libzmq cuts its greeting."""
+
+
+def ready(socket_type: str, identity: str = "") -> bytes:
+    """A READY with an identity."""
+    metadata = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": identity}]
+    return build_frame(Framing.V2, build_command("NULL", "READY", {"metadata": metadata}), command=True)
+
+
+def greets(socket_type: str, version: str = "3.1", identity: str = "") -> bytes:
+    """Greeting and READY of a NULL peer, with an identity if it has one."""
+    if not identity:
+        return hello(socket_type, version)
+    return build_greeting_3("NULL", version=version) + ready(socket_type, identity)
+
+
+OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
+    lambda random: (greets("PUSH", "3.0"), greets("PULL", "3.1")),
+    lambda random: (greets("DEALER", identity=random.choice("abc")), greets("ROUTER")),
+    lambda random: (greets("REQ"), greets("REP")),
+    lambda random: (greets("PAIR"), greets("PAIR")),
+    lambda random: (greets("PUSH"), greets("SUB")),
+    lambda random: (greets("PUSH"), build_greeting_3("PLAIN", as_server=True)),
+    lambda random: (greets("PUSH"), greets("PULL") + said("NULL", "ERROR")),
+    lambda random: (build_greeting_3("PLAIN") + said("PLAIN", "HELLO"), build_greeting_3("PLAIN", as_server=True)),
+    lambda random: (build_greeting_2("PUSH"), greets("PULL")),
+    lambda random: (build_greeting_1(), build_greeting_1()),
+    lambda random: (random.randbytes(30), greets("PULL")),
+    lambda random: (greets("PUSH")[: random.randrange(1, 90)], greets("PULL")),
+]
+"""What else both sides may begin with: other handshakes, and what is none."""
+
+
+def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: tuple[int, ...]) -> list[Packet]:
+    """One that opens so, as many do or a little otherwise, and sends what can be read in the lane, as a rule."""
+    talk = Conversation(initial=(random.choice([1000, 2**32 - 70]), 9000), ports=(50_000 + number, 5555))
+    early = random.random() < 0.1
+    if random.random() < 0.1:
+        opening = random.choice(OTHERS)(random)
+    coalesced = b"" if random.random() < 0.7 else message(b"at once")
+    client, server = opening
+    for begin, end in zip((0, *cuts), (*cuts, len(client) + 99), strict=True):
+        talk.send(0, client[begin:end] + (message(b"early") if early and end > len(client) else b""))
+        if random.random() < 0.05:
+            talk.wait(random.choice([SECOND // 2, 2 * SECOND, 4 * SECOND]))
+        talk.send(1, server[begin:end] + (coalesced if end > len(server) else b""))
+        if random.random() < 0.3:
+            talk.acknowledge(0)
+    for _ in range(random.choice([0, 1, 1, 3])):
+        octets = b"".join(message(*[b"x" * random.randrange(300)] * random.choice([1, 1, 2])) for _ in range(3))
+        talk.send(0, octets, random.sample(range(len(octets)), random.randrange(3)))
+    if random.random() < 0.1:
+        talk.send(random.randrange(2), random.choice([said("NULL", "READY"), b"\x08\0", b"\1", b"\0\5ab"]))
+    how = random.random()
+    if how < 0.6:
+        first = random.randrange(2)
+        talk.add(first, FIN | 0x10)
+        if random.random() < 0.3:
+            talk.acknowledge(1 - first)
+        if random.random() < 0.2:
+            talk.send(1 - first, message(b"behind the FIN"))
+        talk.add(1 - first, FIN | 0x10)
+        if random.random() < 0.5:
+            talk.acknowledge(first)
+    elif how < 0.75:
+        talk.reset(random.randrange(2))
+    packets = talk.packets
+    if random.random() < 0.1:
+        del packets[random.randrange(len(packets))]
+    if random.random() < 0.1:
+        packets.insert(random.randrange(len(packets)), random.choice(packets))
+    return packets
+
+
+@st.composite
+def alike(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
+    """The packets of connections most of which open alike, in turns or one behind the other; some ports come again."""
+    random = Random(draw(st.integers(0, 1 << 32)))
+    opening = random.choice([(greets("PUSH"), greets("PULL")), (greets("DEALER", "3.0"), greets("ROUTER"))])
+    if random.random() < 0.2:
+        opening = random.choice(OTHERS)(random)
+    cuts = random.choice([(), LIBZMQ, LIBZMQ, (64,)])
+    count = draw(st.integers(2, 12))
+    waiting = [connection(random, random.choice([number, number, 0]), opening, cuts) for number in range(count)]
+    turns_taken = draw(st.sampled_from([1, 3, 100]))
+    packets, time = [], 1_700_000_000 * SECOND
+    while waiting:
+        several = waiting[:turns_taken]
+        one = several[random.randrange(len(several))]
+        before = one[0].time
+        packets.append(replace(one.pop(0), time=time))
+        time += min(one[0].time - before, 5 * SECOND) if one else 1000
+        waiting = [each for each in waiting if each]
+    return packets
+
+
+@given(packets=alike(), size=st.integers(1, 40), options=st.sampled_from(OPTIONS), data=st.data())
+def test_p19_connections_that_open_alike_are_read_as_each_of_them(
+    packets: list[Packet], size: int, options: Options, data: st.DataObject
+) -> None:
+    released = Random(data.draw(st.integers(0, 1 << 16)))
+    expected = without_lane(packets, size, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "FEWEST", 1)
+        patch.setattr(side_by_side, "FEWEST", 1)
+        assert read(packets, size, options, keep) == expected
+        assert read(packets, size, options, release) == expected
+        assert read(packets, size, options, lambda each: release(each) if released.random() < 0.2 else None) == expected
+
+
+def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: bool = True) -> list[Packet]:
+    """Connections one behind the other, with three messages each."""
+    packets = []
+    for number in range(count):
+        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
+        client, server = opening(number)
+        for begin, end in zip((0, *LIBZMQ), (*LIBZMQ, 999), strict=True):
+            talk.send(0, client[begin:end])
+            talk.send(1, server[begin:end])
+        talk.send(0, message(b"one") + message(b"two", b"and more") + message(b"three"))
+        if closed:
+            talk.close()
+        packets += talk.packets
+    return packets
+
+
+def pushing(_: int) -> tuple[bytes, bytes]:
+    """The usual one."""
+    return greets("PUSH"), greets("PULL")
+
+
+def otherwise_read(packets: list[Packet], monkeypatch: pytest.MonkeyPatch, size: int = 100) -> int:
+    """How many connections of a run are read in the ordinary way."""
+    found = []
+    made = Analyser._read
+    monkeypatch.setattr(Analyser, "_read", lambda analyser, tcp, block: (found.append(tcp), made(analyser, tcp, block)))
+    analyser = Analyser(Options(records=False))
+    for _ in analyser.run(Capture(packets, size)):
+        pass
+    assert analyser.summary.connections == analyser.summary.handshakes["complete"] > 0
+    return len(set(found))
+
+
+@pytest.mark.parametrize("size", [7, 100, 1 << 30])
+def test_connections_that_open_alike_are_read_in_the_lane_alone(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    assert otherwise_read(many(40, pushing), monkeypatch, size) == 0
+
+
+def test_connections_whose_messages_are_compared_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert otherwise_read(many(40, lambda _: (greets("REQ"), greets("REP"))), monkeypatch) == 40
+
+
+def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:
+    analyser = Analyser(Options())
+    capture = Capture(many(3, pushing, closed=False), 1 << 30)
+    analyser.begin(capture.files)
+    for block in capture:
+        list(analyser.feed(block))
+    assert all(isinstance(each, KnownConnection) for each in analyser.lane.residents.connections.values())
+    assert analyser.messages_so_far() == (9, 3)
+    (batch,) = analyser.finish()
+    assert [record.values["close"] for record in batch.records if record.type == "connection"] == ["open"] * 3
+
+
+def test_openings_that_never_come_again_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = []
+    make = Heard.__init__
+    monkeypatch.setattr(Heard, "__init__", lambda *given: (heard.append(given), make(*given))[1])
+    packets = many(400, lambda number: (greets("DEALER", identity=f"client {number}"), greets("ROUTER")))
+    assert otherwise_read(packets, monkeypatch) == 400
+    assert len(heard) <= 3 * MOST_AHEAD
+
+
+@pytest.mark.parametrize("pause", [0.4, 1.6])
+def test_an_opening_that_takes_its_time_is_left_to_the_ordinary_way(pause: float) -> None:
+    """A READY with traffic behind it more than a second in front of that of the other side (NULL-05)."""
+    packets = many(5, pushing)
+    talk = Conversation(ports=(50_000, 5555), start=1_700_000_100 * SECOND)
+    talk.send(0, greets("PUSH"), LIBZMQ)
+    talk.send(1, greets("PULL")[:64], LIBZMQ[:2])
+    talk.send(0, message(b"early"))
+    talk.wait(int(pause * SECOND))
+    talk.send(1, greets("PULL")[64:])
+    talk.close()
+    packets += talk.packets
+    expected = without_lane(packets, 50, Options())
+    assert read(packets, 50, Options(), keep) == expected
+    assert expected[1].findings["note", "NULL-05"] + expected[1].findings["warn", "NULL-05"] == (pause > 1)
+
+
+def test_time_alone_ends_an_opening_that_goes_on_nowhere() -> None:
+    """A server that says nothing: after three seconds the version is that of the client."""
+
+    def told(ticks: bool) -> list[Any]:
+        packets = many(5, pushing)
+        talk = Conversation(ports=(50_000, 5555), start=1_700_000_100 * SECOND)
+        talk.send(0, greets("PUSH")[:64], LIBZMQ[:2])
+        packets += talk.packets
+        analyser, found = Analyser(Options()), []
+        capture = Capture(packets, 1 << 30)
+        analyser.begin(capture.files)
+        batches = [batch for block in capture for batch in analyser.feed(block)]
+        if ticks:
+            batches += analyser.tick(talk.time + 3 * SECOND)
+            found = [record.type for batch in batches for record in batch.records if record.values["conn"] == 6]
+            assert "greeting" in found
+        batches += analyser.finish(last=talk.time + 9 * SECOND)
+        return sorted(
+            (record.type, record.values["ts_ns"], record.values["packet"])
+            for batch in batches
+            for record in batch.records
+            if record.values["conn"] == 6
+        )
+
+    assert told(ticks=True) == told(ticks=False)
+
+
+def test_what_a_known_connection_has_said_is_said_once_where_it_goes_on_by_itself() -> None:
+    packets = many(3, pushing, closed=False)
+    last = packets[-1]
+    packets.append(replace(last, sequence=last.sequence + len(last.payload), payload=said("NULL", "READY")))
+    assert read(packets, 13, Options(), keep) == without_lane(packets, 13, Options())
+
+
+HEADERS = [b"\0\0", b"\0\1a", b"\1\3abc", b"\0\xff" + bytes(255), b"\2" + (256).to_bytes(8) + bytes(256)]
+HEADERS += [
+    b"\3" + (300).to_bytes(8) + bytes(40),
+    b"\2" + (255).to_bytes(8),
+    b"\2" + b"\xff" * 8,
+    b"\4\0",
+    b"\x82",
+    b"\2",
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(HEADERS), max_size=9), min_size=1, max_size=8))
+def test_p3_frames_side_by_side_are_those_of_the_scanner(stretches: list[list[bytes]]) -> None:
+    """Up to where fewer than it is worth go on: the rest is the scanner's."""
+    streams = [b"".join(frames) for frames in stretches]
+    data = b"".join(streams)
+    stops = np.array([len(stream) for stream in streams], np.int64).cumsum()
+    begins = stops - [len(stream) for stream in streams]
+    places = begins.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_by_side, "FEWEST", 1)
+        steps = side_by_side.scan_side_by_side(data, places, stops)
+    for number, stream in enumerate(streams):
+        columns = FrameColumns()
+        stop = scan_2(stream, 0, int(begins[number]), columns)
+        rows = [
+            (int(step.heads[at]), int(step.bodies[at]), int(step.sizes[at]), int(step.flags[at]))
+            for step in steps
+            for at in np.flatnonzero(step.stretches == number)
+        ]
+        assert rows == columns.rows()
+        assert places[number] - begins[number] == stop
+        assert stop >= len(stream) or not rows or is_part_of_header(stream, stop) or stream[stop] > 1
+
+
+def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openings, "MOST_STEPS", 3)
+    analyser = Analyser(Options(records=False))
+    for _ in analyser.run(Capture(many(9, pushing), 30)):
+        pass
+    assert analyser.summary.handshakes["complete"] == 9
+
+    def steps(step: openings.Step) -> int:
+        return 1 + sum(map(steps, step.next.values()))
+
+    assert steps(analyser.lane.openings.first) == 1 + 3
