@@ -65,18 +65,19 @@ OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
 def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: tuple[int, ...]) -> list[Packet]:
     """One that opens so, as many do or a little otherwise, and sends what can be read in the lane, as a rule."""
     talk = Conversation(initial=(random.choice([1000, 2**32 - 70]), 9000), ports=(50_000 + number, 5555))
-    early = random.random() < 0.1
-    if random.random() < 0.1:
+    early = message(b"early")[: random.choice([0, 0, 0, 0, 0, 3, 7])]
+    if random.random() < 0.2:
         opening = random.choice(OTHERS)(random)
     coalesced = b"" if random.random() < 0.7 else message(b"at once")
     client, server = opening
     for begin, end in zip((0, *cuts), (*cuts, len(client) + 99), strict=True):
-        talk.send(0, client[begin:end] + (message(b"early") if early and end > len(client) else b""))
+        talk.send(0, client[begin:end] + (early if end > len(client) else b""))
         if random.random() < 0.05:
             talk.wait(random.choice([SECOND // 2, 2 * SECOND, 4 * SECOND]))
         talk.send(1, server[begin:end] + (coalesced if end > len(server) else b""))
         if random.random() < 0.3:
             talk.acknowledge(0)
+    talk.send(0, message(b"early")[len(early) :] if early else b"")
     for _ in range(random.choice([0, 1, 1, 3])):
         octets = b"".join(message(*[b"x" * random.randrange(300)] * random.choice([1, 1, 2])) for _ in range(3))
         talk.send(0, octets, random.sample(range(len(octets)), random.randrange(3)))
@@ -88,6 +89,8 @@ def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: 
         talk.add(first, FIN | 0x10)
         if random.random() < 0.3:
             talk.acknowledge(1 - first)
+        if random.random() < 0.1:
+            talk.send(first, message(b"behind its own"))
         if random.random() < 0.2:
             talk.send(1 - first, message(b"behind the FIN"))
         talk.add(1 - first, FIN | 0x10)
@@ -197,26 +200,83 @@ def test_openings_that_never_come_again_cost_little(monkeypatch: pytest.MonkeyPa
     heard = []
     make = Heard.__init__
     monkeypatch.setattr(Heard, "__init__", lambda *given: (heard.append(given), make(*given))[1])
-    packets = many(400, lambda number: (greets("DEALER", identity=f"client {number}"), greets("ROUTER")))
-    assert otherwise_read(packets, monkeypatch) == 400
+    packets = many(400, lambda number: (b"client %d" % number + bytes(99), greets("ROUTER")))
+    analyser = Analyser(Options(records=False))
+    for _ in analyser.run(Capture(packets, 100)):
+        pass
+    assert analyser.summary.connections == 400
     assert len(heard) <= 3 * MOST_AHEAD
 
 
-@pytest.mark.parametrize("pause", [0.4, 1.6])
-def test_an_opening_that_takes_its_time_is_left_to_the_ordinary_way(pause: float) -> None:
-    """A READY with traffic behind it more than a second in front of that of the other side (NULL-05)."""
-    packets = many(5, pushing)
-    talk = Conversation(ports=(50_000, 5555), start=1_700_000_100 * SECOND)
-    talk.send(0, greets("PUSH"), LIBZMQ)
-    talk.send(1, greets("PULL")[:64], LIBZMQ[:2])
-    talk.send(0, message(b"early"))
+def test_connections_with_an_identity_each_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = many(40, lambda number: (greets("DEALER", identity=f"client {number}"), greets("ROUTER")))
+    assert otherwise_read(packets, monkeypatch) == 40
+
+
+def test_a_server_that_closes_is_noticed_where_connections_open_alike() -> None:
+    """The client is back at once, and is closed again (ZMTP-CONN-10)."""
+    packets = []
+    for number in range(12):
+        talk = Conversation(ports=(40_000 + number, 5555), start=1_700_000_000 * SECOND + number * 110_000_000)
+        talk.send(0, greets("PUSH"), LIBZMQ)
+        talk.send(1, greets("PULL"), LIBZMQ)
+        talk.add(1, FIN | 0x10)
+        talk.add(0, FIN | 0x10)
+        packets += talk.packets
+    expected = without_lane(packets, 30, Options())
+    assert read(packets, 30, Options(), keep) == expected
+    assert any("ZMTP-CONN-10" in kind for kind in expected[1].findings)
+
+
+def by_halves(number: int, pause: float = 0.0) -> Conversation:
+    """Both sides greet, the second one after a while, and then shake hands."""
+    talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + 10 * number) * SECOND)
+    talk.send(0, greets("PUSH")[:64])
     talk.wait(int(pause * SECOND))
+    talk.send(1, greets("PULL")[:64])
+    talk.send(0, greets("PUSH")[64:])
     talk.send(1, greets("PULL")[64:])
-    talk.close()
-    packets += talk.packets
+    return talk
+
+
+@pytest.mark.parametrize("pause", [0.4, 4.0])
+def test_an_opening_that_takes_its_time_is_left_to_the_ordinary_way(pause: float) -> None:
+    """Who has greeted, and hears nothing for three seconds, is read alone then."""
+    packets = [packet for number in range(5) for packet in by_halves(number).packets]
+    packets += by_halves(6, pause).packets
     expected = without_lane(packets, 50, Options())
     assert read(packets, 50, Options(), keep) == expected
-    assert expected[1].findings["note", "NULL-05"] + expected[1].findings["warn", "NULL-05"] == (pause > 1)
+    decided = [each["packet"] for each in expected[0] if each["conn"] == 6 and each.get("id") == "ZMTP-CONN-06"]
+    last = [number for number, packet in enumerate(packets, 1) if packet.payload][-3:]
+    assert decided == [last[0] - (pause > 3)]
+
+
+def test_the_beginning_of_a_message_amid_the_handshakes_is_not_lost() -> None:
+    packets = []
+    for number in range(5):
+        talk = by_halves(number)
+        server = talk.packets.pop()
+        talk.next[1] -= len(server.payload)
+        talk.send(0, message(b"early")[:3])
+        talk.send(1, server.payload)
+        talk.send(0, message(b"early")[3:])
+        packets += talk.packets
+    for size in (1, 4, 50):
+        found = read(packets, size, Options(), keep)
+        assert found == without_lane(packets, size, Options())
+        assert found[1].messages == 5
+
+
+def test_what_comes_behind_a_fin_is_no_message() -> None:
+    packets = []
+    for number in range(5):
+        talk = by_halves(number)
+        talk.add(0, FIN | 0x10)
+        talk.send(0, message(b"behind the end"))
+        talk.add(1, FIN | 0x10)
+        packets += talk.packets
+    for size in (1, 2, 50):
+        assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
 
 
 def test_time_alone_ends_an_opening_that_goes_on_nowhere() -> None:
@@ -262,6 +322,9 @@ HEADERS += [
     b"\x82",
     b"\2",
 ]
+
+
+HEADERS += [bytes([flags]) + (300).to_bytes(8) + bytes(300) for flags in (6, 0x82)]
 
 
 @given(st.lists(st.lists(st.sampled_from(HEADERS), max_size=9), min_size=1, max_size=8))

@@ -30,11 +30,14 @@ class Arrived:
         self.stops: list[int] = block.stops[rows].tolist()
         self.segments = np.array((block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]))
         """The segments as `Arrival`s, one column each."""
-        self.places: Int64 = (block.stops[rows] - block.starts[rows]).cumsum()
-        """Where each row ends."""
+        edges = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(block.stops[rows] - block.starts[rows], out=edges[1:])
+        self.starts_of_rows: Int64 = edges[:-1]
+        self.places: Int64 = edges[1:]
+        """Where each row begins, and where it ends."""
         self.begins = begins
-        self.shifts: Int64 = np.append(0, self.places)[bounds[:-1]] - begins
-        self.ends: list[int] = (self.places - self.shifts.repeat(np.diff(bounds))).tolist()
+        self.shifts: Int64 = edges[bounds[:-1]] - begins
+        self.ends: list[int] = (self.places - self.shifts.repeat(bounds[1:] - bounds[:-1])).tolist()
         """The stream offset at which each row ends."""
         self.first_rows: Int64 = bounds[:-1]
         self.last_rows: Int64 = bounds[1:] - 1

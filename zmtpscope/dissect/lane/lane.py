@@ -333,7 +333,7 @@ class Lane:
         self.sink.budget.take(int(remembered.memory[messages.slots[chosen]].sum()) - held)
         for each, is_looked_into in judged.items():
             each.write(is_looked_into=is_looked_into)
-        for slot in [slots[turn] for turn in here if len(remembered.held.get(slots[turn], b"")) > MOST_HELD]:
+        for slot in [slot for slot in slots if len(remembered.held.get(slot, b"")) > MOST_HELD]:
             self.residents.send_away(slot)
         if self.sink.budget.is_exceeded:
             self.release_all()

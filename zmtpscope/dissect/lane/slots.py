@@ -63,8 +63,8 @@ def begun(
     *,
     asks_for_text: bool = False,
 ) -> Begun:
-    """Of a side that comes; None: one that is not read here. `next_` is the sequence number of its next octet, `end` the
-    stream offset up to which its octets have come, and `position` that of the next frame header."""
+    """Of a side that comes; None: one that is not read here. `next_` is the sequence number of its next octet, `end` is
+    the stream offset up to which its octets have come, `position` that of the next frame header."""
     if side is None:
         return Begun(next_, acknowledged, last, end, position, NOTHING, *NOT_READ)
     types = side.regime.socket_type, side.peer_socket_type

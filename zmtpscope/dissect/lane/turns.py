@@ -62,7 +62,7 @@ class Turns:
         self.others = is_other.nonzero()[0]
         counts[is_other] = before[is_other] = 0
         self.positions: Int64 = bases + places
-        self.edges: Int64 = np.append(0, counts.cumsum())
+        self.edges: Int64 = cumulated(counts)
         self.frames = np.empty((4, int(self.edges[-1])), np.int64)
         self._put_carried(before)
         first = self.edges[:-1] + before
@@ -98,8 +98,20 @@ class Turns:
             self.frames[:, begin : begin + len(frames.offsets)] = [as_array(each) for each in columns_of(frames)]
 
 
+def cumulated(values: Int64 | Bool) -> Int64:
+    """The sums of the first 0, 1, 2 ... values."""
+    sums = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def differences(values: Int64) -> Int64:
+    """What each value is more than the one before."""
+    return values[1:] - values[:-1]
+
+
 class TurnCounts(NamedTuple):
-    """`Counts` of each turn; of one without messages `last` is anything."""
+    """`Counts` of each turn; of one without messages `last` is 0."""
 
     messages: Int64
     frames: Int64
@@ -126,10 +138,11 @@ class Messages:
         is_open = self.open > 0
         self.open_last = np.zeros((4, len(whole)), np.int64)
         self.open_first = np.zeros((4, len(whole)), np.int64)
-        self.open_last[:, is_open] = self._all[:, edges[1:][is_open] - 1]
-        self.open_first[:, is_open] = self._all[:, (edges[:-1] + whole)[is_open]]
         self._begins_open = edges[:-1] + whole
-        self.frame_edges: Int64 = np.append(0, whole.cumsum())
+        if is_open.any():
+            self.open_last[:, is_open] = self._all[:, edges[1:][is_open] - 1]
+            self.open_first[:, is_open] = self._all[:, self._begins_open[is_open]]
+        self.frame_edges: Int64 = cumulated(whole)
         frames = self._all[:, numbers(edges[:-1], whole)] if is_open.any() else self._all
         self.offsets, self.bodies, self.sizes, self.flags = frames
         self.last: Int64 = ((self.flags & MORE) == 0).nonzero()[0]
@@ -168,17 +181,18 @@ class Messages:
     def _count(self) -> TurnCounts:
         """What each turn has."""
         octets, headers = self.sums_of_frames(self.sizes), self.sums_of_frames(self.bodies - self.offsets)
-        last: Int64 = np.append(self.offsets[self.first], 0)[self.edges[1:] - 1]
-        return TurnCounts(np.diff(self.edges), np.diff(self.frame_edges), octets, headers, last)
+        messages, last = differences(self.edges), np.zeros(len(self.slots), np.int64)
+        has_messages = messages > 0
+        last[has_messages] = self.offsets[self.first[self.edges[1:][has_messages] - 1]]
+        return TurnCounts(messages, differences(self.frame_edges), octets, headers, last)
 
     def sums_of_frames(self, values: Int64) -> Int64:
         """The sums of what each frame has, by turn."""
-        sums: Int64 = np.diff(np.append(0, values.cumsum())[self.frame_edges])
-        return sums
+        return differences(cumulated(values)[self.frame_edges])
 
     def any_of(self, chosen: Bool) -> Bool:
         """Which turns have messages that were chosen."""
-        found: Bool = np.diff(np.append(0, chosen.cumsum())[self.edges]) > 0
+        found: Bool = differences(cumulated(chosen)[self.edges]) > 0
         return found
 
     def spread(self, values: Iterable[int] | Int64) -> Int64:
@@ -269,7 +283,7 @@ def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
     rows = np.minimum(arrived.places.searchsorted(first + shifts, "right"), last_rows)
     several = (first < before) | (rows < last_rows)
     old = {place: remembered.pieces_of(int(slots[place])) for place in several.nonzero()[0].tolist()}
-    begins = np.where(rows > arrived.first_rows[directions], np.append(0, arrived.places)[rows] - shifts, before)
+    begins = np.where(rows > arrived.first_rows[directions], arrived.starts_of_rows[rows] - shifts, before)
     for slot in remembered.pieces.keys() & set(slots.tolist()) if remembered.pieces else ():
         del remembered.pieces[slot]
     begins_before = remembered.begin_of[slots]
@@ -314,6 +328,11 @@ def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None
     remembered, slots = messages.turns.remembered, messages.slots[chosen]
     opened, before_open = messages.open[chosen], remembered.open[slots]
     is_open = opened > 0
+    remembered.open[slots] = opened
+    for slot in remembered.frames.keys() & set(slots.tolist()) if remembered.frames else ():
+        del remembered.frames[slot]
+    if not is_open.any():
+        return
     is_new = is_open & ((messages.counts.messages[chosen] > 0) | (before_open == 0))
     has_more = is_new | (is_open & (opened > before_open))
     directions = messages.directions[chosen]
@@ -329,9 +348,6 @@ def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None
         column[:, slots[came]] = arrived.segments_at((places + shifts)[came])
         for place in (notes & (places < before)).nonzero()[0].tolist():
             column[:, slots[place]] = arrival_in(remembered.pieces_of(int(slots[place])), int(places[place]))
-    remembered.open[slots] = opened
     remembered.frame[:, slots[is_open]] = messages.open_last[:, chosen[is_open]]
-    for slot in remembered.frames.keys() & set(slots.tolist()) if remembered.frames else ():
-        del remembered.frames[slot]
     for turn in chosen[opened > 1].tolist():
         remembered.frames[int(messages.slots[turn])] = messages.open_frames(turn)
