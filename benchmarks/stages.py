@@ -49,6 +49,7 @@ STAGES = {
     ),
     "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
     "sessions under way": ("packet", ["dissect.lane"]),
+    "openings": ("connection", ["dissect.lane.openings", "dissect.lane.known", "dissect.lane.residents"]),
     "scanner": ("frame", ["zmtp.scanner"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.stream.assembly"]),
@@ -75,7 +76,7 @@ COMMANDS = ("count", "json", "parquet", "text", "top")
 USUAL = {
     "capture": ("pcap.py", "headers.py"),
     "dissect/tcp": ("directions.py",),
-    "dissect/lane": ("lane.py", "arrived.py", "sides.py", "turns.py", "payloads.py"),
+    "dissect/lane": ("lane.py", "slots.py", "arrived.py", "sides.py", "turns.py", "side_by_side.py", "payloads.py"),
     "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }

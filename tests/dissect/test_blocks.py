@@ -22,6 +22,7 @@ from tests.zws import says
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.options import DecodeAs
+from zmtpscope.dissect.records.batch import Batch, Record
 from zmtpscope.dissect.records.details import Detail, details
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.framing import build_frame
@@ -225,3 +226,18 @@ def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(
 ) -> None:
     options = replace(EVERYTHING, decode_as=() if forced is None else (forced,))
     assert told(packets, size, options) == told(packets, 1 << 30, options)
+
+
+def test_findings_about_one_thing_come_in_one_order() -> None:
+    """Whatever was made first: what came together with what differs with the blocks."""
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    batches = Analyser(Options()).run(Capture(talk.packets))  # type: ignore[arg-type]
+    finding = next(record for batch in batches for record in batch.records if record.type == "finding")
+    others = [replace(finding, values=finding.values | {"id": id_}) for id_ in ("CURVE-25", "CURVE-10")]
+
+    def told(records: list[Record]) -> list[str]:
+        return [item.values["id"] for item, _ in Batch([None], records=records).in_order() if isinstance(item, Record)]
+
+    assert told(others) == told(others[::-1]) == ["CURVE-10", "CURVE-25"]

@@ -376,8 +376,9 @@ def place_of(stream: Stream) -> int:
     return DATAGRAMS if stream.conn is None else stream.conn
 
 
-def _order_of_record(record: Record) -> Order:
-    return record.order
+def _order_of_record(record: Record) -> tuple[Order, str]:
+    """Findings about one thing by their ids: which was made first depends on what came together."""
+    return record.order, record.values["id"] if record.type == "finding" else ""
 
 
 def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int, int]:

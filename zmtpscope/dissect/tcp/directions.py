@@ -1,4 +1,4 @@
-"""The segments of a block by direction, and which directions can be taken in one step: no call per packet.
+"""The segments of a block by direction, and which directions are in order: no call per packet.
 
 A direction is *clean* in a block where its segments follow one another without hole or repetition, SYN and FIN counted,
 nothing was cut off, none says that the receive window is closed, and each stands where it belongs: a SYN in front, mere
@@ -113,7 +113,3 @@ class Directions:
         answered = self.first_flags[other] & (SYN | ACK) == SYN | ACK
         early = self.segments[direction] > 1 and self.second_row[direction] < self.first_row[other]
         return answered and self.first_row[direction] < self.first_row[other] and not early
-
-    def continues_at(self, direction: int) -> int:
-        """The sequence number of the first octet of a direction that is under way, -2 where it begins anew."""
-        return -2 if self.first_flags[direction] & SYN else self.first_sequence[direction]

@@ -1,18 +1,14 @@
 """The flow table: which connection a segment belongs to, and what its sides get of a block.
 
-Connections that a block shows clean (`directions.py`) are taken whole, a few microseconds each however many segments
-there are. The segments of all others pass a loop: the next octets in order cost a dictionary look-up and an append,
-everything else, SYN, FIN, RST, holes, retransmissions, cut packets and closed windows, goes through the slow path, one
-call each.
+What others have taken already (the lane) is left out. All other segments pass a loop: the next octets in order cost a
+dictionary look-up and an append; everything else (SYN, FIN, RST, holes, retransmissions, cut packets, closed windows)
+goes through the slow path, one call each.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
-
-import numpy as np
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
@@ -65,8 +61,7 @@ class Flows:
         self.reassembler.begin(block)
         if directions is not None:
             self.directions = directions
-            left, of_clean = self._take_directions(block, directions, done.tolist())
-            self._take_rows(block, left, deferred + of_clean)
+            self._take_rows(block, ~done, deferred)
             self._note_last_packets(directions, done.tolist())
             self.directions = None
         return self._touched()
@@ -113,90 +108,10 @@ class Flows:
                 connection = self.connections[side]
                 connection.last = max(connection.last, self.arrival(row))
 
-    def _take_directions(
-        self, block: SegmentBlock, directions: Directions, done: list[bool]
-    ) -> tuple[list[bool], list[Deferred]]:
-        """The plain way: connections whose directions are clean are taken at once. Which directions are left, and what
-        opens or ends a connection: that waits until the rows of the others have come up to it."""
-        keys, sides = block.keys, self.sides
-        left = [not each for each in done]
-        deferred: list[Deferred] = []
-        if self.is_full(block):
-            return left, deferred
-        numbers = directions.numbers
-        for number, key in enumerate(keys):
-            if not left[number] or not directions.clean[number]:
-                continue
-            side = sides.get(key)
-            other = numbers.get(reverse(key))
-            if other is not None and not directions.clean[other]:
-                continue
-            if side is None:
-                if not directions.begin_a_connection(number, other):
-                    continue
-                opening = partial(self._open_clean, key, directions, number, other)
-                deferred.append((directions.first_row[number], opening))
-            else:
-                ways = [(side, number)] if other is None else [(side, number), (self._peer(side), other)]
-                if not all(each.plain == directions.continues_at(way) for each, way in ways):
-                    continue
-                for each, _ in ways:
-                    each.leave_plain()
-                self._pass(directions, ways)
-            left[number] = False
-            ends = [directions.fin_row[number]]
-            if other is not None:
-                left[other] = False
-                ends.append(directions.fin_row[other])
-            if min(ends) >= 0 and (other is not None or (side is not None and self._peer(side).ended)):
-                deferred.append((max(ends), partial(self._close_clean, key, max(ends))))
-        return left, deferred
-
-    def _open_clean(self, key: bytes, directions: Directions, number: int, other: int | None) -> None:
-        """Open the connection that direction `number` begins, and take all that the block has of it."""
-        side = self._open(key, SYN, directions.first_row[number])
-        connection = self.connections[side]
-        connection.opened_by = 0
-        ways = [(side, number)] if other is None else [(side, number), (connection.tcp[1 - side.number], other)]
-        for each, way in ways:
-            each.initial = directions.first_sequence[way]
-            each.next, each.begun, each.seen = (each.initial + 1) % MODULUS, True, True
-        self._pass(directions, ways)
-
-    def _pass(self, directions: Directions, ways: list[tuple[TcpSide, int]]) -> None:
-        """Hand the segments of clean directions to their sides."""
-        for side, way in ways:
-            octets = directions.octets[way]
-            if octets:
-                self.reassembler.touched[side] = None
-                side.pieces += directions.rows_of(way)
-                side.next = (side.next + octets) % MODULUS
-                side.delivered += octets
-                side.captured += octets
-            side.acknowledged = directions.acknowledgment[way]
-        last_fin = -1
-        for side, way in ways:
-            if directions.fin_row[way] >= 0:
-                side.fin = self.arrival(directions.fin_row[way])
-                side.finish = side.delivered
-                last_fin = max(last_fin, directions.fin_row[way])
-                self._end(side)
-        if (
-            last_fin >= 0 and ways[0][0].ended and self._peer(ways[0][0]).ended
-        ):  # what comes behind that is not looked at
-            for side, way in ways:
-                side.acknowledged = directions.acknowledgment_until(way, last_fin)
-        for side, _ in ways:
-            side.resume_plain()
-
-    def _close_clean(self, key: bytes, row: int) -> None:
-        """Close the connection of which both sides have sent FIN, the second at `row`."""
-        self._close(self.connections[self.sides[key]], row, "fin")
-
-    def _take_rows(self, block: SegmentBlock, left: list[bool], deferred: list[Deferred]) -> None:
+    def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
         """One by one: the segments of the directions that are left, and the deferred between them."""
         deferred.sort(key=_row_of, reverse=True)
-        rows = np.array(left)[block.flows].nonzero()[0]
+        rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
         starts, stops, look_up = reassembler.starts, reassembler.stops, self.sides.get
