@@ -50,6 +50,7 @@ def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
     def line(item: Record | FrameRun) -> bytes:
         return line_of(record_values(item, options) if isinstance(item, Record) else next(frames))
 
+    gathered: list[bytes] = []
     if len(order.run_of):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         rows = JsonRows(columns, lambda row: line_of(columns.values(row)))
@@ -58,14 +59,22 @@ def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
             while begin < len(pieces):
                 end = (between[at][0] - low) * PIECES if at < len(between) else len(pieces)
                 if begin == end:
-                    yield [line(between[at][1])]
+                    gathered.append(line(between[at][1]))
                     at += 1
                 else:
-                    end = min(end, begin + HANDFUL)
-                    yield pieces[begin:end]
+                    end = min(end, begin + HANDFUL - len(gathered) // PIECES * PIECES)
+                    gathered += pieces[begin:end]
                     begin = end
-    for begin in range(at, len(between), HANDFUL):
-        yield [line(item) for _, item, _ in between[begin : begin + HANDFUL]]
+                if len(gathered) >= HANDFUL:
+                    yield gathered
+                    gathered = []
+    for _, item, _ in between[at:]:
+        gathered.append(line(item))
+        if len(gathered) >= HANDFUL:
+            yield gathered
+            gathered = []
+    if gathered:
+        yield gathered
 
 
 def line_of(values: dict[str, Any]) -> bytes:

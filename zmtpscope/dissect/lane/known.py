@@ -9,7 +9,16 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane.openings import LONGEST, Opening, Openings, SaidEvent, Segment, Step, read_again
+from zmtpscope.dissect.lane.openings import (
+    LONGEST,
+    MOST_SEGMENTS,
+    Opening,
+    Openings,
+    SaidEvent,
+    Segment,
+    Step,
+    read_again,
+)
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import NEVER, Begun, Counts, begun
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
@@ -137,6 +146,8 @@ class KnownConnection:
         """Follow the segments up to the end of the opening, if it comes; whether they are known."""
         carrying = [(row, side) for side, way in enumerate(ways) if way != NOT_HERE for row in directions.rows_of(way)]
         carrying.sort()
+        if not self.segments and self._take_whole(rows, carrying[:MOST_SEGMENTS], openings):
+            return True
         for row, side in carrying:
             arrival, octets = rows.arrival(row), rows.octets(row)
             if not self._is_in_time(arrival):
@@ -151,7 +162,22 @@ class KnownConnection:
                 end = len(octets) - sent + step.opening.ends[side]
                 self.segments[-1] = Segment(side, octets[:end], arrival)
                 self.opening = step.opening
+                openings.remember(self.steps[1:], self.segments)
                 break
+        return True
+
+    def _take_whole(self, rows: BlockRows, carrying: list[tuple[int, int]], openings: Openings) -> bool:
+        """Take all of the opening at once, if it is one that came before, whole and in time."""
+        path = openings.whole([side for _, side in carrying], [rows.octets(row) for row, _ in carrying])
+        if path is None:
+            return False
+        arrivals = [rows.arrival(row) for row, _ in carrying[: len(path.steps)]]
+        times = [arrival.time for arrival in arrivals]
+        if times != sorted(times) or times[-1] >= times[0] + LONGEST:
+            return False
+        self.steps += path.steps
+        self.segments = list(map(Segment, path.sides, path.octets, arrivals))
+        self.opening = self.steps[-1].opening
         return True
 
     def _is_in_time(self, arrival: Arrival) -> bool:

@@ -40,6 +40,9 @@ MOST_SEGMENTS, MOST_OCTETS = 16, 1024
 MOST_STEPS = 1024
 """So many steps of all openings are remembered."""
 
+MOST_WHOLE = 8
+"""So many whole openings, those that came last, are compared with what comes as a whole."""
+
 MOST_AHEAD = 48
 """So many steps may be learned ahead of connections that open in known ones, ..."""
 
@@ -146,6 +149,14 @@ class Step:
         return step
 
 
+class Path(NamedTuple):
+    """The steps of a whole opening, and the segments that lead to them: their sides and octets."""
+
+    steps: list[Step]
+    sides: list[int]
+    octets: list[bytes]
+
+
 class Openings:
     """Those that are known, and learned."""
 
@@ -154,6 +165,28 @@ class Openings:
         self.first = Step([])
         self._steps = 0
         self._ahead = MOST_AHEAD
+        self._whole: list[Path] = []
+        """Those that are known to their end, what came last in front."""
+
+    def whole(self, sides: list[int], octets: list[bytes]) -> Path | None:
+        """The opening with which these segments begin, if it is known to its end, and of use."""
+        for place, path in enumerate(self._whole):
+            last = len(path.sides) - 1
+            if (
+                sides[: last + 1] == path.sides
+                and octets[:last] == path.octets[:last]
+                and octets[last].startswith(path.octets[last])
+                and path.steps[-1].is_of_use
+            ):
+                if place:
+                    self._whole.insert(0, self._whole.pop(place))
+                return path
+        return None
+
+    def remember(self, steps: list[Step], segments: Sequence[Segment]) -> None:
+        """A connection has opened in these steps, with these segments."""
+        self._whole.insert(0, Path(steps, [each.side for each in segments], [each.octets for each in segments]))
+        del self._whole[MOST_WHOLE:]
 
     def praise(self, steps: Sequence[Step]) -> None:
         """A connection has opened in these steps, and is read in the lane."""
