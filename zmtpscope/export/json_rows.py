@@ -378,6 +378,7 @@ def _digits(numbers: Int64) -> list[bytes]:
     return orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
 
 
+@lru_cache(maxsize=4096)
 def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
     """What all lines of a stream have in front of the value of `ts_ns`, and between those of `packet` and `offset`."""
     front = {"schema": SCHEMA, "record": "message", "conn": stream.conn, "conn_id": stream.conn_id, "side": stream.side}

@@ -299,6 +299,8 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def topic_sizes(self) -> Int64:
         """Octets of each message's topic, `NO_TOPIC` where it has none."""
+        if all(run.topics is None for run in self.runs):
+            return np.full(len(self), NO_TOPIC)
         sizes = [np.full(len(run.first), NO_TOPIC) if run.topics is None else run.topics for run in self.runs]
         joined: Int64 = np.concatenate(sizes)[self.places]
         return joined
