@@ -38,7 +38,7 @@ PAIRS = [
     ("CLIENT", "SERVER"),
 ]
 BODIES = [b"", b"a", b"text of a few words", b"\xc3\xa9t\xc3\xa9", b'{"a": 1}', b"\x81\xa1a\x01", bytes(20), b"x" * 254]
-BODIES += [b"x" * 255, b"y" * 256, b"\xff" * 700, b"large" * 1000]
+BODIES += [b"\x80\x04K*.", b"x" * 255, b"y" * 256, b"\xff" * 700, b"large" * 1000]
 PING = build_frame(Framing.V2, b"\x04PING\0\0", command=True)
 ODD = [
     PING,
@@ -49,8 +49,12 @@ ODD = [
     b"\1",
     b"\3\0\0\0\0\0\0\x7f\xff",
     b"\xff" * 30,
+    message(zre_hello()),
+    message(b"", b"1.0", b"1", b"global", b"127.0.0.1", b"", b"NULL"),
+    message(b"", b"1.0", b"1", b"200", b"OK", b"", b""),
 ]
-"""Commands, a size in more octets than it takes, a reserved bit, parts of headers, and no frames at all."""
+"""Commands, a size in more octets than it takes, a reserved bit, parts of headers, no frames, and messages of ZRE
+and ZAP, of which both sides have to be known."""
 OPTIONS = [
     Options(),
     Options(payloads=Registry()),
@@ -262,13 +266,36 @@ def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
     assert (messages, counted) == ((5, -1) if loses else (6, -1))
 
 
-def test_a_message_that_somebody_knows_releases_a_connection() -> None:
+def test_messages_that_somebody_knows_are_read_in_the_lane() -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):
         conversation.send(0, message(bytes(9)))
-    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (6, 6)
     conversation.send(0, message(b'{"a": 1}'))
-    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (7, -1)
+    conversation.send(0, message(b"\x80\x04K*."))
+    for options in (Options(records=False, payloads=Registry()), Options(payloads=Registry())):
+        assert in_lane(conversation, options) == (8, 8)
+        found = read(conversation.packets, 3, options, keep)
+        assert found == without_lane(conversation.packets, 3, options)
+        assert found[1].findings["note", "PICKLE-01"] == 1
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_who_is_asked_knows_how_many_messages_went_by(is_written: bool) -> None:
+    """What is no JSON though it begins like it is asked about, and does not begin the count anew."""
+    conversation = session("DEALER", "ROUTER")
+    for body in [bytes(9)] * 200 + [b"{no"] + [bytes(9)] * 60 + [b'{"a": 1}']:
+        conversation.send(0, message(body))
+    options = Options(records=is_written, payloads=Registry())
+    assert read(conversation.packets, 7, options, keep) == without_lane(conversation.packets, 7, options)
+
+
+def test_a_message_of_which_both_sides_have_to_be_known_releases_a_connection() -> None:
+    conversation = session("DEALER", "ROUTER")
+    for _ in range(6):
+        conversation.send(0, message(b'{"a": 1}'))
+    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (6, 6)
+    conversation.send(0, message(zre_hello()))
+    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (7, 0)
 
 
 def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:

@@ -20,7 +20,7 @@ from zmtpscope.capture.segments import FIN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.lane import openings, side_by_side, turns
 from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.openings import MOST_AHEAD, Heard
+from zmtpscope.dissect.lane.openings import MOST_AHEAD, MOST_LOST, Heard
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import build_frame
@@ -206,6 +206,15 @@ def test_openings_that_never_come_again_cost_little(monkeypatch: pytest.MonkeyPa
         pass
     assert analyser.summary.connections == 400
     assert len(heard) <= 3 * MOST_AHEAD
+
+
+def test_where_nothing_opens_in_a_known_way_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    take = KnownConnection.take
+    monkeypatch.setattr(KnownConnection, "take", lambda *given: (tried.append(given), take(*given))[1])
+    packets = many(400, lambda _: (greets("REQ"), greets("REP")))
+    assert otherwise_read(packets + many(40, pushing), monkeypatch) < 400 + 2 * MOST_LOST
+    assert len(tried) < 40 + 2 * MOST_LOST + 400 / MOST_LOST
 
 
 def test_connections_with_an_identity_each_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.findings.row_rules import ROW_RULES
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_HELD, MOST_OPEN, LaneSide
 from zmtpscope.dissect.records.topics import DISTRIBUTING
@@ -69,7 +70,8 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
     if assembly.open_frames > MOST_OPEN or stream.held_octets.size > MOST_HELD:
         return None
     payloads = connection.rows.payloads_of(assembly)
-    return reading if is_judged or payloads is None or payloads.is_idle else None
+    is_simple = payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
+    return reading if is_judged or is_simple else None
 
 
 def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> LaneSide:

@@ -110,7 +110,7 @@ class KnownConnection:
         self.state = following
         if self._walk(rows, directions, ways, openings) and self._fits(directions, ways):
             return True
-        self.step_back(self.steps)
+        self.step_back()
         return False
 
     def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> TcpState | None:
@@ -193,7 +193,7 @@ class KnownConnection:
         ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
         return all(side is not None or self.state.octets(number) == end for number, (side, end) in ends)
 
-    def begun(self, *, asks_for_text: bool) -> Iterator[Begun]:
+    def begun(self) -> Iterator[Begun]:
         """What is known of its sides at the end of the opening, as if the block under way had not come."""
         assert self.opening is not None
         before = self.before
@@ -201,12 +201,10 @@ class KnownConnection:
             next_, initial = before.next[number], self.state.initial[number]
             next_ = (initial + 1) % MODULUS if next_ < 0 else next_
             acknowledged, last = self.state.acknowledged[number], before.last or NEVER
-            yield begun(side, next_, acknowledged, last, before.octets(number), end, asks_for_text=asks_for_text)
+            yield begun(side, next_, acknowledged, last, before.octets(number), end)
 
-    def step_back(self, in_vain: list[Step]) -> None:
-        """As it was in front of the block under way; `in_vain` are steps that it took for nothing."""
-        for step in in_vain[1:]:
-            step.in_vain += 1
+    def step_back(self) -> None:
+        """As it was in front of the block under way."""
         self.state, self.opening = self.before, None
         del self.segments[self.told :], self.steps[self.told + 1 :]
 
@@ -240,6 +238,10 @@ class KnownConnection:
         self.told, self.before = len(self.segments), self.state
 
     # -- it reads on itself, or ends ---------------------------------------------------------------------------------
+
+    def identity(self, side: int) -> str | None:
+        """That of a side, as it was told in the opening."""
+        return None if self.opening is None else self.opening.outcome.sides[side].identity
 
     def read_again(self, sink: Sink) -> ZmtpConnection | None:
         """The connection as it is behind its opening, or as much of that as has come; None where nothing was sent.

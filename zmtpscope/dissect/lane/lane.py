@@ -22,12 +22,13 @@ from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, Finished, KnownConnection, Ways
 from zmtpscope.dissect.lane.openings import Openings
-from zmtpscope.dissect.lane.payloads import passed_by
+from zmtpscope.dissect.lane.payloads import ask, look_inside
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import reverse
 from zmtpscope.dissect.tcp.directions import Directions
@@ -53,7 +54,7 @@ class BlockUnderWay:
         self.messages: Messages | None = None
         """Those of the turns."""
         self.arrived: Arrived | None = None
-        self.are_passed_by: Bool = np.empty(0, np.bool_)
+        self.passed_by: Bool = np.empty(0, np.bool_)
         """Of which turns nobody is to be asked what is inside the messages."""
         self.texts: Bool | None = None
         """Which of all messages are plain text."""
@@ -144,7 +145,7 @@ class Lane:
             else:
                 keys = key, reverse(key)
                 ways = number, numbers.get(keys[1], NOT_HERE)
-                if not _begins(directions, ways):
+                if not _begins(directions, ways) or not self.openings.is_worth_a_try():
                     continue
                 each = KnownConnection(keys, self.openings.first)
                 here.begin(each)
@@ -152,10 +153,12 @@ class Lane:
             rows = rows or BlockRows(now.block)
             if not each.take(rows, directions, ways, self.openings):
                 here.lose(each)
+                self.openings.count(is_lost=True)
                 continue
             now.opening[each] = ways
             if each.opening is not None:
                 here.enter(each)
+                self.openings.count(is_lost=False)
         if here.entering:
             here.begin_entering()
 
@@ -242,22 +245,22 @@ class Lane:
         return messages
 
     def _look_inside(self, now: BlockUnderWay, messages: Messages) -> None:
-        """Find out of which turns nobody is to be asked what is inside the messages: others are released, but for those
-        that are judged. And which of all messages are plain text, where that is asked for."""
-        slots, asked = messages.slots.tolist(), self.residents.asked
+        """Find out of which turns nobody is to be asked what is inside the messages, and which of all messages are
+        plain text, where that is asked for. Where it takes both sides to know what is inside, and they are not judged,
+        they are released."""
+        slots, asked, sides = messages.slots.tolist(), self.residents.asked, now.sides
         if asked is None or not len(messages):
-            now.are_passed_by = np.ones(len(slots), np.bool_)
+            now.passed_by = np.ones(len(slots), np.bool_)
             return
-        sides = now.sides
-        found, now.texts = passed_by(messages, sides, asked)
-        asking = (~found).nonzero()[0].tolist()
+        inside = look_inside(messages, self.residents.payloads, asked)
+        now.passed_by, now.texts = inside.passed_by, inside.texts
+        asking = (~now.passed_by).nonzero()[0].tolist()
         judges = {sides[turn].judge for turn in asking if sides[turn].judge is not None}
         for turn in asking:
-            if sides[turn].judge is None:
+            if sides[turn].judge is None and inside.is_followed[turn]:
                 self.residents.send_away(slots[turn])
         if judges:  # who judges both sides of a connection looks into all messages of a block, or into none
-            found &= [side.judge not in judges for side in sides]
-        now.are_passed_by = found
+            now.passed_by &= [side.judge not in judges for side in sides]
 
     def _pass(self, now: BlockUnderWay, slots: Int64, done: Bool) -> None:
         """The segments of these directions are done."""
@@ -300,7 +303,7 @@ class Lane:
         for each in now.opening:
             each.say(self.sink)
         for entering in self.residents.entering.values():
-            self.openings.praise(entering.steps)
+            self.openings.praise(entering.steps[-1])
         self.residents.settle()
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
@@ -327,7 +330,7 @@ class Lane:
             return
         chosen = np.array(here, np.int64)
         judged = self._give_rows(now, messages, arrived, chosen)
-        self._pass_by(messages, chosen)
+        self._pass_by(now, messages, chosen)
         held = int(remembered.memory[messages.slots[chosen]].sum())
         go_on(messages, arrived, chosen)
         self.sink.budget.take(int(remembered.memory[messages.slots[chosen]].sum()) - held)
@@ -346,16 +349,18 @@ class Lane:
         slots, counts = messages.slots.tolist(), messages.counts.messages
         wanted = counts[chosen] > 0
         if not self.sink.options.records:
-            wanted &= self.remembered.is_judged[messages.slots[chosen]] != 0
+            wanted &= (self.remembered.is_judged[messages.slots[chosen]] != 0) | ~now.passed_by[chosen]
         judged: dict[MessageRows, bool] = {}
         rows: Rows | None = None
         for turn in chosen[wanted].tolist():
-            side, is_passed_by = self.residents.sides[slots[turn]], bool(now.are_passed_by[turn])
-            if side.wants_rows:
+            side, is_passed_by = self.residents.sides[slots[turn]], bool(now.passed_by[turn])
+            if side.wants_rows or not is_passed_by:
                 rows = rows or Rows(messages, arrived)
                 runs = rows.runs_of(turn, side, now.texts if is_passed_by else None)
                 if side.judge is None or side.reading is None:
-                    self.sink.batch.runs += runs
+                    if not is_passed_by:
+                        self._ask(slots[turn], runs)
+                    self.sink.batch.runs += runs if side.is_written else []
                 else:
                     side.reading.messages.in_clear.message_runs += runs
                     judged[side.judge] = judged.get(side.judge, True) and is_passed_by
@@ -363,10 +368,25 @@ class Lane:
                 side.payloads.side.pass_by(int(counts[turn]))
         return judged
 
-    def _pass_by(self, messages: Messages, chosen: Int64) -> None:
-        """Nobody is asked about the messages of these turns, but where they are judged."""
+    def _ask(self, slot: int, runs: list[MessageRun]) -> None:
+        """Ask what rides inside the messages of a side, and say what there is to say about it."""
+        payloads, facts = self.residents.payloads_of(slot), self.residents.facts_of(slot)
+        for run in runs:
+            for arrival, finding, unit in ask(payloads, run, facts):
+                note = Note(slot & 1, finding, arrival, arrival.ordinal, unit=unit, source=run.source)
+                self.residents.writer_of(slot).note(note)
+
+    def _pass_by(self, now: BlockUnderWay, messages: Messages, chosen: Int64) -> None:
+        """Nobody was asked about the messages of these turns, but where they are judged or somebody was."""
         if self.residents.asked is None:
             return
+        for turn in chosen.tolist() if self.residents.payloads else ():
+            payloads = self.residents.payloads.get(int(messages.slots[turn]))
+            if payloads is None or now.sides[turn].judge is not None or not now.passed_by[turn]:
+                continue
+            if self.sink.options.records or payloads.wants_rows:
+                payloads.side.pass_by(int(messages.counts.messages[turn]))
+        chosen = chosen[now.passed_by[chosen]]
         slots, counts = messages.slots[chosen], messages.counts.messages[chosen]
         unclaimed = self.remembered.unclaimed[slots]
         is_looked_into = (unclaimed <= MOST_UNCLAIMED) | self.sink.options.records

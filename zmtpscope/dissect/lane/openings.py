@@ -49,6 +49,9 @@ MOST_AHEAD = 48
 WORTH = 4
 """... each of which is worth so many more: a capture in which no two connections open alike costs little."""
 
+MOST_LOST = 16
+"""Where so many connections in a row did not open in a known way, one of so many is tried."""
+
 FEWEST_IN_VAIN = 4
 """So many connections may be lost behind a step before it counts."""
 
@@ -131,12 +134,12 @@ class Step:
         self.last: list[tuple[int, bytes, Step]] = []
         """Those of them that end the opening: the segment may go on behind that."""
         self.entered = self.in_vain = 0
-        """How many connections have come here and were read in the lane, and how many that were not, or soon not any
-        more."""
+        """How many connections have ended their opening here, and how many of them said something soon that is not read
+        in the lane."""
 
     @property
     def is_of_use(self) -> bool:
-        """Whether it is known, and not most connections are lost behind it."""
+        """Whether it is known, and not most connections are lost soon behind it."""
         return self.said is not None and self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
@@ -165,8 +168,21 @@ class Openings:
         self.first = Step([])
         self._steps = 0
         self._ahead = MOST_AHEAD
+        self._lost = self._left_out = 0
+        """Connections in a row that did not open in a known way, and those that were not looked at since."""
         self._whole: list[Path] = []
         """Those that are known to their end, what came last in front."""
+
+    def is_worth_a_try(self) -> bool:
+        """Whether the next connection that begins is to be looked at."""
+        if self._lost < MOST_LOST:
+            return True
+        self._left_out = (self._left_out + 1) % MOST_LOST
+        return not self._left_out
+
+    def count(self, *, is_lost: bool) -> None:
+        """A connection has opened in a known way, or not."""
+        self._lost = self._lost + 1 if is_lost else 0
 
     def whole(self, sides: list[int], octets: list[bytes]) -> Path | None:
         """The opening with which these segments begin, if it is known to its end, and of use."""
@@ -188,11 +204,10 @@ class Openings:
         self._whole.insert(0, Path(steps, [each.side for each in segments], [each.octets for each in segments]))
         del self._whole[MOST_WHOLE:]
 
-    def praise(self, steps: Sequence[Step]) -> None:
-        """A connection has opened in these steps, and is read in the lane."""
-        for step in steps:
-            step.entered += 1
+    def praise(self, last: Step) -> None:
+        """A connection has opened in a known way, up to this step, and is read in the lane."""
         self._ahead = min(self._ahead + WORTH, MOST_AHEAD)
+        last.entered += 1
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
         """The step behind one segment more than `before`, where `step` stands; None where it is of no use."""

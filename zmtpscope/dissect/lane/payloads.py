@@ -2,41 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.connection.message_rows import FOLLOWED
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import behind_envelopes
-from zmtpscope.dissect.records.payload_rows import PayloadRows
+from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
 from zmtpscope.dissect.records.row_contents import contents_from, plain_texts, shapes_of_rows
+from zmtpscope.payloads.shapes import Shapes
 from zmtpscope.payloads.side import MOST_UNCLAIMED
+from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.regime import Framing, Phase, regime
+
+NOBODY = Stream(None, "", None, "", 0, "", 0)
+ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
+"""What is looked at here does not depend on who sends, nor how."""
 
 
-def passed_by(messages: Messages, sides: Sequence[LaneSide], asked: PayloadRows) -> tuple[Bool, Bool | None]:
-    """Of which turns, of these sides, nobody is to be asked about any message, and, where that is asked for, which
-    messages are plain text. `asked` are those who are asked about a new side."""
+class Inside(NamedTuple):
+    """What is known of what rides inside the messages of turns."""
+
+    passed_by: Bool
+    """Of which turns nobody is to be asked about any message."""
+    is_followed: Bool
+    """Of which turns somebody may claim messages who has to know both sides of a connection."""
+    texts: Bool | None
+    """Which of all messages are plain text, where that is asked for."""
+
+
+def look_inside(messages: Messages, payloads: Mapping[int, PayloadRows], asked: PayloadRows) -> Inside:
+    """Find out who is to be asked about the messages of turns. `payloads` are those who were asked before, by slot of
+    the side, `asked` those who are asked about any other."""
     remembered, slots = messages.turns.remembered, messages.slots
     asks = remembered.unclaimed[slots] <= MOST_UNCLAIMED
-    asks_for_text = remembered.asks_for_text[slots] != 0
+    asks_for_text = np.full(len(slots), asked.side.asks_for_text)
     asks_about_all = np.zeros(len(slots), np.bool_)
-    for turn in remembered.is_judged[slots].nonzero()[0].tolist():
-        payloads = sides[turn].payloads
-        asks[turn] = payloads is not None and payloads.wants_rows
-        asks_for_text[turn] = payloads is not None and payloads.side.asks_for_text
-        asks_about_all[turn] = payloads is not None and payloads.asks_about_all
+    for turn, slot in enumerate(slots.tolist()) if payloads else ():
+        each = payloads.get(slot)
+        if each is not None:
+            asks[turn], asks_for_text[turn] = each.wants_rows, each.side.asks_for_text
+            asks_about_all[turn] = each.asks_about_all
     if not (asks.any() or asks_about_all.any() or asked.recognises_text):
-        return np.ones(len(slots), np.bool_), None
-    run = _joined(messages, sides[0])
+        return Inside(np.ones(len(slots), np.bool_), asks_about_all, None)
+    run, shapes = _joined(messages), asked.side.shapes
     first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
-    claimable = asked.side.shapes.claimable(shapes_of_rows(asked.side.shapes, run, first, last, starts))
+    of_rows = shapes_of_rows(shapes, run, first, last, starts)
+    claimable = shapes.claimable(of_rows)
     texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
     others = ~known if texts is None else ~(known & texts)
     is_claimed, has_others = messages.any_of(~known | claimable), messages.any_of(others)
-    return ~(asks_about_all | asks & is_claimed | asks_for_text & has_others), texts
+    passed_by = ~(asks_about_all | asks & is_claimed | asks_for_text & has_others)
+    is_followed = asks_about_all | messages.any_of(claimable & _may_be_followed(shapes, of_rows, claimable))
+    return Inside(passed_by, is_followed, texts)
+
+
+def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
+    """Which messages of these shapes may be claimed by who has to know both sides."""
+    found = [
+        shape
+        for shape in np.flatnonzero(np.bincount(of_rows[claimable])).tolist()
+        if any(each.name in FOLLOWED for each in shapes.candidates(shape).dissectors)
+    ]
+    chosen: Bool = np.isin(of_rows, found) if found else np.zeros(len(of_rows), np.bool_)
+    return chosen
+
+
+def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
+    """Ask about the messages of a run: the findings, of which the message at that stream offset came so."""
+    if not payloads.pass_few(run):
+        payloads.take(run, facts)
+    for row, made in enumerate(run.payloads or ()):
+        if made is not None and made.findings:
+            arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
+            for finding in made.findings:
+                yield arrival, finding, int(run.offsets[run.first[row]])
 
 
 def _content_frames(messages: Messages) -> Int64:
@@ -54,8 +100,8 @@ def _content_frames(messages: Messages) -> Int64:
     return content
 
 
-def _joined(messages: Messages, side: LaneSide) -> MessageRun:
-    """The messages of all turns as one run, as if they were of this side: their octets are those of the turns, one
+def _joined(messages: Messages) -> MessageRun:
+    """The messages of all turns as one run, as if they were of one side: their octets are those of the turns, one
     behind the other."""
     turns = messages.turns
     lengths = np.array([0, *map(len, turns.data)])
@@ -63,9 +109,9 @@ def _joined(messages: Messages, side: LaneSide) -> MessageRun:
     shift = shifts.repeat(np.diff(messages.frame_edges))
     data, none = b"".join(turns.data), messages.first
     return MessageRun(
-        stream=side.stream,
-        regime=side.regime,
-        confidence=side.confidence,
+        stream=NOBODY,
+        regime=ANY_REGIME,
+        confidence="proven",
         data=data,
         base=0,
         offsets=messages.offsets + shift,

@@ -13,7 +13,9 @@ from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.openings import LONGEST
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import Slots, begun
-from zmtpscope.dissect.records.payload_rows import PayloadRows, side_payloads
+from zmtpscope.dissect.options import Options
+from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
+from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
@@ -36,11 +38,13 @@ class Residents:
         """By slot, those whose messages are read here."""
         self.entering: dict[int, KnownConnection] = {}
         """Those whose openings end in the block under way, by the slot of side 0."""
+        self.payloads: dict[int, PayloadRows] = {}
+        """By slot, who was asked what rides inside messages, where somebody was; of the others it is counted how many
+        nobody was asked about."""
         self.remembered = Slots()
         self.released: list[ZmtpConnection] = []
         self._free: list[int] = []
-        side = side_payloads(sink.options, lambda rule: False)
-        self.asked = None if side is None else PayloadRows(sink.options, side)
+        self.asked = asked_about(sink.options)
         """Who is asked what rides inside the messages of a side that nothing is known of; None: nobody."""
 
     # -- how they come -----------------------------------------------------------------------------------------------
@@ -65,6 +69,9 @@ class Residents:
             if side is not None and side.reading is not None:
                 remembered.take_over(each, side.reading, side.awaits)
                 self.sink.budget.take(remembered.weigh(each))
+                payloads = side.reading.messages.in_clear.payloads
+                if payloads is not None and (side.judge is not None or payloads.was_asked):
+                    self.payloads[each] = payloads
 
     def begin(self, each: KnownConnection) -> None:
         """A connection begins, which may open in a known way."""
@@ -80,10 +87,9 @@ class Residents:
 
     def begin_entering(self) -> None:
         """Remember how far those have come that enter."""
-        asks = self.asked is not None and self.asked.side.asks_for_text
         self.remembered.begin_many(
             [slot + number for slot in self.entering for number in (0, 1)],
-            [begun for each in self.entering.values() for begun in each.begun(asks_for_text=asks)],
+            [begun for each in self.entering.values() for begun in each.begun()],
         )
 
     def settle(self) -> None:
@@ -107,6 +113,40 @@ class Residents:
         for number, side in sides.items():
             self.sides[slot + number] = side
         return slot
+
+    # -- what rides inside messages ----------------------------------------------------------------------------------
+
+    def payloads_of(self, slot: int) -> PayloadRows:
+        """Who is asked what rides inside the messages of a side."""
+        payloads = self.payloads.get(slot)
+        if payloads is None:
+            connection, side = self.connections[slot & ~1], self.sides[slot]
+            if isinstance(connection, ZmtpConnection) and side.payloads is not None:
+                payloads = side.payloads
+            else:
+                payloads = asked_about(self.sink.options)
+            assert payloads is not None
+            payloads.side.pass_by(self._passed_by(slot))
+            self.payloads[slot] = payloads
+        return payloads
+
+    def _passed_by(self, slot: int) -> int:
+        """Messages of a side about which nobody was asked since it came."""
+        return int(self.remembered.unclaimed[slot] - self.remembered.unclaimed_before[slot])
+
+    def facts_of(self, slot: int) -> SideFacts:
+        """What is known of a side that sends messages."""
+        connection, number = self.connections[slot & ~1], slot & 1
+        if isinstance(connection, KnownConnection):
+            return SideFacts(connection.identity(number), [], True)
+        identity = connection.streams[number].identity_at(int(self.remembered.end[slot]))
+        return SideFacts(identity, [], connection.tcp.tcp[number].begun)
+
+    def writer_of(self, slot: int) -> RecordWriter:
+        """Who makes the records of the connection of a side."""
+        connection = self.connections[slot & ~1]
+        assert connection.writer is not None
+        return connection.writer
 
     # -- how they leave ----------------------------------------------------------------------------------------------
 
@@ -150,9 +190,10 @@ class Residents:
             reading = side.reading or connection.streams[number].plain_reading()
             assert reading is not None
             gained = int(remembered.end[slot]) - reading.arrivals.end
-            passed = int(remembered.unclaimed[slot] - remembered.unclaimed_before[slot])
-            payloads = connection.rows.payloads_of(reading.messages.in_clear) if passed else None
-            if payloads is not None:
+            passed, asked = self._passed_by(slot), self.payloads.get(slot)
+            if asked is not None:
+                reading.messages.in_clear.look_inside(asked)
+            elif passed and (payloads := connection.rows.payloads_of(reading.messages.in_clear)) is not None:
                 payloads.side.pass_by(passed)
             self.sink.budget.take(-int(remembered.memory[slot]))
             remembered.give_back(slot, reading)
@@ -165,7 +206,7 @@ class Residents:
     def _step_back(self, slot: int, each: KnownConnection) -> None:
         """The block that has ended its opening has something else behind it: as if it had not come in this block."""
         self.remove(slot)
-        each.step_back([])
+        each.step_back()
         self.lose(each)
 
     def remove(self, slot: int) -> None:
@@ -175,6 +216,7 @@ class Residents:
             del self.slots[key]
         for number in (0, 1):
             self.sides.pop(slot + number, None)
+            self.payloads.pop(slot + number, None)
             self.remembered.clear(slot + number)
         self._free.append(slot)
 
@@ -202,3 +244,9 @@ class Residents:
         for each in list(dict.fromkeys(self.opening.values())):
             if each.segments and each.segments[0].arrival.time + LONGEST <= now:
                 self.lose(each)
+
+
+def asked_about(options: Options) -> PayloadRows | None:
+    """Who is asked about the messages of a side that nothing is known of; None: nobody."""
+    side = side_payloads(options, lambda rule: False)
+    return None if side is None else PayloadRows(options, side)

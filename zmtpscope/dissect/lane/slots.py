@@ -50,7 +50,6 @@ class Begun(NamedTuple):
     is_judged: bool
     is_enveloped: bool
     is_grouped: bool
-    asks_for_text: bool
 
 
 def begun(
@@ -60,8 +59,6 @@ def begun(
     last: Arrival,
     end: int = 0,
     position: int = 0,
-    *,
-    asks_for_text: bool = False,
 ) -> Begun:
     """Of a side that comes; None: one that is not read here. `next_` is the sequence number of its next octet, `end` is
     the stream offset up to which its octets have come, `position` that of the next frame header."""
@@ -81,11 +78,10 @@ def begun(
         is_judged=side.judge is not None,
         is_enveloped=not REQUESTERS.isdisjoint(types),
         is_grouped=side.regime.socket_type in GROUPED,
-        asks_for_text=asks_for_text,
     )
 
 
-NOT_READ = (False, False, NOTHING, False, False, False, False)
+NOT_READ = (False, False, NOTHING, False, False, False)
 """The last columns of a side that is not read here."""
 
 
@@ -116,8 +112,6 @@ class Slots:
         """Messages since one was claimed by those who know what rides inside, where nobody judges them, ..."""
         self.unclaimed_before = self.next
         """... and how many these were when it was adopted."""
-        self.asks_for_text = self.next
-        """Whether it is looked for other text than the plain one in them."""
         self.is_judged = self.next
         """Whether somebody looks at the messages."""
         self.is_enveloped = self.next
@@ -191,7 +185,6 @@ class Slots:
         self.carry(slot, assembly.give_away(), assembly.message_start, assembly.frame_start, assembly.frame_end)
         if assembly.payloads is not None:
             self.unclaimed[slot] = self.unclaimed_before[slot] = assembly.payloads.side.unclaimed
-            self.asks_for_text[slot] = assembly.payloads.side.asks_for_text
 
     def awaited_by(self, slot: int) -> Arrival | None:
         """The segment with the octet that was awaited, if it came."""

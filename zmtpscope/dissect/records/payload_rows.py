@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from zmtpscope.dissect.records.row_contents import Bool, RowMessages, contents, 
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.payloads.api import About
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.payloads.shapes import NO_OCTET, Candidates, Shapes
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import from_text
@@ -86,11 +85,13 @@ class PayloadRows:
         return bool(self.side.forced) or self.side.wants_all
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nobody has claimed a message yet, or is asked any more."""
-        side = self.side
-        was_asked = side.asks_for_text and TEXT in side.made
-        return not (self.asks_about_all or was_asked) and (side.left_alone or side.last is None)
+    def was_asked(self) -> bool:
+        """Whether somebody was asked about a message."""
+        return bool(self.side.made)
+
+    def has_asked(self, names: Container[str]) -> bool:
+        """Whether one of these was."""
+        return any(name in names for name in self.side.made)
 
     def pass_few(self, run: MessageRun) -> bool:
         """Whether nobody is to be asked about the messages of a run, told by the first octets of few that have one
