@@ -360,6 +360,27 @@ def test_p3_frames_side_by_side_are_those_of_the_scanner(stretches: list[list[by
         assert stop >= len(stream) or not rows or is_part_of_header(stream, stop) or stream[stop] > 1
 
 
+def test_a_password_is_not_remembered() -> None:
+    """Not even of a client that says it to a server which did not ask."""
+    talks = []
+    for number in range(6):
+        talk = Conversation(ports=(40_000 + number, 5555))
+        talk.send(0, build_greeting_3("PLAIN"))
+        talk.send(1, build_greeting_3("NULL"))
+        talk.send(0, said("PLAIN", "HELLO"))
+        talks += talk.packets
+    analyser = Analyser(Options(records=False))
+    for _ in analyser.run(Capture(talks, 7)):
+        pass
+
+    def remembered(step: openings.Step) -> list[Any]:
+        return [step.said, *step.next, *(each for behind in step.next.values() for each in remembered(behind))]
+
+    told = remembered(analyser.lane.openings.first)
+    assert len(told) > 4
+    assert "secret" not in str(told)
+
+
 def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openings, "MOST_STEPS", 3)
     analyser = Analyser(Options(records=False))
@@ -368,6 +389,6 @@ def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert analyser.summary.handshakes["complete"] == 9
 
     def steps(step: openings.Step) -> int:
-        return 1 + sum(map(steps, step.next.values()))
+        return 1 + len(step.others) + sum(map(steps, step.next.values()))
 
     assert steps(analyser.lane.openings.first) == 1 + 3

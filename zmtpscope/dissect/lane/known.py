@@ -228,7 +228,7 @@ class KnownConnection:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
         for place in range(self.told, len(self.segments)):
             ordinal = self.segments[place].arrival.ordinal
-            for said in self.steps[place + 1].said or ():
+            for said in self.steps[place + 1].said:
                 _, packet, time = self.segments[said.first].arrival
                 at = Arrival(ordinal, packet, time)
                 if isinstance(said, SaidEvent):

@@ -1,12 +1,13 @@
-"""The lane: what many connections say in the midst of their sessions, read at once.
+"""The lane: what many connections say in plain sessions, read at once.
 
 A busy broker has thousands of connections, and a block of a capture few segments of each. To take each of them through
-all that may happen to a connection costs many times what it takes to read its messages. So connections that have shaken
-hands are adopted here: of each there is little to remember, and what a block has brought of all of them is read as
-remembered.
+all that may happen to a connection costs many times what it takes to read its messages. So connections are read here
+that have shaken hands, or open as others did: of each there is little to remember, and what a block has brought of all
+of them is read as columns.
 
 Whatever is not the next octets in order, or no plain message frame, ends that: the connection is released in front of
-it, as if it had never been here, and reads on itself. So what comes out is the same with the lane and without.
+what the block has of it, as if it had never been here, and reads on itself. So what comes out is the same with the lane
+and without.
 """
 
 from __future__ import annotations
@@ -314,6 +315,8 @@ class Lane:
                 self.remembered.finish(slot + number)
         for slot in now.closing:
             self._finish(slot)
+        if now.messages is not None:
+            self._let_go(now.messages)
 
     def _finish(self, slot: int) -> None:
         """The connection of a slot has ended in this block, unless it was released."""
@@ -336,7 +339,11 @@ class Lane:
         self.sink.budget.take(int(remembered.memory[messages.slots[chosen]].sum()) - held)
         for each, is_looked_into in judged.items():
             each.write(is_looked_into=is_looked_into)
-        for slot in [slot for slot in slots if len(remembered.held.get(slot, b"")) > MOST_HELD]:
+
+    def _let_go(self, messages: Messages) -> None:
+        """Release those that hold too much, and all where too much is held in all."""
+        held = self.remembered.held
+        for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MOST_HELD]:
             self.residents.send_away(slot)
         if self.sink.budget.is_exceeded:
             self.release_all()

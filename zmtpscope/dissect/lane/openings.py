@@ -122,13 +122,15 @@ class Opening(NamedTuple):
 class Step:
     """What is said behind some segments of an opening."""
 
-    __slots__ = ("entered", "in_vain", "last", "next", "opening", "said")
+    __slots__ = ("entered", "in_vain", "last", "next", "opening", "others", "said")
 
-    def __init__(self, said: list[SaidEvent | SaidNote] | None = None) -> None:
+    def __init__(self, said: list[SaidEvent | SaidNote], opening: Opening | None = None) -> None:
         self.said = said
-        """With the last of them; None: it is not known, or what follows is not read in the lane."""
-        self.opening: Opening | None = None
+        """With the last of them."""
+        self.opening = opening
         """Where it ends there."""
+        self.others: set[int] = set()
+        """Hashes of sides and octets behind which nothing could be learned: nobody knows what they hold."""
         self.next: dict[tuple[int, bytes], Step] = {}
         """The steps behind one segment more: octets of a side."""
         self.last: list[tuple[int, bytes, Step]] = []
@@ -139,8 +141,8 @@ class Step:
 
     @property
     def is_of_use(self) -> bool:
-        """Whether it is known, and not most connections are lost soon behind it."""
-        return self.said is not None and self.in_vain <= FEWEST_IN_VAIN + self.entered
+        """Whether not most connections are lost soon behind it."""
+        return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
         """The step behind a segment with these octets of a side; None where that has not come before."""
@@ -178,7 +180,10 @@ class Openings:
         if self._lost < MOST_LOST:
             return True
         self._left_out = (self._left_out + 1) % MOST_LOST
-        return not self._left_out
+        if self._left_out:
+            return False
+        self._ahead = max(self._ahead, 1)
+        return True
 
     def count(self, *, is_lost: bool) -> None:
         """A connection has opened in a known way, or not."""
@@ -212,18 +217,19 @@ class Openings:
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
         """The step behind one segment more than `before`, where `step` stands; None where it is of no use."""
         found = step.behind(side, octets)
-        if found is None and self._ahead and self._steps < MOST_STEPS:
+        if found is None and self._ahead and self._steps < MOST_STEPS and hash((side, octets)) not in step.others:
             self._ahead -= 1
             self._steps += 1
             found = self._learn([*((each.side, each.octets) for each in before), (side, octets)], step)
+            if found is None:
+                step.others.add(hash((side, octets)))
         return found if found is not None and found.is_of_use else None
 
-    def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step:
-        """Learn what the last of these segments says, behind `step`."""
+    def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
+        """Learn what the last of these segments says, behind `step`; None where that cannot be done."""
         side, octets = segments[-1]
-        behind = step.next[side, octets] = Step()
         if len(segments) > MOST_SEGMENTS or len(octets) > MOST_OCTETS:
-            return behind
+            return None
         heard = Heard(self.options, segments, 1)
         is_open = heard.is_open
         if is_open:
@@ -233,14 +239,13 @@ class Openings:
             heard = Heard(self.options, segments, 1)
         again = Heard(self.options, segments, LONGEST // MOST_SEGMENTS)
         if not heard.is_general or heard.said != again.said or (heard.is_open, again.is_open) != (is_open, is_open):
-            return behind
+            return None
+        opening = heard.opening() if is_open else None
+        if is_open and opening is None:
+            return None
+        behind = step.next[side, octets] = Step(heard.said[-1], opening)
         if is_open:
-            behind.opening = heard.opening()
-            if behind.opening is None:
-                return behind
-            step.next[side, octets] = behind
             step.last.append((side, octets, behind))
-        behind.said = heard.said[-1]
         return behind
 
 
@@ -304,6 +309,7 @@ class Heard(RecordWriter):
         unit: Unit | None,
     ) -> None:
         """A greeting or command."""
+        self.is_general &= event.fields.get("password") is None  # that is kept no longer than its connection
         self._stops[side] = max(self._stops[side], event.stop)
         if isinstance(event, Greeting) and side == 0:
             self.greeting = Located(side, event.regime.source, event.start, event.stop, "greeting")
