@@ -16,7 +16,7 @@ from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG
 
-FEWEST = 48
+FEWEST = 128
 """With fewer stretches that have octets left the loop is quicker."""
 
 LARGEST_SHORT = 255
