@@ -14,13 +14,14 @@ from zmtpscope.dissect.lane.openings import (
     MOST_SEGMENTS,
     Opening,
     Openings,
+    Path,
     SaidEvent,
     Segment,
     Step,
     read_again,
 )
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NEVER, Begun, Counts, begun
+from zmtpscope.dissect.lane.slots import NEVER, NOTHING, Begun, Counts, begun
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -80,7 +81,20 @@ class BlockRows:
 class KnownConnection:
     """One of them; `keys` are those of side 0 and side 1."""
 
-    __slots__ = ("before", "fins", "is_here", "keys", "opening", "segments", "state", "steps", "tcp", "told", "writer")
+    __slots__ = (
+        "before",
+        "fins",
+        "fresh",
+        "is_here",
+        "keys",
+        "opening",
+        "segments",
+        "state",
+        "steps",
+        "tcp",
+        "told",
+        "writer",
+    )
 
     def __init__(self, keys: tuple[bytes, bytes], first: Step) -> None:
         self.keys = keys
@@ -89,6 +103,9 @@ class KnownConnection:
         self.steps = [first]
         self.segments: list[Segment] = []
         """Of the opening; `steps` are the first, and those behind each of them."""
+        self.fresh: tuple[BlockRows, list[int], Path] | None = None
+        """Where all of them came in the block under way: they are not made before that is over, and most are over
+        themselves by then."""
         self.told = 0
         """How many segments there were in front of the block under way: of these all is said."""
         self.opening: Opening | None = None
@@ -171,12 +188,12 @@ class KnownConnection:
         path = openings.whole([side for _, side in carrying], [rows.octets(row) for row, _ in carrying])
         if path is None:
             return False
-        arrivals = [rows.arrival(row) for row, _ in carrying[: len(path.steps)]]
-        times = [arrival.time for arrival in arrivals]
+        brought = [row for row, _ in carrying[: len(path.steps)]]
+        times = [rows.times[row] for row in brought]
         if times != sorted(times) or times[-1] >= times[0] + LONGEST:
             return False
+        self.fresh = rows, brought, path
         self.steps += path.steps
-        self.segments = list(map(Segment, path.sides, path.octets, arrivals))
         self.opening = self.steps[-1].opening
         return True
 
@@ -205,7 +222,7 @@ class KnownConnection:
 
     def step_back(self) -> None:
         """As it was in front of the block under way."""
-        self.state, self.opening = self.before, None
+        self.state, self.opening, self.fresh = self.before, None, None
         del self.segments[self.told :], self.steps[self.told + 1 :]
 
     # -- what is said of it ------------------------------------------------------------------------------------------
@@ -226,16 +243,31 @@ class KnownConnection:
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
-        for place in range(self.told, len(self.segments)):
-            ordinal = self.segments[place].arrival.ordinal
-            for said in self.steps[place + 1].said:
-                _, packet, time = self.segments[said.first].arrival
-                at = Arrival(ordinal, packet, time)
+        is_writing = self.writer.is_writing
+        for place in range(self.told, len(self.steps) - 1):
+            step = self.steps[place + 1]
+            ordinal = self._arrival(place).ordinal if step.said else NOTHING
+            for said in step.said:
+                is_event = isinstance(said, SaidEvent)
+                came = NEVER if is_event and not is_writing else self._arrival(said.first)
+                at = Arrival(ordinal, came.packet, came.time)
                 if isinstance(said, SaidEvent):
                     self.writer.event(said.side, said.event, said.octets, said.is_whole, at, ordinal, None)
                 else:
                     self.writer.note(Note(said.side, said.finding, at, ordinal, (), said.unit, said.source))
+        if self.fresh is not None and not self.tcp.closed:
+            path = self.fresh[-1]
+            arrivals = map(self._arrival, range(len(path.steps)))
+            self.segments = list(map(Segment, path.sides, path.octets, arrivals))
+            self.fresh = None
         self.told, self.before = len(self.segments), self.state
+
+    def _arrival(self, place: int) -> Arrival:
+        """The segment of the capture that brought one of the opening."""
+        if self.fresh is not None:
+            rows, brought, _ = self.fresh
+            return rows.arrival(brought[place])
+        return self.segments[place].arrival
 
     # -- it reads on itself, or ends ---------------------------------------------------------------------------------
 

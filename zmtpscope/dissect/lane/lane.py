@@ -48,6 +48,8 @@ class BlockUnderWay:
         """Connections of whose openings it has something."""
         self.closing: dict[int, Ways] = {}
         """Connections that it ends, by the slot of side 0."""
+        self.acknowledged: dict[int, int] = {}
+        """What the sides of these have acknowledged in front of the end, by slot."""
         self.finishing: dict[int, tuple[int, int]] = {}
         """Connections of which it has the FIN of one side only, and the row of that, likewise."""
         self.sides: list[LaneSide] = []
@@ -222,17 +224,16 @@ class Lane:
             )
             if position != end or opened:
                 return False
+            other = ways[1 - number]
+            if other == NOT_HERE or directions.first_row[other] > last:
+                acknowledged = int(remembered.acknowledged[slot + 1 - number])
+            else:
+                acknowledged = directions.acknowledgment_until(other, last)
+            now.acknowledged[slot + 1 - number] = acknowledged
             behind = int(remembered.next[place]) + octets + (here.fins[number] is None)
-            if distance(self._acknowledged(now, slot, 1 - number, last), behind % MODULUS) > 0:
+            if distance(acknowledged, behind % MODULUS) > 0:
                 return False
         return True
-
-    def _acknowledged(self, now: BlockUnderWay, slot: int, number: int, row: int) -> int:
-        """What a side has acknowledged up to a row of the block."""
-        way = now.closing[slot][number]
-        if way == NOT_HERE or now.directions.first_row[way] > row:
-            return int(self.remembered.acknowledged[slot + number])
-        return now.directions.acknowledgment_until(way, row)
 
     def _read_frames(self, now: BlockUnderWay, arrived: Arrived, directions: Int64, slots: Int64) -> Messages:
         """Read the frames of these directions, which carry octets; who has sent something else is released."""
@@ -287,7 +288,7 @@ class Lane:
                     Finished(
                         None if way == NOT_HERE or fin_row[way] < 0 else fin_row[way],
                         int(remembered.end[slot + number]) + (0 if way == NOT_HERE else now.directions.octets[way]),
-                        self._acknowledged(now, slot, number, last),
+                        now.acknowledged[slot + number],
                     )
                     for number, way in enumerate(ways)
                 ]
