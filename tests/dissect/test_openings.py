@@ -392,3 +392,15 @@ def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1 + len(step.others) + sum(map(steps, step.next.values()))
 
     assert steps(analyser.lane.openings.first) == 1 + 3
+
+
+def test_records_come_in_order_whoever_has_read_them() -> None:
+    """Those of connections in the lane amid those of others: who counts by time relies on it."""
+    known = many(6, pushing)
+    others = many(6, lambda _: (greets("REQ"), greets("REP")))
+    others = [replace(packet, ports=(packet.ports[0] + 100, 5555)) for packet in others]
+    packets = sorted(known + others, key=lambda packet: packet.time)
+    for size in (9, 50, 1 << 30):
+        for batch in Analyser(Options()).run(Capture(packets, size)):  # type: ignore[arg-type]
+            orders = [record.order for record in batch.records]
+            assert orders == sorted(orders)

@@ -15,7 +15,7 @@ from zmtpscope.dissect.datagrams import Datagrams
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.options import DecodeAs, Options
-from zmtpscope.dissect.records.batch import Batch, Record
+from zmtpscope.dissect.records.batch import Batch, Record, order_of_record
 from zmtpscope.dissect.records.facts import end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.arrivals import BlockView
@@ -211,5 +211,6 @@ class Analyser:
     def _flush(self) -> Iterator[Batch]:
         """The batch under way, unless there is nothing in it."""
         batch = self.sink.flush()
+        batch.records.sort(key=order_of_record)
         if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments:
             yield batch

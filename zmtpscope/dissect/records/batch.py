@@ -261,9 +261,10 @@ class Arrangement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one block made decidable. `files` are the file names that packet references index. `facts` are for those who
-    compare connections themselves; else they have been evaluated. `segments` are those of the block, and of earlier
-    ones, on connections that speak ZMTP, where an index was asked for."""
+    """What one block made decidable. `records` come in the order of the schema from an analyser, as do the rows of each
+    run. `files` are the file names that packet references index. `facts` are for those who compare
+    connections themselves; else they have been evaluated. `segments` are those of the block, and of earlier ones, on
+    connections that speak ZMTP, where an index was asked for."""
 
     files: list[str | None]
     runs: list[MessageRun] = field(default_factory=list)
@@ -312,7 +313,7 @@ class Batch:
         def order_at(place: int) -> Order:
             return _order_of_row(runs[run_of[place]], int(row_of[place]), int(ordinals[place]))
 
-        records = sorted(self.records, key=_order_of_record)
+        records = sorted(self.records, key=order_of_record)
         decided = np.array([record.order[0] for record in records], np.int64)
         places, highs = (np.searchsorted(ordinals, decided, side).tolist() for side in ("left", "right"))
         for at, (record, low, high) in enumerate(zip(records, places, highs, strict=True)):
@@ -376,8 +377,9 @@ def place_of(stream: Stream) -> int:
     return DATAGRAMS if stream.conn is None else stream.conn
 
 
-def _order_of_record(record: Record) -> tuple[Order, str]:
-    """Findings about one thing by their ids: which was made first depends on what came together."""
+def order_of_record(record: Record) -> tuple[Order, str]:
+    """The order of the schema; findings about one thing by their ids: which was made first depends on what came
+    together."""
     return record.order, record.values["id"] if record.type == "finding" else ""
 
 
