@@ -276,6 +276,27 @@ def test_the_beginning_of_a_message_amid_the_handshakes_is_not_lost() -> None:
         assert found[1].messages == 5
 
 
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_mechanisms_that_differ_are_found_in_an_opening_that_is_read_again(size: int) -> None:
+    """What is read again are the segments of this connection alone: acknowledgments lie between them."""
+    talk = Conversation(ports=(40_000, 5555))
+    client, server = build_greeting_3("PLAIN"), build_greeting_3("NULL")
+    talk.send(1, server[:10])
+    talk.send(0, client[:11])
+    talk.acknowledge(1)
+    talk.acknowledge(1)
+    talk.send(1, server[10:])
+    talk.send(0, client[11:])
+    found = read(talk.packets, size, Options(), keep)
+    assert found == without_lane(talk.packets, size, Options())
+    assert "ZMTP3X-GREETING-05" in [record.get("id") for record in found[0]]
+    talk.wait(2 * SECOND)
+    talk.send(0, greets("PUSH")[64:])
+    found = read(talk.packets, size, Options(), keep)
+    assert found == without_lane(talk.packets, size, Options())
+    assert "ZMTP3X-GREETING-13" in [record.get("id") for record in found[0]]
+
+
 def test_what_comes_behind_a_fin_is_no_message() -> None:
     packets = []
     for number in range(5):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time
 from zmtpscope.dissect.durations import SECOND
 from zmtpscope.dissect.findings import closing
@@ -255,9 +254,9 @@ class Relations:
             since = side.must_be_silent
             if since is None or side.has_spoken_noted:
                 continue
-            is_new = bool(block.times) and since.ordinal >= block.ordinals[0]
+            is_new = since.ordinal in block.ordinals
             if is_new and not is_decided_by_time(since.ordinal):  # the last octet of it may have come late
-                time = block.times[(since.ordinal - block.ordinals[0]) // ORDINALS]
+                time = block.times[block.ordinals.index(since.ordinal)]
                 since = side.must_be_silent = since._replace(time=time)
             for row in rows[number]:
                 if block.ordinals[row] > since.ordinal and block.times[row] - since.time > SECOND:
