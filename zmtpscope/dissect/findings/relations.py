@@ -254,10 +254,9 @@ class Relations:
             since = side.must_be_silent
             if since is None or side.has_spoken_noted:
                 continue
-            is_new = since.ordinal in block.ordinals
-            if is_new and not is_decided_by_time(since.ordinal):  # the last octet of it may have come late
-                time = block.times[block.ordinals.index(since.ordinal)]
-                since = side.must_be_silent = since._replace(time=time)
+            decided = None if is_decided_by_time(since.ordinal) else block.row_of(since.ordinal)
+            if decided is not None:  # the last octet of it may have come late
+                since = side.must_be_silent = since._replace(time=block.times[decided])
             for row in rows[number]:
                 if block.ordinals[row] > since.ordinal and block.times[row] - since.time > SECOND:
                     side.has_spoken_noted = True

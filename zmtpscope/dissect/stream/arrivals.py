@@ -63,6 +63,12 @@ class BlockView:
         """The segment that row `row` stands for."""
         return Arrival(self.ordinals[row], self.packets[row], self.times[row])
 
+    def row_of(self, ordinal: int) -> int | None:
+        """The first row that the segment with this ordinal made part of a stream; None where it is none of these."""
+        if not self.ordinals or ordinal < self.ordinals[0]:  # most who ask know it from an earlier block
+            return None
+        return self.ordinals.index(ordinal) if ordinal in self.ordinals else None
+
 
 class Arrivals:
     """Pieces of one stream in order: `ends[i]` is the stream offset behind piece i, `begin` where the first begins.
