@@ -88,11 +88,11 @@ class KnownConnection:
         "is_here",
         "keys",
         "opening",
+        "reported",
         "segments",
         "state",
         "steps",
         "tcp",
-        "told",
         "writer",
     )
 
@@ -106,7 +106,7 @@ class KnownConnection:
         self.fresh: tuple[BlockRows, list[int], Path] | None = None
         """Where all of them came in the block under way: they are not made before that is over, and most are over
         themselves by then."""
-        self.told = 0
+        self.reported = 0
         """How many segments there were in front of the block under way: of these all is said."""
         self.opening: Opening | None = None
         """Once that is over."""
@@ -223,7 +223,7 @@ class KnownConnection:
     def step_back(self) -> None:
         """As it was in front of the block under way."""
         self.state, self.opening, self.fresh = self.before, None, None
-        del self.segments[self.told :], self.steps[self.told + 1 :]
+        del self.segments[self.reported :], self.steps[self.reported + 1 :]
 
     # -- what is said of it ------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class KnownConnection:
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
         is_writing = self.writer.is_writing
-        for place in range(self.told, len(self.steps) - 1):
+        for place in range(self.reported, len(self.steps) - 1):
             step = self.steps[place + 1]
             ordinal = self._arrival(place).ordinal if step.said else NOTHING
             for said in step.said:
@@ -260,7 +260,7 @@ class KnownConnection:
             arrivals = map(self._arrival, range(len(path.steps)))
             self.segments = list(map(Segment, path.sides, path.octets, arrivals))
             self.fresh = None
-        self.told, self.before = len(self.segments), self.state
+        self.reported, self.before = len(self.segments), self.state
 
     def _arrival(self, place: int) -> Arrival:
         """The segment of the capture that brought one of the opening."""

@@ -305,7 +305,7 @@ class Lane:
         for each in now.opening:
             each.say(self.sink)
         for entering in self.residents.entering.values():
-            self.openings.praise(entering.steps[-1])
+            self.openings.count_entered(entering.steps[-1])
         self.residents.settle()
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)

@@ -209,7 +209,7 @@ class Openings:
         self._whole.insert(0, Path(steps, [each.side for each in segments], [each.octets for each in segments]))
         del self._whole[MOST_WHOLE:]
 
-    def praise(self, last: Step) -> None:
+    def count_entered(self, last: Step) -> None:
         """A connection has opened in a known way, up to this step, and is read in the lane."""
         self._ahead = min(self._ahead + WORTH, MOST_AHEAD)
         last.entered += 1

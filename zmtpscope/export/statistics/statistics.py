@@ -168,7 +168,7 @@ class Statistics:
         types = self.groups.get("type")
         if types is None or not records:
             return
-        records.sort(key=_time_told)  # that of a connection is its beginning, and it comes at its end
+        records.sort(key=_timestamp)  # that of a connection is its beginning, and it comes at its end
         rows = np.array([types.row(self._type_of(record)) for record in records])
         times = np.array([self._time_of(record) for record in records])
         sizes = np.array([_octets_of(record.values) for record in records])
@@ -242,5 +242,5 @@ KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ..
 message.)"""
 
 
-def _time_told(record: Record) -> int:
+def _timestamp(record: Record) -> int:
     return int(record.values["ts_ns"])
