@@ -5,6 +5,11 @@ BIN := .venv/bin
 # which Python .venv was made with, so that another one makes it anew; what reading needs, and what tests need besides
 VENV := .venv/with-$(notdir $(PYTHON))
 DEV := $(VENV)-dev
+# what is compiled is compiled anew when it, or how that is done, has changed
+COMPILED := $(VENV)-compiled
+# what is tested once more without it
+IN_PYTHON := tests/zmtp tests/dissect tests/export/test_json_lines.py tests/test_golden.py tests/test_compiled.py
+SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint mutants fuzz bench profile .venv
@@ -19,19 +24,22 @@ help:
 	@echo "make profile  write docs/stages.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
 
-.venv: $(DEV)
+.venv: $(DEV) $(COMPILED)
 
 $(VENV): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, and $(PYTHON) is %d.%d: name another, make ... PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv --clear .venv
+	touch $@
+
+$(COMPILED): $(VENV) $(SOURCES)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(DEV): $(VENV)
+$(DEV): $(COMPILED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: $(VENV)
+demo: $(COMPILED)
 	$(BIN)/zmtpscope read captures/patterns/pubsub.pcap
 
 lint: $(DEV)
@@ -44,6 +52,7 @@ lint: $(DEV)
 test: export PYTHONDONTWRITEBYTECODE =
 test: lint
 	$(BIN)/pytest -n logical --maxprocesses 4
+	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest -n logical --maxprocesses 4 $(IN_PYTHON)
 
 mutants: $(DEV)
 	$(BIN)/python -m tests.mutants

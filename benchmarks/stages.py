@@ -76,7 +76,7 @@ COMMANDS = ("count", "json", "parquet", "text", "top")
 USUAL = {
     "capture": ("pcap.py", "headers.py"),
     "dissect/tcp": ("directions.py",),
-    "dissect/lane": ("lane.py", "slots.py", "arrived.py", "sides.py", "turns.py", "side_by_side.py", "payloads.py"),
+    "dissect/lane": ("lane.py", "slots.py", "arrived.py", "sides.py", "turns.py", "stretches.py", "payloads.py"),
     "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }

@@ -310,7 +310,7 @@ def test_lines_of_files_are_in_the_order_of_time_and_those_of_pipes_as_they_are_
 
 def test_the_version(zmtpscope: Run) -> None:
     for option in ("-v", "--version"):
-        assert zmtpscope(option) == (0, f"zmtpscope {__version__}\n", "")
+        assert zmtpscope(option) == (0, f"zmtpscope {__version__} (compiled)\n", "")
 
 
 def test_letters_keep_the_meaning_they_have_in_tcpdump_and_tshark() -> None:

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from tests.dissect.talks import SECOND, hello, message, said
 from tests.dissect.test_lane import OPTIONS, keep, read, release, without_lane
 from tests.traffic import Capture, Conversation, Packet
+from tests.twins import twins
 from zmtpscope.capture.segments import FIN
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.lane import openings, side_by_side, turns
+from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.openings import MOST_AHEAD, MOST_LOST, Heard
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import build_frame
@@ -135,8 +137,8 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
     released = Random(data.draw(st.integers(0, 1 << 16)))
     expected = without_lane(packets, size, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "FEWEST", 1)
-        patch.setattr(side_by_side, "FEWEST", 1)
+        patch.setattr(stretches, "FEWEST", 1)
+        patch.setattr(turns, "scan", data.draw(st.sampled_from(twins("zmtpscope.dissect.lane.stretches.scan"))))
         assert read(packets, size, options, keep) == expected
         assert read(packets, size, options, release) == expected
         assert read(packets, size, options, lambda each: release(each) if released.random() < 0.2 else None) == expected
@@ -357,28 +359,24 @@ HEADERS += [
 HEADERS += [bytes([flags]) + (300).to_bytes(8) + bytes(300) for flags in (6, 0x82)]
 
 
-@given(st.lists(st.lists(st.sampled_from(HEADERS), max_size=9), min_size=1, max_size=8))
-def test_p3_frames_side_by_side_are_those_of_the_scanner(stretches: list[list[bytes]]) -> None:
-    """Up to where fewer than it is worth go on: the rest is the scanner's."""
-    streams = [b"".join(frames) for frames in stretches]
-    data = b"".join(streams)
-    stops = np.array([len(stream) for stream in streams], np.int64).cumsum()
-    begins = stops - [len(stream) for stream in streams]
-    places = begins.copy()
+@pytest.mark.parametrize("scan", twins("zmtpscope.dissect.lane.stretches.scan"))
+@given(streams=st.lists(st.lists(st.sampled_from(HEADERS), max_size=9), min_size=1, max_size=8), data=st.data())
+def test_p3_frames_of_many_stretches_are_those_of_the_scanner(
+    scan: Callable[[list[bytes], Int64], stretches.Scanned], streams: list[list[bytes]], data: st.DataObject
+) -> None:
+    octets = [b"".join(frames) for frames in streams]
+    places = [data.draw(st.integers(0, len(frames[0]) if frames else 0)) for frames in streams]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_by_side, "FEWEST", 1)
-        steps = side_by_side.scan_side_by_side(data, places, stops)
-    for number, stream in enumerate(streams):
+        patch.setattr(stretches, "FEWEST", data.draw(st.sampled_from([1, 3, 100])))
+        found = scan(octets, np.array(places, np.int64))
+    rows = iter(found.frames.T.tolist())
+    for number, (stream, place) in enumerate(zip(octets, places, strict=True)):
         columns = FrameColumns()
-        stop = scan_2(stream, 0, int(begins[number]), columns)
-        rows = [
-            (int(step.heads[at]), int(step.bodies[at]), int(step.sizes[at]), int(step.flags[at]))
-            for step in steps
-            for at in np.flatnonzero(step.stretches == number)
-        ]
-        assert rows == columns.rows()
-        assert places[number] - begins[number] == stop
-        assert stop >= len(stream) or not rows or is_part_of_header(stream, stop) or stream[stop] > 1
+        stop = scan_2(stream, place, 0, columns)
+        assert [next(rows) for _ in range(found.counts[number])] == list(map(list, columns.rows()))
+        assert found.places[number] == min(stop, stretches.FARTHEST)
+        assert found.is_plain[number] == (stop >= len(stream) or is_part_of_header(stream, stop))
+    assert not list(rows)
 
 
 def test_a_password_is_not_remembered() -> None:

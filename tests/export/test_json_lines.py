@@ -13,15 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.dissect.talks import hello, message
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.rows_by_hand import values_of
+from tests.traffic import Capture, Conversation
+from tests.twins import twins
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records import topics
 from zmtpscope.dissect.records.batch import RANKS, Run
 from zmtpscope.dissect.records.row_contents import contents, plain_texts
-from zmtpscope.export import json_rows
+from zmtpscope.export import json_lines, json_rows
 from zmtpscope.export.json_lines import escaped, line_of, lines
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.dissected import Dissected
@@ -70,7 +73,11 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
     for path in CAPTURE_FILES:
         if path.stem in names:
             for batch in batches(path, options):
-                assert list(lines(batch, options)) == careful(batch, options)
+                wanted = careful(batch, options)
+                for stretches in twins("zmtpscope.export.json_text.stretches"):
+                    with pytest.MonkeyPatch.context() as patched:
+                        patched.setattr(json_lines, "stretches", stretches)
+                        assert list(lines(batch, options)) == wanted
 
 
 @st.composite
@@ -186,9 +193,30 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
     st.sampled_from([1, 1000, json_rows.CHUNK]),
 )
 def test_the_quick_way_equals_the_careful_one_for_any_rows(batch: Batch, options: Options, chunk: int) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_rows, "CHUNK", chunk)  # how many rows are made at once changes nothing
-        assert list(lines(batch, options)) == careful(batch, options)
+    wanted = careful(batch, options)
+    for stretches in twins("zmtpscope.export.json_text.stretches"):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(json_lines, "stretches", stretches)
+            patched.setattr(json_rows, "CHUNK", chunk)  # how many rows are made at once changes nothing
+            assert list(lines(batch, options)) == wanted
+
+
+@pytest.mark.parametrize("stretches", twins("zmtpscope.export.json_text.stretches"))
+def test_plain_text_is_a_string_of_json(stretches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "stretches", stretches)
+    printable = "".join(map(chr, range(0x20, 0x7F)))
+    texts = [printable[at:] + printable[:at] for at in range(len(printable))]
+    talk = Conversation()
+    talk.send(0, hello("PUSH"))
+    talk.send(1, hello("PULL"))
+    talk.send(0, b"".join(message(text.encode()) for text in texts))
+    options = Options(payloads=Registry())
+    read = [
+        json.loads(line) for batch in Analyser(options).run(Capture(talk.packets, 9)) for line in lines(batch, options)
+    ]
+    rows = [record for record in read if record["record"] == "message"]
+    assert [row["payload"]["summary"] for row in rows] == texts
+    assert [base64.b64decode(row["bodies"][0]).decode() for row in rows] == texts
 
 
 def test_bodies_are_base64_and_names_are_text() -> None:

@@ -4,7 +4,8 @@ Every `NAME.patch` in this folder is a unified diff from the root of the reposit
 way. Lines in front of the diff that start with `#` are comments; `# test: tests/...::test_name` names a test that must
 go red (repeat the line for several). The runner first makes sure that all named tests are green, then applies each
 patch to a fresh copy of the package and the tests, runs the tests that it names, and demands that every one fails. A
-patch that does not apply any more is an error.
+patch that does not apply any more is an error. Tests run without what is compiled, but for patches of that: then it is
+compiled anew.
 
     python -m tests.mutants [PART-OF-NAME ...]
 """
@@ -36,6 +37,7 @@ def copy_to(folder: pathlib.Path) -> None:
     for part in ("zmtpscope", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copy(ROOT / "build_compiled.py", folder)
     for part in ("captures", "docs"):
         (folder / part).symlink_to(ROOT / part)
 
@@ -46,10 +48,23 @@ def apply(patch: pathlib.Path, folder: pathlib.Path, *, check_only: bool = False
     return subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr.strip()
 
 
-def run(tests: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+def is_compiled(patch: pathlib.Path) -> bool:
+    """Whether a patch breaks what is compiled."""
+    return re.search(r"^\+\+\+ .*_compiled\.(pyx|pxd)$", patch.read_text(), flags=re.MULTILINE) is not None
+
+
+def compiled_in(folder: pathlib.Path) -> str:
+    """Compile the copy in `folder`; returns what was wrong, or nothing."""
+    command = [sys.executable, "-m", "build_compiled"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode else ""
+
+
+def run(tests: list[str], folder: pathlib.Path, *, compiled: bool) -> subprocess.CompletedProcess[str]:
     """Run the named tests on the copy in `folder`."""
     # No bytecode: a file patched within the same second and of the same size would be taken for the old one.
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["ZMTPSCOPE_COMPILED"] = str(int(compiled))
     options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -65,8 +80,10 @@ def verdict(patch: pathlib.Path) -> str:
         copy_to(folder)
         if trouble := apply(patch, folder):
             return f"ERROR: does not apply: {trouble.splitlines()[0]}"
+        if is_compiled(patch) and (trouble := compiled_in(folder)):
+            return f"ERROR: does not compile: {trouble.splitlines()[-1]}"
         for test in tests:
-            done = run([test], folder)
+            done = run([test], folder, compiled=is_compiled(patch))
             if done.returncode == PASSED:
                 return f"SURVIVED {test}"
             if done.returncode != FAILED:
@@ -82,9 +99,10 @@ def main(wanted: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="zmtpscope-mutant-") as name:
         copy_to(pathlib.Path(name))
         tests = sorted({test for patch in patches for test in named_tests(patch)})
-        if (done := run(tests, pathlib.Path(name))).returncode != PASSED:
-            print("the tests must be green before the code is broken:", done.stdout, done.stderr, sep="\n")
-            return 1
+        for compiled in {is_compiled(patch) for patch in patches}:
+            if (done := run(tests, pathlib.Path(name), compiled=compiled)).returncode != PASSED:
+                print("the tests must be green before the code is broken:", done.stdout, done.stderr, sep="\n")
+                return 1
     width = max(len(patch.stem) for patch in patches)
     bad = 0
     for patch in patches:

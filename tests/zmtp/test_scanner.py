@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.strategies import FRAMINGS
+from tests.twins import twins
 from zmtpscope.zmtp.events import FrameColumns, Runs
 from zmtpscope.zmtp.framing import MORE, build_frame
 from zmtpscope.zmtp.regime import Framing
-from zmtpscope.zmtp.scanner import scan_1, scan_2
+from zmtpscope.zmtp.scanner import scan_1
 from zmtpscope.zmtp.side import SideReader
 
 PLAIN_1 = build_frame(Framing.V1, b"plain", more=True)
 PLAIN_2 = build_frame(Framing.V2, b"plain", more=True)
+Scan = Callable[[bytes, int, int, FrameColumns], int]
+SCANS: list[Scan] = twins("zmtpscope.zmtp.scanner.scan_2")
 CURVE = [b"\0\x21\x07MESSAGE" + nonce.to_bytes(8, "big") + bytes(17) for nonce in range(2000)]
 
 
@@ -67,9 +73,10 @@ def test_few_calls_for_frames_of_many_sizes() -> None:
     assert len(side.frames) == 10_000
 
 
+@pytest.mark.parametrize("scan_2", SCANS)
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("sizes", [[5], [0], [300], [0, 9], [3, 260, 0], [1, 1, 1, 2]], ids=str)
-def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int]) -> None:
+def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int], scan_2: Scan) -> None:
     """Whatever comes again and again: the frame that differs is told as it is, and so is all behind it."""
     pattern = [(size, turn < len(sizes) - 1) for turn, size in enumerate(sizes)]
     for place in (0, 31, 32, 33, 63, 64, 95, 96, 97, 130, 299):
@@ -88,6 +95,7 @@ def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int]) -
             assert [*columns.offsets, 100 + stop] == [100, *ends]
 
 
+@pytest.mark.parametrize("scan_2", SCANS)
 @pytest.mark.parametrize(
     "header",
     [b"\4\1", b"\5\1", b"\x08\1", b"\x80\1", b"\2" + bytes(7) + b"\xff", b"\2\x80" + bytes(7), b"\2\0\0\0", b"\0"],
@@ -102,7 +110,7 @@ def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int]) -
         "flags only",
     ],
 )
-def test_scan_2_stops(header: bytes) -> None:
+def test_scan_2_stops(header: bytes, scan_2: Scan) -> None:
     """Whatever is not plain is left to the careful reader, with the frames before it taken."""
     columns = FrameColumns()
     assert scan_2(PLAIN_2 + header, 0, 100, columns) == len(PLAIN_2)
@@ -151,8 +159,29 @@ def test_lengths_of_0_inside_a_message_are_left_to_the_careful_reader(open_befor
     assert (stop, zeros.starts) == (len(frames), [] if open_before else [100])
 
 
-def test_scan_goes_beyond_the_octets() -> None:
+@pytest.mark.parametrize("scan_2", SCANS)
+@pytest.mark.parametrize("size", [2**40, 2**63 - 1])
+def test_scan_goes_beyond_the_octets(size: int, scan_2: Scan) -> None:
     """A body that is not there yet is counted: the next header lies behind the octets given."""
     columns = FrameColumns()
-    assert scan_2(b"\3" + (2**40).to_bytes(8, "big") + b"x", 0, 0, columns) == 2**40 + 9
-    assert columns.rows() == [(0, 9, 2**40, 3)]
+    assert scan_2(b"\3" + size.to_bytes(8, "big") + b"x", 0, 0, columns) == size + 9
+    assert columns.rows() == [(0, 9, size, 3)]
+
+
+FRAMES = [bytes([flags, size]) + bytes(size) for flags in (0, 1, 4, 0x80) for size in (0, 1, 7, 255)]
+FRAMES += [
+    bytes([flags]) + size.to_bytes(8) + bytes(256) for flags in (2, 3, 6) for size in (255, 256, 2**63 - 1, 2**63)
+]
+
+
+@given(st.lists(st.sampled_from(FRAMES), max_size=5), st.integers(0, 3), st.integers(0, 9), st.integers(0, 3))
+def test_p20_scan_2_compiled_is_that_in_python(frames: list[bytes], at: int, cut: int, before: int) -> None:
+    octets = b"".join(frames)
+    octets = octets[: max(len(octets) - cut, 0)]
+    found = []
+    for scan_2 in SCANS:
+        columns = FrameColumns()
+        for _ in range(before):
+            columns.append(1, 2, 3, 0)
+        found.append((scan_2(octets, at, 2**40, columns), columns.rows()))
+    assert found[0] == found[-1]

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from zmtpscope import compiled
 from zmtpscope.cli.filters import BadFilter
 from zmtpscope.cli.messages import say
 from zmtpscope.option_texts import nearest
@@ -102,7 +103,7 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 error while running, 2 usage or not a capture, 3 capture damaged or cut short.",
 )
-@click.version_option(__version__, "-v", "--version", message="zmtpscope %(version)s")
+@click.version_option(__version__, "-v", "--version", message=f"zmtpscope %(version)s ({compiled.state()})")
 def zmtpscope() -> None:
     """Find ZeroMQ in any capture, on any port, of any version, and say what happened."""
 

@@ -1,13 +1,14 @@
 """JSON lines: one object a record, every field of its type, and `time` (RFC 3339, UTC) beside `ts_ns`.
 
 Octets are base64, `text` is as it is in the record. Message rows are most of what there is, and have a way of their own
-(`json_rows.py`); everything else, and any row that is not plain, goes through `line_of`.
+(`json_text.py`); everything else, and any row that is not plain, goes through `line_of`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -16,12 +17,13 @@ from zmtpscope.dissect import Batch, FrameRun, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.json_rows import PIECES, JsonRows
+from zmtpscope.export.json_rows import JsonRows
+from zmtpscope.export.json_text import stretches
 from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import SECOND
 
-HANDFUL = 100 * PIECES
-"""So many pieces are written at once; much more memory than the processor has at hand would make it slower."""
+HANDFUL = 100
+"""So many lines are written at once; much more memory than the processor has at hand would make it slower."""
 
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
@@ -34,13 +36,26 @@ def lines(batch: Batch, options: Options) -> Iterator[bytes]:
 
 def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
     """The same, some lines at a time; `ascii_only` is for terminals."""
-    for pieces in _handfuls(batch, options):
-        text = b"".join(pieces)
-        yield escaped(text) if ascii_only else text
+    gathered: list[bytes] = []
+    count = 0
+    for lines_of_some, text in _texts(batch, options):
+        gathered.append(text)
+        count += lines_of_some
+        if count >= HANDFUL:
+            yield _joined(gathered, ascii_only=ascii_only)
+            gathered, count = [], 0
+    if gathered:
+        yield _joined(gathered, ascii_only=ascii_only)
 
 
-def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
-    """Whole lines in order, as pieces: those of message rows, and what stands between these."""
+def _joined(texts: list[bytes], *, ascii_only: bool) -> bytes:
+    text = b"".join(texts)
+    return escaped(text) if ascii_only else text
+
+
+def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
+    """Whole lines in order, and how many they are: message rows that follow one another, and what stands between
+    these."""
     order = batch.arranged()
     between, at = order.between, 0
     frames: Iterator[dict[str, Any]] = iter(())
@@ -50,31 +65,21 @@ def _handfuls(batch: Batch, options: Options) -> Iterator[list[bytes]]:
     def line(item: Record | FrameRun) -> bytes:
         return line_of(record_values(item, options) if isinstance(item, Record) else next(frames))
 
-    gathered: list[bytes] = []
     if len(order.run_of):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         rows = JsonRows(columns, lambda row: line_of(columns.values(row)))
         for low, high in rows.chunks():
-            pieces, begin = rows.pieces(low, high), 0
-            while begin < len(pieces):
-                end = (between[at][0] - low) * PIECES if at < len(between) else len(pieces)
-                if begin == end:
-                    gathered.append(line(between[at][1]))
+            in_front = at
+            while in_front < len(between) and between[in_front][0] < high:
+                in_front += 1
+            cuts = sorted({*range(low, high, HANDFUL), *[row for row, _, _ in between[at:in_front]], high})
+            for (begin, end), text in zip(pairwise(cuts), stretches(rows, low, high, cuts), strict=True):
+                while at < in_front and between[at][0] == begin:
+                    yield 1, line(between[at][1])
                     at += 1
-                else:
-                    end = min(end, begin + HANDFUL - len(gathered) // PIECES * PIECES)
-                    gathered += pieces[begin:end]
-                    begin = end
-                if len(gathered) >= HANDFUL:
-                    yield gathered
-                    gathered = []
+                yield end - begin, text
     for _, item, _ in between[at:]:
-        gathered.append(line(item))
-        if len(gathered) >= HANDFUL:
-            yield gathered
-            gathered = []
-    if gathered:
-        yield gathered
+        yield 1, line(item)
 
 
 def line_of(values: dict[str, Any]) -> bytes:

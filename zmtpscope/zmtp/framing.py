@@ -8,6 +8,10 @@ from zmtpscope.zmtp.regime import Framing
 MORE, LONG, COMMAND = 0x01, 0x02, 0x04
 
 LARGEST_SIZE = 2**63 - 1
+LARGEST_SHORT = 255
+"""Octets of a body whose size stands in a short header of 2.0 and 3.x."""
+HEADER_OF_SHORT, HEADER_OF_LONG = 2, 9
+"""Octets of a header there, flags included."""
 
 FLAG_BITS_1 = (("zmtp1.flags.more", MORE), ("zmtp1.flags.reserved", 0xFE))
 FLAG_BITS_2 = (("zmtp.flags.more", MORE), ("zmtp.flags.long", LONG), ("zmtp.flags.reserved", 0xFC))

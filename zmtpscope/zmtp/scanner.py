@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from itertools import repeat
 from typing import NamedTuple
 
+from zmtpscope import compiled
 from zmtpscope.zmtp.content import MESSAGE_HEAD, MESSAGE_NAME
 from zmtpscope.zmtp.events import ENCRYPTED, FrameColumns, Runs
-from zmtpscope.zmtp.framing import LARGEST_SIZE, LONG, MORE
+from zmtpscope.zmtp.framing import LARGEST_SHORT, LARGEST_SIZE, LONG, MORE
 from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 from zmtpscope.zmtp.websocket import CONTROL, LARGEST_CONTROL
 
@@ -31,6 +32,7 @@ LONGEST_PERIOD = 4
 """Frames that may take turns in a run of repetitions: topic and body, the envelope and body of a request."""
 
 
+@compiled.where_possible
 def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
     """Scan 2.0 and 3.x frames from `data[at]` on (wire.md 4.2, 6); `base` is the stream offset of `data[0]`.
 
@@ -55,7 +57,7 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
                     if body > length:
                         break
                     size = number(data[at + 1 : body], "big")
-                    if not 255 < size <= LARGEST_SIZE:
+                    if not LARGEST_SHORT < size <= LARGEST_SIZE:
                         break
                 else:
                     break
@@ -283,7 +285,7 @@ def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: in
                 elif flags == LONG:
                     body = at + 9
                     size = number(data[at + 1 : body], "big")
-                    if not 255 < size <= LARGEST_SIZE:
+                    if not LARGEST_SHORT < size <= LARGEST_SIZE:
                         break
                 else:
                     break

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
-from zmtpscope.dissect.lane.side_by_side import FEWEST, scan_side_by_side
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MOST_OPEN, LaneSide
 from zmtpscope.dissect.lane.slots import Slots
+from zmtpscope.dissect.lane.stretches import scan
 from zmtpscope.dissect.records.batch import Int64, MessageRun
 from zmtpscope.dissect.records.columns import Bool, numbers
 from zmtpscope.dissect.stream import assembly
@@ -18,7 +18,6 @@ from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.runs import as_array, columns_of, cut_large
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import MORE
-from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 
 
 class Turns:
@@ -40,54 +39,22 @@ class Turns:
             for slot, octets in zip(slots.tolist(), map(arrived.octets, directions.tolist()), strict=True)
         ]
         self.ends = arrived.stream_ends(directions)
-        lengths = np.array(list(map(len, self.data)), np.int64)
-        bases = self.ends - lengths
-        places = remembered.position[slots] - bases
-        before = remembered.open[slots]
-        steps, shifts = [], np.zeros_like(bases)
-        if len(slots) >= FEWEST:
-            shifts = lengths.cumsum() - lengths
-            places += shifts
-            steps = scan_side_by_side(b"".join(self.data), places, shifts + lengths)
-            places -= shifts
-        counts = before.copy()
-        for step in steps:
-            counts[step.stretches] += 1
-        rest = self._scan_rest(places, bases, lengths)
-        for turn, (_, frames) in rest.items():
-            counts[turn] += len(frames.offsets)
-        is_other = counts >= assembly.MOST_FRAMES
-        is_other |= places > LARGEST_PLACE
-        is_other[[turn for turn, (is_plain, _) in rest.items() if not is_plain]] = True
+        bases = self.ends - np.array(list(map(len, self.data)), np.int64)
+        found, before = scan(self.data, remembered.position[slots] - bases), remembered.open[slots]
+        is_other = ~found.is_plain | (found.places > LARGEST_PLACE) | (before + found.counts >= assembly.MOST_FRAMES)
         self.others = is_other.nonzero()[0]
-        counts[is_other] = before[is_other] = 0
-        self.positions: Int64 = bases + places
-        self.edges: Int64 = cumulated(counts)
-        self.frames = np.empty((4, int(self.edges[-1])), np.int64)
-        self._put_carried(before)
-        first = self.edges[:-1] + before
-        for step in steps:
-            own = step.of(~is_other[step.stretches]) if len(self.others) else step
-            offset = (bases - shifts)[own.stretches]
-            here = first[own.stretches]
-            self.frames[:, here] = own.heads + offset, own.bodies + offset, own.sizes, own.flags
-            first[own.stretches] += 1
-        for turn, (is_plain, frames) in rest.items():
-            if is_plain and frames.offsets and not is_other[turn]:
-                begin = int(first[turn])
-                self.frames[:, begin : begin + len(frames.offsets)] = [as_array(each) for each in columns_of(frames)]
-
-    def _scan_rest(self, places: Int64, bases: Int64, lengths: Int64) -> dict[int, tuple[bool, FrameColumns]]:
-        """The frames of turns from `places` of their data on, which become those of the first headers that were not
-        consumed; and whether all that was looked at is plain."""
-        found: dict[int, tuple[bool, FrameColumns]] = {}
-        left = (places < lengths).nonzero()[0]
-        for turn, at, base in zip(left.tolist(), places[left].tolist(), bases[left].tolist(), strict=True):
-            data, frames = self.data[turn], FrameColumns()
-            behind = scan_2(data, at, base, frames)
-            found[turn] = behind >= len(data) or is_part_of_header(data, behind), frames
-            places[turn] = min(behind, LARGEST_PLACE + 1)
-        return found
+        self.positions: Int64 = bases + np.minimum(found.places, LARGEST_PLACE + 1)
+        frames, counts = found.frames, found.counts
+        if len(self.others):
+            frames = frames[:, ~is_other.repeat(counts)]
+            counts[is_other] = before[is_other] = 0
+        frames[:2] += bases.repeat(counts)
+        self.edges: Int64 = cumulated(before + counts)
+        self.frames = frames
+        if before.any():
+            self.frames = np.empty((4, int(self.edges[-1])), np.int64)
+            self.frames[:, numbers(self.edges[:-1] + before, counts)] = frames
+            self._put_carried(before)
 
     def _put_carried(self, before: Int64) -> None:
         """Put the frames of messages that were under way, of which each turn has so many, in their places."""

@@ -1,0 +1,348 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""`json_text.py`, compiled: a loop over rows that writes each line where the one before ended."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int8_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+import sys
+
+import numpy as np
+from pybase64 import b64encode
+
+from zmtpscope import records
+from zmtpscope.capture import segments
+from zmtpscope.dissect.records import message_columns
+from zmtpscope.export import json_rows
+from zmtpscope.export.clock import rfc_3339
+from zmtpscope.payloads import values
+from zmtpscope.zmtp import events
+
+cdef int FILE_SHIFT = segments.FILE_SHIFT
+cdef int64_t PACKET_MASK = segments.PACKET_MASK
+cdef int64_t ENCRYPTED = events.ENCRYPTED
+cdef int64_t LARGEST_SIZE = json_rows.LARGEST_SIZE, NO_TOPIC = message_columns.NO_TOPIC
+cdef int64_t LONGEST_SUMMARY = values.LONGEST_SUMMARY
+cdef int NOT_KEPT = message_columns.NOT_KEPT
+cdef int TEXT_INSIDE = message_columns.TEXT_INSIDE, OTHER_INSIDE = message_columns.OTHER_INSIDE
+cdef bytes TEXT_BEGINS = json_rows.TEXT_BEGINS, TEXT_ENDS = json_rows.TEXT_ENDS
+cdef int64_t SECOND = records.SECOND
+cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that nothing that is computed of it overflows
+
+cdef enum:
+    LONG = 1000  # octets of a body from which on calling a library is quicker than a loop
+    MOST_DIGITS = 20
+
+cdef char DIGITS[200]
+cdef char BASE64[8192]
+cdef uint8_t ESCAPES[256]
+
+
+cdef void make_tables() noexcept:
+    """Two digits of each number below 100, two octets of base64 of each 12 bits, and what follows a backslash instead
+    of an octet of JSON text (0: the octet stands for itself; u: its number follows)."""
+    cdef int i
+    cdef const char *letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    for i in range(100):
+        DIGITS[2 * i], DIGITS[2 * i + 1] = 48 + i // 10, 48 + i % 10
+    for i in range(4096):
+        BASE64[2 * i], BASE64[2 * i + 1] = letters[i >> 6], letters[i & 63]
+    for i in range(256):
+        ESCAPES[i] = b"u"[0] if i < 32 else 0
+    ESCAPES[8], ESCAPES[9], ESCAPES[10], ESCAPES[12], ESCAPES[13] = b"b"[0], b"t"[0], b"n"[0], b"f"[0], b"r"[0]
+    ESCAPES[34], ESCAPES[92] = b'"'[0], b"\\"[0]
+
+
+make_tables()
+
+
+cdef class Text:
+    """Octets, of which `used` are written. What writes makes room for what it is going to write, and nothing else
+    touches `at`."""
+
+    cdef char *at
+    cdef Py_ssize_t used, size
+
+    def __dealloc__(self):
+        PyMem_Free(self.at)
+
+    cdef int reserve(self, Py_ssize_t count) except -1:
+        """Make room for `count` octets more."""
+        cdef Py_ssize_t size
+        cdef char *at
+        if not 0 <= count <= MOST - self.used:
+            raise MemoryError
+        if count > self.size - self.used:
+            size = max(2 * self.size, self.used + count)
+            at = <char *>PyMem_Realloc(self.at, size)
+            if at == NULL:
+                raise MemoryError
+            self.at, self.size = at, size
+        return 0
+
+    cdef int put(self, bytes octets) except -1:
+        if octets is None:
+            raise TypeError("octets are to be written")
+        return self.put_octets(PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
+
+    cdef int put_octets(self, const char *octets, Py_ssize_t count) except -1:
+        self.reserve(count)
+        memcpy(self.at + self.used, octets, count)
+        self.used += count
+        return 0
+
+    cdef int put_number(self, int64_t number) except -1:
+        """A number in decimal."""
+        cdef char digits[MOST_DIGITS]
+        cdef int begin = MOST_DIGITS, two
+        cdef bint is_negative = number < 0
+        if is_negative:
+            return self.put(b"%d" % number)
+        while number >= 100:
+            two, number = 2 * <int>(number % 100), number // 100
+            begin -= 2
+            digits[begin], digits[begin + 1] = DIGITS[two], DIGITS[two + 1]
+        if number >= 10:
+            begin -= 2
+            digits[begin], digits[begin + 1] = DIGITS[2 * number], DIGITS[2 * number + 1]
+        else:
+            begin -= 1
+            digits[begin] = <char>(48 + number)
+        return self.put_octets(digits + begin, MOST_DIGITS - begin)
+
+    cdef int put_nanoseconds(self, int64_t number) except -1:
+        """Nine digits."""
+        cdef int place
+        self.reserve(9)
+        for place in range(8, -1, -1):
+            self.at[self.used + place] = <char>(48 + number % 10)
+            number //= 10
+        self.used += 9
+        return 0
+
+    cdef int put_base64(self, const uint8_t *octets, Py_ssize_t count) except -1:
+        cdef Py_ssize_t place = 0, rest = count % 3
+        cdef int bits
+        cdef char *to
+        self.reserve((count + 2) // 3 * 4)
+        to = self.at + self.used
+        while place < count - rest:
+            bits = octets[place] << 16 | octets[place + 1] << 8 | octets[place + 2]
+            memcpy(to, BASE64 + 2 * (bits >> 12), 2)
+            memcpy(to + 2, BASE64 + 2 * (bits & 4095), 2)
+            place += 3
+            to += 4
+        if rest:
+            bits = octets[place] << 16 | (octets[place + 1] << 8 if rest == 2 else 0)
+            memcpy(to, BASE64 + 2 * (bits >> 12), 2)
+            memcpy(to + 2, BASE64 + 2 * (bits & 4095), 2)
+            to[3] = b"="[0]
+            if rest == 1:
+                to[2] = b"="[0]
+        self.used += (count + 2) // 3 * 4
+        return 0
+
+    cdef int put_text(self, const uint8_t *octets, Py_ssize_t count) except -1:
+        """ASCII as it stands in a string of JSON."""
+        cdef Py_ssize_t place
+        cdef char *to
+        self.reserve(6 * count)
+        to = self.at + self.used
+        for place in range(count):
+            if not ESCAPES[octets[place]]:
+                to[0] = octets[place]
+                to += 1
+            elif ESCAPES[octets[place]] == b"u"[0]:
+                memcpy(to, b"\\u00", 4)
+                to[4], to[5] = b"0123456789abcdef"[octets[place] >> 4], b"0123456789abcdef"[octets[place] & 15]
+                to += 6
+            else:
+                to[0], to[1] = b"\\"[0], ESCAPES[octets[place]]
+                to += 2
+        self.used = to - self.at
+        return 0
+
+
+cdef class Rows:
+    """The columns of `JsonRows`, and what its rows have in common."""
+
+    cdef object rows
+    cdef list files, data, shared, types, closings
+    cdef dict ends_of_bodies, topics
+    cdef int64_t head
+    cdef bint has_bodies
+    cdef const int64_t[:] run_of, packets, times, packet_ends, time_ends, lengths, firsts, counts, special, topic_sizes
+    cdef const int64_t[:] offsets, sizes, starts, begins, whole, incomplete
+    cdef const uint8_t[:] is_kept, is_enveloped, complete
+    cdef const int8_t[:] kept, inside
+    # the row before, whose beginning the next one may share
+    cdef int64_t run_before, packet_before, time_before
+    cdef Py_ssize_t front_begin, front_end
+
+    def __init__(self, rows):
+        columns, options = rows.columns, rows.options
+        self.rows = rows
+        self.files, self.data, self.shared, self.types = rows.files, rows.data, rows.shared, rows.types
+        self.closings = [(each.front, each.back) for each in json_rows.CLOSINGS]
+        self.ends_of_bodies, self.topics = json_rows.ENDS_OF_BODIES, {}
+        self.has_bodies = rows.has_bodies
+        self.head = min(options.head, LARGEST_SIZE) if options.bodies == "head" else -1
+        self.run_of, self.packets, self.times = columns.run_of, columns.packets, columns.times
+        self.packet_ends, self.time_ends, self.lengths = columns.packet_ends, columns.time_ends, columns.lengths
+        self.firsts, self.counts, self.special = columns.first, columns.counts, columns.special
+        self.offsets, self.sizes, self.starts = columns.offsets, columns.sizes, columns.starts
+        self.begins = columns.octets.begins
+        self.whole, self.incomplete = rows.whole, rows.incomplete
+        self.topic_sizes = columns.topic_sizes
+        self.is_kept, self.is_enveloped = columns.is_kept.view(np.uint8), columns.is_enveloped.view(np.uint8)
+        self.complete = columns.complete.view(np.uint8)
+        self.kept, self.inside = columns.kept, columns.inside
+
+    cdef int put_line(self, Text text, Py_ssize_t row) except -1:
+        """The line of a row."""
+        cdef int64_t run = self.run_of[row], first = self.firsts[row], count = self.counts[row]
+        cdef bint is_usual = self.special[row] == 0 and self.is_kept[row]
+        cdef bint is_sealed = self.special[row] == ENCRYPTED and self.sizes[first + count - 1] <= LARGEST_SIZE
+        cdef tuple closing
+        if is_usual and self.has_bodies:
+            is_usual = self.kept[row] != NOT_KEPT
+        if not (is_usual or is_sealed):
+            return text.put(self.rows.careful(row))
+        self.put_front(text, row, run)
+        text.put_number(self.offsets[first])
+        text.put(b',"length":')
+        text.put_number(self.lengths[row])
+        if is_usual:
+            self.put_frames(text, run, first, count)
+        else:
+            text.put(b',"parts":null,"sizes":null,"bodies":null')
+        text.put(<bytes>self.ends_of_bodies[self.kept[row]])
+        text.put(b',"packet_end":')
+        text.put_number(self.packet_ends[row] & PACKET_MASK)
+        text.put(b',"ts_end_ns":')
+        text.put_number(self.time_ends[row])
+        text.put(b",")
+        text.put(<bytes>self.types[run])
+        closing = self.closings[self.whole[run] if self.complete[row] else self.incomplete[run]]
+        if is_usual:
+            self.put_meaning(text, row, run, first, count)
+            text.put(<bytes>closing[0])
+            self.put_inside(text, row, run, first + count - 1)
+        else:
+            text.put(b',"envelope":null,"topic":null,"kind":"encrypted"')
+            text.put(<bytes>closing[0])
+            text.put(b"null")
+        return text.put(<bytes>closing[1])
+
+    cdef int put_front(self, Text text, Py_ssize_t row, int64_t run) except -1:
+        """Everything in front of the value of `offset`: often what the line before has there."""
+        cdef int64_t packet = self.packets[row], time = self.times[row]
+        cdef Py_ssize_t length = self.front_end - self.front_begin
+        cdef tuple shared = self.shared[run]
+        if length and run == self.run_before and packet == self.packet_before and time == self.time_before:
+            text.reserve(length)
+            memcpy(text.at + text.used, text.at + self.front_begin, length)
+            text.used += length
+            return 0
+        self.run_before, self.packet_before, self.time_before = run, packet, time
+        self.front_begin = text.used
+        text.put(<bytes>shared[0])
+        text.put_number(time)
+        text.put(b',"time":"')
+        text.put(<bytes>rfc_3339(time // SECOND))
+        text.put(b".")
+        text.put_nanoseconds(time % SECOND)
+        text.put(b'Z","file":')
+        text.put(<bytes>self.files[packet >> FILE_SHIFT])
+        text.put(b',"packet":')
+        text.put_number(packet & PACKET_MASK)
+        text.put(<bytes>shared[1])
+        self.front_end = text.used
+        return 0
+
+    cdef int put_frames(self, Text text, int64_t run, int64_t first, int64_t count) except -1:
+        """`parts`, `sizes` and `bodies`, but for how these end."""
+        cdef int64_t frame, size
+        text.put(b',"parts":')
+        text.put_number(count)
+        text.put(b',"sizes":[')
+        for frame in range(first, first + count):
+            if frame > first:
+                text.put(b",")
+            text.put_number(self.sizes[frame])
+        if not self.has_bodies:
+            return text.put(b'],"bodies":null')
+        text.put(b'],"bodies":["')
+        for frame in range(first, first + count):
+            if frame > first:
+                text.put(b'","')
+            size = self.sizes[frame]
+            if 0 <= self.head < size:
+                size = self.head
+            self.put_body(text, run, frame, size)
+        return 0
+
+    cdef const uint8_t *octets(self, int64_t run, int64_t frame, int64_t size) except NULL:
+        """The first `size` octets of the body of a frame."""
+        cdef bytes data = self.data[run]
+        cdef int64_t start = self.starts[frame] - self.begins[run]
+        if not 0 <= start <= PyBytes_GET_SIZE(data) - size or size < 0:
+            raise IndexError("octets that were not kept")
+        return <const uint8_t *>PyBytes_AS_STRING(data) + start
+
+    cdef int put_body(self, Text text, int64_t run, int64_t frame, int64_t size) except -1:
+        """The first `size` octets of a body, in base64."""
+        cdef const uint8_t *octets = self.octets(run, frame, size)
+        if size < LONG:
+            return text.put_base64(octets, size)
+        return text.put(<bytes>b64encode(<const uint8_t[:size]>octets))
+
+    cdef int put_meaning(self, Text text, Py_ssize_t row, int64_t run, int64_t first, int64_t count) except -1:
+        """`envelope`, `topic` and `kind`."""
+        cdef int64_t size = self.topic_sizes[row]
+        if self.is_enveloped[row] and count > 1:
+            text.put(b',"envelope":')
+            text.put(<bytes>self.rows.envelope(row) if self.sizes[first] else b"[]")
+        else:
+            text.put(b',"envelope":null')
+        if size == NO_TOPIC:
+            return text.put(b',"topic":null,"kind":"data"')
+        text.put(b',"topic":')
+        text.put(self.topic(self.octets(run, first, size), size))
+        return text.put(b',"kind":"data"')
+
+    cdef bytes topic(self, const uint8_t *octets, int64_t size):
+        cdef bytes head = PyBytes_FromStringAndSize(<const char *>octets, size)
+        cdef object found = self.topics.get(head)
+        if found is None:
+            found = self.topics[head] = json_rows.topic_of(head)
+        return found
+
+    cdef int put_inside(self, Text text, Py_ssize_t row, int64_t run, int64_t last) except -1:
+        """The value of `payload`."""
+        cdef int64_t size = self.sizes[last]
+        if self.inside[row] == TEXT_INSIDE and size <= LONGEST_SUMMARY:
+            text.put(TEXT_BEGINS)
+            text.put_text(self.octets(run, last, size), size)
+            return text.put(TEXT_ENDS)
+        if self.inside[row] == TEXT_INSIDE or self.inside[row] == OTHER_INSIDE:
+            return text.put(<bytes>self.rows.payload(row))
+        return text.put(b"null")
+
+
+def stretches(rows, Py_ssize_t low, Py_ssize_t high, cuts):
+    cdef Text text = Text()
+    cdef Rows columns = Rows(rows)
+    cdef Py_ssize_t row, end
+    made = []
+    row = low
+    for end in cuts[1:]:
+        if not row <= end <= high:
+            raise ValueError("cuts are in order")
+        text.used = columns.front_begin = columns.front_end = 0
+        while row < end:
+            columns.put_line(text, row)
+            row += 1
+        made.append(PyBytes_FromStringAndSize(text.at, text.used))
+    return made
