@@ -22,7 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 """How the name of a compiled module ends that is for this Python and platform."""
 
-ARGUMENTS = [] if sys.platform == "win32" else ["-O2", "-Wno-unused-function"]
+ARGUMENTS = [] if sys.platform == "win32" else ["-O3"]
 
 
 class CompilingHook(BuildHookInterface[Any]):

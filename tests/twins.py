@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from zmtpscope import compiled
 
 
 def twins(name: str) -> list[Callable[..., Any]]:
-    """The compiled function of this name and the one in Python; only the latter where `ZMTPSCOPE_COMPILED` says so."""
-    if not compiled.IS_WANTED:
-        module, _, function = name.rpartition(".")
-        return [getattr(__import__(module, fromlist=[function]), function)]
-    return list(compiled.PAIRS[name])
+    """The compiled function of this name and the one in Python; only the latter where nothing compiled is used."""
+    module, _, function = name.rpartition(".")
+    used = getattr(import_module(module), function)
+    return list(compiled.PAIRS[name]) if compiled.IS_WANTED else [used]

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope import compiled
 from zmtpscope.capture.errors import TOO_MANY_RECORDS, CutShort, Damage
 from zmtpscope.capture.packets import LARGEST_PACKET, PacketBlock, gather, no_packets
 from zmtpscope.capture.source import Source
@@ -106,6 +107,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
         raise CutShort(number - 1, origin + position, f"the file ends inside a packet, {rest} octets of it are there")
 
 
+@compiled.where_possible
 def walk(data: bytes, position: int, order: str, header: int) -> tuple[NDArray[np.int64], int]:
     """Where records begin, from `position` on, and where the next one would.
 

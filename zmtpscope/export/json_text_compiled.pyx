@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """`json_text.py`, compiled: a loop over rows that writes each line where the one before ended."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int8_t, int64_t, uint8_t
@@ -57,6 +58,7 @@ cdef void make_tables() noexcept:
 make_tables()
 
 
+@cython.final
 cdef class Text:
     """Octets, of which `used` are written. What writes makes room for what it is going to write, and nothing else
     touches `at`."""
@@ -67,7 +69,7 @@ cdef class Text:
     def __dealloc__(self):
         PyMem_Free(self.at)
 
-    cdef int reserve(self, Py_ssize_t count) except -1:
+    cdef inline int reserve(self, Py_ssize_t count) except -1:
         """Make room for `count` octets more."""
         cdef Py_ssize_t size
         cdef char *at
@@ -81,23 +83,23 @@ cdef class Text:
             self.at, self.size = at, size
         return 0
 
-    cdef int put(self, bytes octets) except -1:
+    cdef inline int put(self, bytes octets) except -1:
         if octets is None:
             raise TypeError("octets are to be written")
         return self.put_octets(PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
 
-    cdef int put_octets(self, const char *octets, Py_ssize_t count) except -1:
+    cdef inline int put_octets(self, const char *octets, Py_ssize_t count) except -1:
         self.reserve(count)
         memcpy(self.at + self.used, octets, count)
         self.used += count
         return 0
 
+    @cython.cdivision(True)
     cdef int put_number(self, int64_t number) except -1:
         """A number in decimal."""
         cdef char digits[MOST_DIGITS]
         cdef int begin = MOST_DIGITS, two
-        cdef bint is_negative = number < 0
-        if is_negative:
+        if number < 0:
             return self.put(b"%d" % number)
         while number >= 100:
             two, number = 2 * <int>(number % 100), number // 100
@@ -111,6 +113,7 @@ cdef class Text:
             digits[begin] = <char>(48 + number)
         return self.put_octets(digits + begin, MOST_DIGITS - begin)
 
+    @cython.cdivision(True)
     cdef int put_nanoseconds(self, int64_t number) except -1:
         """Nine digits."""
         cdef int place
@@ -147,6 +150,11 @@ cdef class Text:
         """ASCII as it stands in a string of JSON."""
         cdef Py_ssize_t place
         cdef char *to
+        cdef bint is_escaped = False
+        for place in range(count):  # which the compiler makes many steps at once of
+            is_escaped |= (octets[place] < 32) | (octets[place] == 34) | (octets[place] == 92)
+        if not is_escaped:
+            return self.put_octets(<const char *>octets, count)
         self.reserve(6 * count)
         to = self.at + self.used
         for place in range(count):
@@ -164,6 +172,7 @@ cdef class Text:
         return 0
 
 
+@cython.final
 cdef class Rows:
     """The columns of `JsonRows`, and what its rows have in common."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 
 import numpy as np
 
+from zmtpscope import compiled
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.records.batch import Int64
@@ -26,32 +28,39 @@ class Arrived:
         rows, self.bounds = directions.carrying_rows, directions.bounds
         bounds = np.array(self.bounds)
         self.data = block.data
-        self.starts: list[int] = block.starts[rows].tolist()
-        self.stops: list[int] = block.stops[rows].tolist()
+        self.starts: Int64 = block.starts[rows]
+        self.stops: Int64 = block.stops[rows]
         self.segments = np.array((block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]))
         """The segments as `Arrival`s, one column each."""
         edges = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(block.stops[rows] - block.starts[rows], out=edges[1:])
+        np.cumsum(self.stops - self.starts, out=edges[1:])
         self.starts_of_rows: Int64 = edges[:-1]
         self.places: Int64 = edges[1:]
         """Where each row begins, and where it ends."""
         self.begins = begins
         self.shifts: Int64 = edges[bounds[:-1]] - begins
-        self.ends: list[int] = (self.places - self.shifts.repeat(bounds[1:] - bounds[:-1])).tolist()
-        """The stream offset at which each row ends."""
         self.first_rows: Int64 = bounds[:-1]
         self.last_rows: Int64 = bounds[1:] - 1
-        self._columns: list[list[int]] = self.segments.tolist()
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The stream offset at which each row ends."""
+        ends: list[int] = (self.places - self.shifts.repeat(self.last_rows + 1 - self.first_rows)).tolist()
+        return ends
+
+    @cached_property
+    def _columns(self) -> list[list[int]]:
+        columns: list[list[int]] = self.segments.tolist()
+        return columns
 
     def stream_ends(self, directions: Int64) -> Int64:
         """The stream offsets to which these directions have come, which carry octets."""
         ends: Int64 = self.places[self.last_rows[directions]] - self.shifts[directions]
         return ends
 
-    def octets(self, direction: int) -> bytes:
-        """What the block has of a direction."""
-        rows, data = slice(self.bounds[direction], self.bounds[direction + 1]), self.data
-        return b"".join([data[start:stop] for start, stop in zip(self.starts[rows], self.stops[rows], strict=True)])
+    def octets(self, directions: Int64) -> list[bytes]:
+        """What the block has of each of these directions, which carry octets."""
+        return joined(self.data, self.starts, self.stops, self.first_rows[directions], self.last_rows[directions] + 1)
 
     def row_of(self, direction: int, offset: int) -> int:
         """The row with the octet at `offset`; the last one of the direction for what is behind it."""
@@ -72,6 +81,17 @@ class Arrived:
         """Ordinals, packets and times (three rows) of the segments with the octets at these places."""
         found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found
+
+
+@compiled.where_possible
+def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) -> list[bytes]:
+    """Octets of `data`, for each k those of the rows from `first[k]` up to `last[k]`, one behind the other: of row i
+    they are `starts[i]` up to `stops[i]`."""
+    begins, ends = starts.tolist(), stops.tolist()
+    return [
+        b"".join([data[begin:end] for begin, end in zip(begins[one:other], ends[one:other], strict=True)])
+        for one, other in zip(first.tolist(), last.tolist(), strict=True)
+    ]
 
 
 def behind(pieces: list[Piece], offset: int) -> list[Piece]:

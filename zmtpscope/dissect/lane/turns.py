@@ -36,7 +36,7 @@ class Turns:
         held = remembered.held
         self.data: list[bytes] = [
             held[slot] + octets if slot in held else octets
-            for slot, octets in zip(slots.tolist(), map(arrived.octets, directions.tolist()), strict=True)
+            for slot, octets in zip(slots.tolist(), arrived.octets(directions), strict=True)
         ]
         self.ends = arrived.stream_ends(directions)
         bases = self.ends - np.array(list(map(len, self.data)), np.int64)

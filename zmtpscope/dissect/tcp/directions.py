@@ -8,6 +8,7 @@ acknowledgments behind a FIN.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
@@ -20,7 +21,7 @@ NEVER_CLEAN = RST | CUT | CLOSED_WINDOW
 class Directions:
     """One entry per distinct key of the block in every list, in the order of `block.keys`; `numbers` has their places.
 
-    `rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`.
+    `carrying_rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`.
     """
 
     def __init__(self, block: SegmentBlock) -> None:
@@ -74,12 +75,16 @@ class Directions:
         self.last_row: list[int] = self.last_rows.tolist()
         self.fin_row: list[int] = fins.tolist()
         """The row of its FIN, -1 where there is none."""
-        self.rows: list[int] = self.carrying_rows.tolist()
         self.bounds: list[int] = bounds.tolist()
+
+    @cached_property
+    def _carrying(self) -> list[int]:
+        rows: list[int] = self.carrying_rows.tolist()
+        return rows
 
     def rows_of(self, direction: int) -> list[int]:
         """The rows of a direction that carry octets."""
-        return self.rows[self.bounds[direction] : self.bounds[direction + 1]]
+        return self._carrying[self.bounds[direction] : self.bounds[direction + 1]]
 
     def last_fin(self, directions: Iterable[int]) -> int:
         """The last row with a FIN of these directions, of which some has one; what is below zero is none of them."""

@@ -58,7 +58,7 @@ class Flows:
     ) -> list[Connection]:
         """Hand the segments of `block` to their sides, but for those `directions` of it that are `done`, of which
         `deferred` is what opens or ends a connection; the connections that were touched, in order of first touch."""
-        self.reassembler.begin(block)
+        self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
             self.directions = directions
             self._take_rows(block, ~done, deferred)

@@ -58,13 +58,14 @@ class Reassembler:
         self.touched: dict[TcpSide, None] = {}
         """Sides that got octets, holes or an end in this block, in order of first touch."""
 
-    def begin(self, block: SegmentBlock) -> None:
-        """Start on `block`. Rows are those of the block, and behind them the slow path's own."""
+    def begin(self, block: SegmentBlock, *, is_read: bool) -> None:
+        """Start on `block`. Rows are those of the block, and behind them the slow path's own; where nothing of it
+        `is_read` here, there are none."""
         self._begin(block.data, block.cut)
         self.first_ordinal = block.ordinal
         self.plain_rows = len(block)
         columns = (block.starts, block.stops, block.packets, block.times)
-        self.starts, self.stops, self.packets, self.times = (column.tolist() for column in columns)
+        self.starts, self.stops, self.packets, self.times = (column.tolist() if is_read else [] for column in columns)
 
     def begin_end(self, time: int) -> None:
         """Start on what comes behind the last block: one row without octets, at the time at which the capture ends."""

@@ -1,0 +1,38 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""`pcap.py`, compiled: from one record to the next."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+import numpy as np
+
+from zmtpscope.capture import pcap as twin
+
+cdef int CAPTURED = twin.CAPTURED
+
+cdef enum:
+    ROOM = 4096  # records for which there is room at first
+
+
+def walk(const uint8_t[::1] data not None, Py_ssize_t position, str order, int header):
+    cdef Py_ssize_t count = 0, room = ROOM, last = data.shape[0] - header, at
+    cdef int lowest = 0 if order == "<" else 3, step = 1 if order == "<" else -1
+    cdef int64_t[::1] found
+    if position < 0 or header < CAPTURED + 4:
+        raise ValueError("no place of a record")
+    records = np.empty(room, np.int64)
+    found = records
+    while position <= last:
+        if count == room:
+            room *= 2
+            records = np.concatenate((records, np.empty(count, np.int64)))
+            found = records
+        found[count] = position
+        count += 1
+        at = position + CAPTURED + lowest
+        position += header + (
+            <int64_t>data[at]
+            | <int64_t>data[at + step] << 8
+            | <int64_t>data[at + 2 * step] << 16
+            | <int64_t>data[at + 3 * step] << 24
+        )
+    return records[:count], position
