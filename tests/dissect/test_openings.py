@@ -21,7 +21,7 @@ from zmtpscope.capture.segments import FIN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.openings import MOST_AHEAD, MOST_LOST, Heard
+from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MOST_AHEAD, MOST_LOST, Heard
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import FrameColumns
@@ -64,6 +64,15 @@ OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
 """What else both sides may begin with: other handshakes, and what is none."""
 
 
+ALIKE = [
+    (greets("PUSH"), greets("PULL")),
+    (greets("DEALER", "3.0"), greets("ROUTER")),
+    (greets("REQ"), greets("REP")),
+    (greets("REQ"), greets("ROUTER", "3.0")),
+]
+"""How many connections open."""
+
+
 def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: tuple[int, ...]) -> list[Packet]:
     """One that opens so, as many do or a little otherwise, and sends what can be read in the lane, as a rule."""
     talk = Conversation(initial=(random.choice([1000, 2**32 - 70]), 9000), ports=(50_000 + number, 5555))
@@ -80,7 +89,9 @@ def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: 
         if random.random() < 0.3:
             talk.acknowledge(0)
     talk.send(0, message(b"early")[len(early) :] if early else b"")
-    for _ in range(random.choice([0, 1, 1, 3])):
+    if b"REQ" in client:
+        ask(talk, random)
+    for _ in range(random.choice([0, 1, 1, 3]) if b"REQ" not in client or random.random() < 0.1 else 0):
         octets = b"".join(message(*[b"x" * random.randrange(300)] * random.choice([1, 1, 2])) for _ in range(3))
         talk.send(0, octets, random.sample(range(len(octets)), random.randrange(3)))
     if random.random() < 0.1:
@@ -108,11 +119,24 @@ def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: 
     return packets
 
 
+def ask(talk: Conversation, random: Random) -> None:
+    """Requests and replies, which take turns as a rule."""
+    disorder = random.choice([0, 0, 0.1])
+    for _ in range(random.choice([1, 2, 5])):
+        for side in (0, 1):
+            frames = [b"", b"x" * random.randrange(300)]
+            if random.random() < disorder:
+                frames = random.choice([frames[1:], [b"ab", *frames], [b""], [*frames, b"", b"y"]])
+            octets = message(*frames) * (2 if random.random() < disorder else 1)
+            if random.random() >= disorder:
+                talk.send(side, octets, random.sample(range(len(octets)), random.randrange(2)))
+
+
 @st.composite
 def alike(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
     """The packets of connections most of which open alike, in turns or one behind the other; some ports come again."""
     random = Random(draw(st.integers(0, 1 << 32)))
-    opening = random.choice([(greets("PUSH"), greets("PULL")), (greets("DEALER", "3.0"), greets("ROUTER"))])
+    opening = random.choice(ALIKE)
     if random.random() < 0.2:
         opening = random.choice(OTHERS)(random)
     cuts = random.choice([(), LIBZMQ, LIBZMQ, (64,)])
@@ -183,7 +207,47 @@ def test_connections_that_open_alike_are_read_in_the_lane_alone(monkeypatch: pyt
 
 
 def test_connections_whose_messages_are_compared_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert otherwise_read(many(40, lambda _: (greets("REQ"), greets("REP"))), monkeypatch) == 40
+    assert otherwise_read(many(40, lambda _: (greets("DEALER"), greets("REP"))), monkeypatch) == 40
+
+
+def asking(count: int, server: str, turns: str, *frames: bytes) -> list[Packet]:
+    """Connections one behind the other on which a REQ (0) and a `server` (1) send messages of these frames in turns."""
+    packets = []
+    for number in range(count):
+        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
+        talk.send(0, greets("REQ"))
+        talk.send(1, greets(server))
+        for turn in turns:
+            talk.send(int(turn), message(*frames))
+        talk.close()
+        packets += talk.packets
+    return packets
+
+
+@pytest.mark.parametrize("server", ["REP", "ROUTER"])
+@pytest.mark.parametrize(
+    ("turns", "expected"), [("01", 0), ("010101", 0), ("", 0), ("0", 20), ("0011", 20), ("10", 20), ("0110", 20)]
+)
+def test_requests_and_replies_that_take_turns_are_read_in_the_lane(
+    server: str, turns: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert otherwise_read(asking(20, server, turns, b"", b"words"), monkeypatch, 1 << 30) == expected
+
+
+def test_an_opening_behind_which_most_are_lost_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply is never in the block of its request."""
+    lost = []
+    again = KnownConnection.read_again
+    monkeypatch.setattr(KnownConnection, "read_again", lambda self, sink: (lost.append(self), again(self, sink))[1])
+    otherwise_read(asking(80, "REP", "0101", b"", b"words"), monkeypatch, 1)
+    assert len(lost) <= FEWEST_IN_VAIN + MOST_LOST + 80 // MOST_LOST
+
+
+@pytest.mark.parametrize("frames", [(b"words",), (b"",), (b"address", b"", b"words")], ids=str)
+def test_requests_of_another_form_are_judged(frames: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = asking(20, "REP", "01", *frames)
+    assert read(packets, 1 << 30, Options(), keep) == without_lane(packets, 1 << 30, Options())
+    assert otherwise_read(packets, monkeypatch, 1 << 30) == 20
 
 
 def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:

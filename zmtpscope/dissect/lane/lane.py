@@ -24,6 +24,7 @@ from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, Finished, KnownConnection, Ways
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import ask, look_inside
+from zmtpscope.dissect.lane.requests import out_of_turn
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
@@ -242,8 +243,9 @@ class Lane:
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
         now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
         messages = Messages(turns)
-        for slot in turns.slots[turns.others].tolist() + turns.slots[messages.too_long].tolist():
-            here.send_away(slot)
+        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], out_of_turn(messages, arrived)):
+            for slot in leaving.tolist():
+                here.send_away(slot)
         return messages
 
     def _look_inside(self, now: BlockUnderWay, messages: Messages) -> None:

@@ -161,6 +161,7 @@ class Residents:
             here.stays_out = STAYS_OUT if said_little else 0
         elif said_little:
             here.steps[-1].in_vain += 1
+            here.steps[-1].entered -= slot not in self.entering
         self.release(slot)
 
     def release(self, slot: int) -> None:

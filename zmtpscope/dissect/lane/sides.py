@@ -13,6 +13,8 @@ from zmtpscope.zmtp.regime import Regime
 MOST_OPEN, MOST_HELD = 64, 16 << 10
 """Frames of a message under way, and octets that are held, at most."""
 
+ASKS, REPLIES = 1, 2
+
 LARGEST_PLACE = 1 << 48
 """Stream offsets are numbers of 64 bits here; where a body that is announced ends need not be one."""
 
@@ -41,6 +43,8 @@ class LaneSide(NamedTuple):
     """Whether the octets of the message under way are wanted."""
     awaits: bool
     """Whether it matters when the first octets behind its handshake come."""
+    role: int = 0
+    """`ASKS` or `REPLIES`, where its messages have to take turns with those of the other side; else 0."""
 
     @property
     def wants_rows(self) -> bool:

@@ -50,6 +50,7 @@ class Begun(NamedTuple):
     is_judged: bool
     is_enveloped: bool
     is_grouped: bool
+    role: int
 
 
 def begun(
@@ -78,10 +79,11 @@ def begun(
         is_judged=side.judge is not None,
         is_enveloped=not REQUESTERS.isdisjoint(types),
         is_grouped=side.regime.socket_type in GROUPED,
+        role=side.role,
     )
 
 
-NOT_READ = (False, False, NOTHING, False, False, False)
+NOT_READ = (False, False, NOTHING, False, False, False, 0)
 """The last columns of a side that is not read here."""
 
 
@@ -118,6 +120,8 @@ class Slots:
         """Whether addresses and a delimiter may stand in front of their contents, ..."""
         self.is_grouped = self.next
         """... or a topic or group does."""
+        self.role = self.next
+        """`LaneSide.role`."""
         self.awaited_from = self.next
         """The stream offset of an octet of which it matters when it comes."""
         self.open = self.next
