@@ -205,7 +205,7 @@ def test_the_quick_way_equals_the_careful_one_for_any_rows(batch: Batch, options
 def test_plain_text_is_a_string_of_json(stretches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines, "stretches", stretches)
     printable = "".join(map(chr, range(0x20, 0x7F)))
-    texts = [printable[at:] + printable[:at] for at in range(len(printable))]
+    texts = [*printable, *(printable[at:] + printable[:at] for at in range(len(printable)))]
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))

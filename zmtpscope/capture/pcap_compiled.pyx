@@ -13,8 +13,18 @@ cdef enum:
     ROOM = 4096  # records for which there is room at first
 
 
+cdef inline int64_t length_at(const uint8_t *octets, int lowest, int step) noexcept nogil:
+    """A number of four octets, of which the lowest stands at `lowest` and the others `step` apart."""
+    return (
+        <int64_t>octets[lowest]
+        | <int64_t>octets[lowest + step] << 8
+        | <int64_t>octets[lowest + 2 * step] << 16
+        | <int64_t>octets[lowest + 3 * step] << 24
+    )
+
+
 def walk(const uint8_t[::1] data not None, Py_ssize_t position, str order, int header):
-    cdef Py_ssize_t count = 0, room = ROOM, last = data.shape[0] - header, at
+    cdef Py_ssize_t count = 0, room = ROOM, last = data.shape[0] - header
     cdef int lowest = 0 if order == "<" else 3, step = 1 if order == "<" else -1
     cdef int64_t[::1] found
     if position < 0 or header < CAPTURED + 4:
@@ -28,11 +38,5 @@ def walk(const uint8_t[::1] data not None, Py_ssize_t position, str order, int h
             found = records
         found[count] = position
         count += 1
-        at = position + CAPTURED + lowest
-        position += header + (
-            <int64_t>data[at]
-            | <int64_t>data[at + step] << 8
-            | <int64_t>data[at + 2 * step] << 16
-            | <int64_t>data[at + 3 * step] << 24
-        )
+        position += header + length_at(&data[position + CAPTURED], lowest, step)
     return records[:count], position

@@ -33,14 +33,16 @@ cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that nothing that 
 
 cdef enum:
     LONG = 1000  # octets of a body from which on calling a library is quicker than a loop
+    LEAST = 1 << 16  # octets for which there is room at first
     MOST_DIGITS = 20
+    NINE = 9
 
 cdef char DIGITS[200]
 cdef char BASE64[8192]
 cdef uint8_t ESCAPES[256]
 
 
-cdef void make_tables() noexcept:
+cdef void make_tables() noexcept nogil:
     """Two digits of each number below 100, two octets of base64 of each 12 bits, and what follows a backslash instead
     of an octet of JSON text (0: the octet stands for itself; u: its number follows)."""
     cdef int i
@@ -57,6 +59,82 @@ cdef void make_tables() noexcept:
 
 make_tables()
 
+# What runs for every octet or digit: without the interpreter, which `nogil` makes sure of. Each writes to where there is
+# room for it, and gives where it has stopped.
+
+
+@cython.cdivision(True)
+cdef char *write_number(char *to, int64_t number) noexcept nogil:
+    """A number in decimal, not below zero."""
+    cdef char digits[MOST_DIGITS]
+    cdef int begin = MOST_DIGITS, two
+    while number >= 100:
+        two, number = 2 * <int>(number % 100), number // 100
+        begin -= 2
+        digits[begin], digits[begin + 1] = DIGITS[two], DIGITS[two + 1]
+    if number >= 10:
+        begin -= 2
+        digits[begin], digits[begin + 1] = DIGITS[2 * number], DIGITS[2 * number + 1]
+    else:
+        begin -= 1
+        digits[begin] = <char>(48 + number)
+    memcpy(to, digits + begin, MOST_DIGITS - begin)
+    return to + MOST_DIGITS - begin
+
+
+@cython.cdivision(True)
+cdef char *write_nanoseconds(char *to, int64_t number) noexcept nogil:
+    """Nine digits."""
+    cdef int place
+    for place in range(NINE - 1, -1, -1):
+        to[place] = <char>(48 + number % 10)
+        number //= 10
+    return to + NINE
+
+
+cdef char *write_base64(char *to, const uint8_t *octets, Py_ssize_t count) noexcept nogil:
+    """Four octets for each group of three, the last of which may be smaller."""
+    cdef Py_ssize_t place = 0, rest = count % 3
+    cdef int bits
+    while place < count - rest:
+        bits = octets[place] << 16 | octets[place + 1] << 8 | octets[place + 2]
+        memcpy(to, BASE64 + 2 * (bits >> 12), 2)
+        memcpy(to + 2, BASE64 + 2 * (bits & 4095), 2)
+        place += 3
+        to += 4
+    if rest:
+        bits = octets[place] << 16 | (octets[place + 1] << 8 if rest == 2 else 0)
+        memcpy(to, BASE64 + 2 * (bits >> 12), 2)
+        memcpy(to + 2, BASE64 + 2 * (bits & 4095), 2)
+        to[3] = b"="[0]
+        if rest == 1:
+            to[2] = b"="[0]
+        to += 4
+    return to
+
+
+cdef char *write_text(char *to, const uint8_t *octets, Py_ssize_t count) noexcept nogil:
+    """ASCII as it stands in a string of JSON: six octets for each at most."""
+    cdef Py_ssize_t place
+    cdef bint is_escaped = False
+    for place in range(count):  # which the compiler makes many steps at once of
+        is_escaped |= (octets[place] < 32) | (octets[place] == 34) | (octets[place] == 92)
+    if not is_escaped:
+        memcpy(to, octets, count)
+        return to + count
+    for place in range(count):
+        if not ESCAPES[octets[place]]:
+            to[0] = octets[place]
+            to += 1
+        elif ESCAPES[octets[place]] == b"u"[0]:
+            memcpy(to, b"\\u00", 4)
+            to[4], to[5] = b"0123456789abcdef"[octets[place] >> 4], b"0123456789abcdef"[octets[place] & 15]
+            to += 6
+        else:
+            to[0], to[1] = b"\\"[0], ESCAPES[octets[place]]
+            to += 2
+    return to
+
 
 @cython.final
 cdef class Text:
@@ -69,106 +147,43 @@ cdef class Text:
     def __dealloc__(self):
         PyMem_Free(self.at)
 
-    cdef inline int reserve(self, Py_ssize_t count) except -1:
-        """Make room for `count` octets more."""
+    cdef inline char *reserve(self, Py_ssize_t count) except NULL:
+        """Make room for `count` octets more: where they are to be written."""
         cdef Py_ssize_t size
         cdef char *at
         if not 0 <= count <= MOST - self.used:
             raise MemoryError
-        if count > self.size - self.used:
-            size = max(2 * self.size, self.used + count)
+        if count > self.size - self.used or self.at == NULL:
+            size = max(2 * self.size, self.used + count, LEAST)
             at = <char *>PyMem_Realloc(self.at, size)
             if at == NULL:
                 raise MemoryError
             self.at, self.size = at, size
-        return 0
+        return self.at + self.used
 
     cdef inline int put(self, bytes octets) except -1:
         if octets is None:
             raise TypeError("octets are to be written")
-        return self.put_octets(PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
-
-    cdef inline int put_octets(self, const char *octets, Py_ssize_t count) except -1:
-        self.reserve(count)
-        memcpy(self.at + self.used, octets, count)
-        self.used += count
+        memcpy(self.reserve(PyBytes_GET_SIZE(octets)), PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
+        self.used += PyBytes_GET_SIZE(octets)
         return 0
 
-    @cython.cdivision(True)
     cdef int put_number(self, int64_t number) except -1:
-        """A number in decimal."""
-        cdef char digits[MOST_DIGITS]
-        cdef int begin = MOST_DIGITS, two
         if number < 0:
             return self.put(b"%d" % number)
-        while number >= 100:
-            two, number = 2 * <int>(number % 100), number // 100
-            begin -= 2
-            digits[begin], digits[begin + 1] = DIGITS[two], DIGITS[two + 1]
-        if number >= 10:
-            begin -= 2
-            digits[begin], digits[begin + 1] = DIGITS[2 * number], DIGITS[2 * number + 1]
-        else:
-            begin -= 1
-            digits[begin] = <char>(48 + number)
-        return self.put_octets(digits + begin, MOST_DIGITS - begin)
+        self.used = write_number(self.reserve(MOST_DIGITS), number) - self.at
+        return 0
 
-    @cython.cdivision(True)
     cdef int put_nanoseconds(self, int64_t number) except -1:
-        """Nine digits."""
-        cdef int place
-        self.reserve(9)
-        for place in range(8, -1, -1):
-            self.at[self.used + place] = <char>(48 + number % 10)
-            number //= 10
-        self.used += 9
+        self.used = write_nanoseconds(self.reserve(NINE), number) - self.at
         return 0
 
     cdef int put_base64(self, const uint8_t *octets, Py_ssize_t count) except -1:
-        cdef Py_ssize_t place = 0, rest = count % 3
-        cdef int bits
-        cdef char *to
-        self.reserve((count + 2) // 3 * 4)
-        to = self.at + self.used
-        while place < count - rest:
-            bits = octets[place] << 16 | octets[place + 1] << 8 | octets[place + 2]
-            memcpy(to, BASE64 + 2 * (bits >> 12), 2)
-            memcpy(to + 2, BASE64 + 2 * (bits & 4095), 2)
-            place += 3
-            to += 4
-        if rest:
-            bits = octets[place] << 16 | (octets[place + 1] << 8 if rest == 2 else 0)
-            memcpy(to, BASE64 + 2 * (bits >> 12), 2)
-            memcpy(to + 2, BASE64 + 2 * (bits & 4095), 2)
-            to[3] = b"="[0]
-            if rest == 1:
-                to[2] = b"="[0]
-        self.used += (count + 2) // 3 * 4
+        self.used = write_base64(self.reserve((count + 2) // 3 * 4), octets, count) - self.at
         return 0
 
     cdef int put_text(self, const uint8_t *octets, Py_ssize_t count) except -1:
-        """ASCII as it stands in a string of JSON."""
-        cdef Py_ssize_t place
-        cdef char *to
-        cdef bint is_escaped = False
-        for place in range(count):  # which the compiler makes many steps at once of
-            is_escaped |= (octets[place] < 32) | (octets[place] == 34) | (octets[place] == 92)
-        if not is_escaped:
-            return self.put_octets(<const char *>octets, count)
-        self.reserve(6 * count)
-        to = self.at + self.used
-        for place in range(count):
-            if not ESCAPES[octets[place]]:
-                to[0] = octets[place]
-                to += 1
-            elif ESCAPES[octets[place]] == b"u"[0]:
-                memcpy(to, b"\\u00", 4)
-                to[4], to[5] = b"0123456789abcdef"[octets[place] >> 4], b"0123456789abcdef"[octets[place] & 15]
-                to += 6
-            else:
-                to[0], to[1] = b"\\"[0], ESCAPES[octets[place]]
-                to += 2
-        self.used = to - self.at
+        self.used = write_text(self.reserve(6 * count), octets, count) - self.at
         return 0
 
 
@@ -249,9 +264,10 @@ cdef class Rows:
         cdef int64_t packet = self.packets[row], time = self.times[row]
         cdef Py_ssize_t length = self.front_end - self.front_begin
         cdef tuple shared = self.shared[run]
+        cdef char *to
         if length and run == self.run_before and packet == self.packet_before and time == self.time_before:
-            text.reserve(length)
-            memcpy(text.at + text.used, text.at + self.front_begin, length)
+            to = text.reserve(length)  # which may move all of it
+            memcpy(to, text.at + self.front_begin, length)
             text.used += length
             return 0
         self.run_before, self.packet_before, self.time_before = run, packet, time

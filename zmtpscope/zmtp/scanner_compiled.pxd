@@ -1,6 +1,7 @@
-"""The header of a plain frame of 2.0 and 3.x, for all that is compiled and reads some."""
+"""Plain frames of 2.0 and 3.x, for all that is compiled and reads some: without the interpreter, which `nogil` makes
+sure of."""
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef enum:
     LONG = 2
@@ -10,25 +11,52 @@ cdef enum:
     HEADER_OF_LONG = 9
 
 cdef struct Frame:
-    Py_ssize_t body
+    uint64_t body
     uint64_t size
     uint8_t flags
 
 
-cdef inline bint read_plain_header(
-    const uint8_t *data, Py_ssize_t length, Py_ssize_t at, Frame *frame
-) noexcept nogil:
-    """Read the header at `data[at]`; whether it is all there, and plain."""
+cdef inline bint read_plain_header(const uint8_t *octets, uint64_t length, uint64_t at, Frame *frame) noexcept nogil:
+    """Read the header at `octets[at]`, where `at` is no more than `length`; whether it is all there, and plain."""
     cdef int place
-    if length - at < HEADER_OF_SHORT or data[at] > HIGHEST:
+    if length - at < HEADER_OF_SHORT or octets[at] > HIGHEST:
         return False
-    frame.flags = data[at]
+    frame.flags = octets[at]
     if frame.flags < LONG:
-        frame.size, frame.body = data[at + 1], at + HEADER_OF_SHORT
+        frame.size, frame.body = octets[at + 1], at + HEADER_OF_SHORT
         return True
     if length - at < HEADER_OF_LONG:
         return False
     frame.size, frame.body = 0, at + HEADER_OF_LONG
     for place in range(1, HEADER_OF_LONG):
-        frame.size = frame.size << 8 | data[at + place]
+        frame.size = frame.size << 8 | octets[at + place]
     return LARGEST_SHORT < frame.size < <uint64_t>1 << 63
+
+
+cdef inline Py_ssize_t read_plain_frames(
+    const uint8_t *octets,
+    uint64_t length,
+    uint64_t *at,
+    int64_t base,
+    int64_t **columns,
+    Py_ssize_t count,
+    Py_ssize_t room,
+) noexcept nogil:
+    """Read the frames from `octets[at]` on into the `columns` (header, body, size, flags), which have `count` already,
+    as long as there is `room`; how many they have then. Places are those among the octets and `base`. `at` becomes that
+    of the first header that is not read, beyond `length` where the last body is not all there."""
+    cdef Frame frame
+    while count < room and at[0] < length and read_plain_header(octets, length, at[0], &frame):
+        columns[0][count] = base + <int64_t>at[0]
+        columns[1][count] = base + <int64_t>frame.body
+        columns[2][count] = <int64_t>frame.size
+        columns[3][count] = frame.flags
+        count += 1
+        at[0] = frame.body + frame.size
+    return count
+
+
+cdef inline bint is_part_of_header(const uint8_t *octets, uint64_t length, uint64_t at) noexcept nogil:
+    """Whether a header was not read since it is not all there: what there is of it is plain."""
+    cdef uint64_t header = HEADER_OF_LONG if octets[at] & LONG else HEADER_OF_SHORT
+    return octets[at] <= HIGHEST and length - at < header

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 import numpy as np
 
 from zmtpscope.dissect.lane import stretches as twin
-from zmtpscope.zmtp.scanner_compiled cimport HEADER_OF_LONG, HEADER_OF_SHORT, HIGHEST, LONG, Frame, read_plain_header
+from zmtpscope.zmtp.scanner_compiled cimport is_part_of_header, read_plain_frames
 
 cdef enum:
     ROOM = 1024  # frames for which there is room at first
@@ -16,10 +16,11 @@ cdef uint64_t FARTHEST = twin.FARTHEST
 
 
 def scan(stretches, const int64_t[:] places):
-    cdef Py_ssize_t number, count = 0, begin, room = ROOM, length, at
+    cdef Py_ssize_t number, count = 0, begin, room = ROOM, row
+    cdef uint64_t length, at
     cdef const uint8_t *octets
     cdef bytes stretch
-    cdef Frame frame
+    cdef int64_t *columns[4]
     table = np.empty((4, room), np.int64)
     cdef int64_t[:, ::1] found = table
     counts, behind = np.zeros(len(stretches), np.int64), np.array(places)
@@ -29,20 +30,18 @@ def scan(stretches, const int64_t[:] places):
     for number in range(len(stretches)):
         stretch = stretches[number]
         octets, length = <const uint8_t *>PyBytes_AS_STRING(stretch), PyBytes_GET_SIZE(stretch)
-        begin, at = count, places_of[number]
-        if at < 0:
+        if places_of[number] < 0:
             raise IndexError("a place in front of the octets")
-        while at < length and read_plain_header(octets, length, at, &frame):
-            if count == room:
-                table = np.concatenate((table, np.empty((4, room), np.int64)), axis=1)
-                found, room = table, 2 * room
-            found[0, count], found[1, count] = at, frame.body
-            found[2, count], found[3, count] = <int64_t>frame.size, frame.flags
-            count += 1
-            at = frame.body + <Py_ssize_t>min(frame.size, FARTHEST - <uint64_t>frame.body)
-        counts_of[number], places_of[number] = count - begin, at
+        begin, at = count, places_of[number]
+        while True:
+            for row in range(4):
+                columns[row] = &found[row, 0]
+            count = read_plain_frames(octets, length, &at, 0, columns, count, room)
+            if count < room:
+                break
+            table = np.concatenate((table, np.empty((4, room), np.int64)), axis=1)
+            found, room = table, 2 * room
+        counts_of[number], places_of[number] = count - begin, min(at, FARTHEST)
         if at < length:
-            plain_of[number] = octets[at] <= HIGHEST and length - at < (
-                HEADER_OF_LONG if octets[at] & LONG else HEADER_OF_SHORT
-            )
+            plain_of[number] = is_part_of_header(octets, length, at)
     return twin.Scanned(counts, behind, is_plain, table[:, :count])
