@@ -22,7 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 """How the name of a compiled module ends that is for this Python and platform."""
 
-ARGUMENTS = [] if sys.platform == "win32" else ["-O3"]
+ARGUMENTS = [] if sys.platform == "win32" else ["-O3", "-g0"]
 
 
 class CompilingHook(BuildHookInterface[Any]):

@@ -365,8 +365,8 @@ class Lane:
         for turn in chosen[wanted].tolist():
             side, is_passed_by = self.residents.sides[slots[turn]], bool(now.passed_by[turn])
             if side.wants_rows or not is_passed_by:
-                rows = rows or Rows(messages, arrived)
-                runs = rows.runs_of(turn, side, now.texts if is_passed_by else None)
+                rows = rows or Rows(messages, arrived, now.texts)
+                runs = rows.runs_of(turn, side, is_passed_by=is_passed_by)
                 if side.judge is None or side.reading is None:
                     if not is_passed_by:
                         self._ask(slots[turn], runs)

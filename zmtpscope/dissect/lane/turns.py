@@ -173,8 +173,11 @@ class Rows:
     """When the messages of turns came: ordinals of the segments that made them decidable, packets and times of their
     first and of their last octets."""
 
-    def __init__(self, messages: Messages, arrived: Arrived) -> None:
+    def __init__(self, messages: Messages, arrived: Arrived, texts: Bool | None) -> None:
         self.messages = messages
+        self.texts = texts
+        """Which of all messages are plain text, where that is asked for."""
+        self.has_texts: list[bool] = [] if texts is None else messages.any_of(texts).tolist()
         remembered, slots = messages.turns.remembered, messages.slots
         first, last = messages.first, messages.last
         shift = messages.spread(arrived.shifts[messages.directions])
@@ -199,8 +202,8 @@ class Rows:
         self.edges: list[int] = messages.edges.tolist()
         self.frame_edges: list[int] = messages.frame_edges.tolist()
 
-    def runs_of(self, turn: int, side: LaneSide, texts: Bool | None) -> list[MessageRun]:
-        """The messages of a turn, which has some; `texts` says of all messages which are plain text."""
+    def runs_of(self, turn: int, side: LaneSide, *, is_passed_by: bool) -> list[MessageRun]:
+        """The messages of a turn, which has some; `is_passed_by`: nobody is to be asked what is inside."""
         messages, turns = self.messages, self.messages.turns
         rows = slice(self.edges[turn], self.edges[turn + 1])
         frames = slice(self.frame_edges[turn], self.frame_edges[turn + 1])
@@ -228,7 +231,7 @@ class Rows:
             times=self.times[rows],
             packet_ends=self.packet_ends[rows],
             time_ends=self.time_ends[rows],
-            texts=texts[rows] if texts is not None and texts[rows].any() else None,
+            texts=self.texts[rows] if self.texts is not None and is_passed_by and self.has_texts[turn] else None,
         )
         return list(cut_large(run, side.limit))
 
