@@ -35,14 +35,14 @@ $(COMPILED): $(VENV) $(SOURCES)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(DEV): $(COMPILED)
+$(DEV): $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@
+	touch $@ $(COMPILED)
 
 demo: $(COMPILED)
 	$(BIN)/zmtpscope read captures/patterns/pubsub.pcap
 
-lint: $(DEV)
+lint: $(DEV) $(COMPILED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -54,14 +54,14 @@ test: lint
 	$(BIN)/pytest -n logical --maxprocesses 4
 	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest -n logical --maxprocesses 4 $(IN_PYTHON)
 
-mutants: $(DEV)
+mutants: $(DEV) $(COMPILED)
 	$(BIN)/python -m tests.mutants
 
-fuzz: $(DEV)
+fuzz: $(DEV) $(COMPILED)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
-bench: $(DEV)
+bench: $(DEV) $(COMPILED)
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)
 
-profile: $(DEV)
+profile: $(DEV) $(COMPILED)
 	$(BIN)/python -m benchmarks.stages

@@ -44,7 +44,24 @@ class CompilingHook(BuildHookInterface[Any]):
 
 
 def compile_all(root: Path) -> None:
-    """Compile in place. What is there of an earlier time goes first: it may not be what its source is now."""
+    """Compile in place: all of it, or nothing is left of it, nor of what was compiled from earlier sources."""
+    remove_compiled(root)
+    try:
+        _compile(root)
+    except (Exception, SystemExit):
+        remove_compiled(root)
+        raise
+
+
+def remove_compiled(root: Path) -> None:
+    """Remove what was compiled in place for this Python."""
+    for path in root.glob(f"zmtpscope/**/*_compiled{SUFFIX}"):
+        path.unlink()
+
+
+def _compile(root: Path) -> None:
+    if sys.maxsize < 2**32:
+        raise RuntimeError("places and sizes are numbers of 64 bits")
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
@@ -54,8 +71,6 @@ def compile_all(root: Path) -> None:
         Extension(".".join(source.with_suffix("").parts), [str(source)], extra_compile_args=ARGUMENTS)
         for source in sources
     ]
-    for old in root.glob(f"zmtpscope/**/*_compiled{SUFFIX}"):
-        old.unlink()
     before = Path.cwd()
     os.chdir(root)
     try:

@@ -39,12 +39,14 @@ def state() -> str:
 
 def where_possible(twin: Function) -> Function:
     """The compiled function of a twin; the twin itself where there is none."""
+    name = f"{twin.__module__}_compiled"
     try:
-        module = import_module(f"{twin.__module__}_compiled") if IS_WANTED else None
-    except ModuleNotFoundError:
-        module = None
-    if module is None:
+        compiled: Function = getattr(import_module(name), twin.__name__) if IS_WANTED else twin
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        compiled = twin
+    if compiled is twin:
         return twin
-    compiled: Function = getattr(module, twin.__name__)
     PAIRS[f"{twin.__module__}.{twin.__name__}"] = Pair(compiled, twin)
     return compiled

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from tests.cli.running import COMMAND, Run
-from zmtpscope import __version__
+from zmtpscope import __version__, compiled
 from zmtpscope.capture import Captures
 from zmtpscope.cli import run as run_here
 from zmtpscope.cli.parameters import parse_body
@@ -310,7 +310,7 @@ def test_lines_of_files_are_in_the_order_of_time_and_those_of_pipes_as_they_are_
 
 def test_the_version(zmtpscope: Run) -> None:
     for option in ("-v", "--version"):
-        assert zmtpscope(option) == (0, f"zmtpscope {__version__} (compiled)\n", "")
+        assert zmtpscope(option) == (0, f"zmtpscope {__version__} ({compiled.state()})\n", "")
 
 
 def test_letters_keep_the_meaning_they_have_in_tcpdump_and_tshark() -> None:

@@ -74,9 +74,9 @@ def test_the_quick_way_writes_what_the_careful_one_does(options: Options) -> Non
         if path.stem in names:
             for batch in batches(path, options):
                 wanted = careful(batch, options)
-                for stretches in twins("zmtpscope.export.json_text.stretches"):
+                for lines_between in twins("zmtpscope.export.json_text.lines_between"):
                     with pytest.MonkeyPatch.context() as patched:
-                        patched.setattr(json_lines, "stretches", stretches)
+                        patched.setattr(json_lines, "lines_between", lines_between)
                         assert list(lines(batch, options)) == wanted
 
 
@@ -194,16 +194,16 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
 )
 def test_the_quick_way_equals_the_careful_one_for_any_rows(batch: Batch, options: Options, chunk: int) -> None:
     wanted = careful(batch, options)
-    for stretches in twins("zmtpscope.export.json_text.stretches"):
+    for lines_between in twins("zmtpscope.export.json_text.lines_between"):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(json_lines, "stretches", stretches)
+            patched.setattr(json_lines, "lines_between", lines_between)
             patched.setattr(json_rows, "CHUNK", chunk)  # how many rows are made at once changes nothing
             assert list(lines(batch, options)) == wanted
 
 
-@pytest.mark.parametrize("stretches", twins("zmtpscope.export.json_text.stretches"))
-def test_plain_text_is_a_string_of_json(stretches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "stretches", stretches)
+@pytest.mark.parametrize("lines_between", twins("zmtpscope.export.json_text.lines_between"))
+def test_plain_text_is_a_string_of_json(lines_between: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "lines_between", lines_between)
     printable = "".join(map(chr, range(0x20, 0x7F)))
     texts = [*printable, *(printable[at:] + printable[:at] for at in range(len(printable)))]
     talk = Conversation()

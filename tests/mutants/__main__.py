@@ -98,8 +98,9 @@ def main(wanted: list[str]) -> int:
         return 1
     with tempfile.TemporaryDirectory(prefix="zmtpscope-mutant-") as name:
         copy_to(pathlib.Path(name))
-        tests = sorted({test for patch in patches for test in named_tests(patch)})
         for compiled in {is_compiled(patch) for patch in patches}:
+            chosen = [patch for patch in patches if is_compiled(patch) == compiled]
+            tests = sorted({test for patch in chosen for test in named_tests(patch)})
             if (done := run(tests, pathlib.Path(name), compiled=compiled)).returncode != PASSED:
                 print("the tests must be green before the code is broken:", done.stdout, done.stderr, sep="\n")
                 return 1

@@ -23,8 +23,9 @@ cdef inline int64_t length_at(const uint8_t *octets, int lowest, int step) noexc
     )
 
 
-def walk(const uint8_t[::1] data not None, Py_ssize_t position, str order, int header):
-    cdef Py_ssize_t count = 0, room = ROOM, last = data.shape[0] - header
+def walk(const uint8_t[::1] data not None, int64_t position, str order, int header):
+    cdef int64_t last = data.shape[0] - header
+    cdef Py_ssize_t count = 0, room = ROOM
     cdef int lowest = 0 if order == "<" else 3, step = 1 if order == "<" else -1
     cdef int64_t[::1] found
     if position < 0 or header < CAPTURED + 4:

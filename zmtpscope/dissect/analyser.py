@@ -172,9 +172,10 @@ class Analyser:
 
     def _advance(self, touched: list[Connection], captured: SegmentBlock | None = None) -> None:
         """Let connections read what a block brought, which is `captured` where somebody asks where it stands."""
-        block = BlockView.of(self.flows.reassembler, captured)
-        for tcp in touched:
-            self._read(tcp, block)
+        if touched:
+            block = BlockView.of(self.flows.reassembler, captured)
+            for tcp in touched:
+                self._read(tcp, block)
         if self.comparison is not None:
             batch = self.sink.batch
             facts, batch.facts = batch.facts, []

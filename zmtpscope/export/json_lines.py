@@ -18,7 +18,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.json_rows import JsonRows
-from zmtpscope.export.json_text import stretches
+from zmtpscope.export.json_text import lines_between
 from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import SECOND
 
@@ -73,7 +73,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
             while in_front < len(between) and between[in_front][0] < high:
                 in_front += 1
             cuts = sorted({*range(low, high, HANDFUL), *[row for row, _, _ in between[at:in_front]], high})
-            for (begin, end), text in zip(pairwise(cuts), stretches(rows, low, high, cuts), strict=True):
+            for (begin, end), text in zip(pairwise(cuts), lines_between(rows, low, high, cuts), strict=True):
                 while at < in_front and between[at][0] == begin:
                     yield 1, line(between[at][1])
                     at += 1

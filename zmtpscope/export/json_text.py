@@ -42,7 +42,7 @@ LARGEST_HEADER = 9
 SEPARATOR = b"\x7f\x7f"
 """Stands between texts, is in none of them, and needs no escape in JSON; as long as `PADDING`."""
 
-LONG = 1000
+LONG_BODY = 1000
 """Bodies of more octets on average are encoded one by one."""
 
 PLAIN, DELIMITED, SEALED, OPEN, TEXT, DELIMITED_TEXT = range(6)
@@ -73,7 +73,7 @@ PIECES = 7
 
 
 @compiled.where_possible
-def stretches(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> list[bytes]:
+def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> list[bytes]:
     """The lines of the rows `low..high` (high excluded), from each of the `cuts` to the next one; the first cut is
     `low`, the last one `high`."""
     pieces = _Pieces(rows).of(low, high)
@@ -178,7 +178,7 @@ class _Pieces:
             sizes, texts = np.minimum(sizes, self.options.head), False
         stops = starts + sizes
         total = int(sizes.sum())
-        if total > LONG * len(frames) or total > 4 * CHUNK:
+        if total > LONG_BODY * len(frames) or total > 4 * CHUNK:
             return [b64encode(octets) for octets in self._octets(run_of, starts, stops)], None
         joined, places = self._joined(run_of, starts, stops)
         bodies, behind = encode(joined, places, sizes), places + sizes

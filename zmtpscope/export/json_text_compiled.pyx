@@ -32,7 +32,7 @@ cdef int64_t SECOND = records.SECOND
 cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that nothing that is computed of it overflows
 
 cdef enum:
-    LONG = 1000  # octets of a body from which on calling a library is quicker than a loop
+    LONG_BODY = 1000  # octets of a body from which on calling a library is quicker than a loop
     LEAST = 1 << 16  # octets for which there is room at first
     MOST_DIGITS = 20
     NINE = 9
@@ -59,8 +59,8 @@ cdef void make_tables() noexcept nogil:
 
 make_tables()
 
-# What runs for every octet or digit: without the interpreter, which `nogil` makes sure of. Each writes to where there is
-# room for it, and gives where it has stopped.
+# What runs for every octet or digit: without the interpreter, which `nogil` makes sure of. Each writes to where there
+# is room for it, and gives where it has stopped.
 
 
 @cython.cdivision(True)
@@ -241,23 +241,23 @@ cdef class Rows:
             self.put_frames(text, run, first, count)
         else:
             text.put(b',"parts":null,"sizes":null,"bodies":null')
-        text.put(<bytes>self.ends_of_bodies[self.kept[row]])
+        text.put(<bytes?>self.ends_of_bodies[self.kept[row]])
         text.put(b',"packet_end":')
         text.put_number(self.packet_ends[row] & PACKET_MASK)
         text.put(b',"ts_end_ns":')
         text.put_number(self.time_ends[row])
         text.put(b",")
-        text.put(<bytes>self.types[run])
+        text.put(<bytes?>self.types[run])
         closing = self.closings[self.whole[run] if self.complete[row] else self.incomplete[run]]
         if is_usual:
             self.put_meaning(text, row, run, first, count)
-            text.put(<bytes>closing[0])
+            text.put(<bytes?>closing[0])
             self.put_inside(text, row, run, first + count - 1)
         else:
             text.put(b',"envelope":null,"topic":null,"kind":"encrypted"')
-            text.put(<bytes>closing[0])
+            text.put(<bytes?>closing[0])
             text.put(b"null")
-        return text.put(<bytes>closing[1])
+        return text.put(<bytes?>closing[1])
 
     cdef int put_front(self, Text text, Py_ssize_t row, int64_t run) except -1:
         """Everything in front of the value of `offset`: often what the line before has there."""
@@ -272,17 +272,17 @@ cdef class Rows:
             return 0
         self.run_before, self.packet_before, self.time_before = run, packet, time
         self.front_begin = text.used
-        text.put(<bytes>shared[0])
+        text.put(<bytes?>shared[0])
         text.put_number(time)
         text.put(b',"time":"')
-        text.put(<bytes>rfc_3339(time // SECOND))
+        text.put(<bytes?>rfc_3339(time // SECOND))
         text.put(b".")
         text.put_nanoseconds(time % SECOND)
         text.put(b'Z","file":')
-        text.put(<bytes>self.files[packet >> FILE_SHIFT])
+        text.put(<bytes?>self.files[packet >> FILE_SHIFT])
         text.put(b',"packet":')
         text.put_number(packet & PACKET_MASK)
-        text.put(<bytes>shared[1])
+        text.put(<bytes?>shared[1])
         self.front_end = text.used
         return 0
 
@@ -310,25 +310,25 @@ cdef class Rows:
 
     cdef const uint8_t *octets(self, int64_t run, int64_t frame, int64_t size) except NULL:
         """The first `size` octets of the body of a frame."""
-        cdef bytes data = self.data[run]
+        cdef bytes data = <bytes?>self.data[run]
         cdef int64_t start = self.starts[frame] - self.begins[run]
-        if not 0 <= start <= PyBytes_GET_SIZE(data) - size or size < 0:
+        if size < 0 or not 0 <= start <= PyBytes_GET_SIZE(data) - size:
             raise IndexError("octets that were not kept")
         return <const uint8_t *>PyBytes_AS_STRING(data) + start
 
     cdef int put_body(self, Text text, int64_t run, int64_t frame, int64_t size) except -1:
         """The first `size` octets of a body, in base64."""
         cdef const uint8_t *octets = self.octets(run, frame, size)
-        if size < LONG:
+        if size < LONG_BODY:
             return text.put_base64(octets, size)
-        return text.put(<bytes>b64encode(<const uint8_t[:size]>octets))
+        return text.put(<bytes?>b64encode(<const uint8_t[:size]>octets))
 
     cdef int put_meaning(self, Text text, Py_ssize_t row, int64_t run, int64_t first, int64_t count) except -1:
         """`envelope`, `topic` and `kind`."""
         cdef int64_t size = self.topic_sizes[row]
         if self.is_enveloped[row] and count > 1:
             text.put(b',"envelope":')
-            text.put(<bytes>self.rows.envelope(row) if self.sizes[first] else b"[]")
+            text.put(<bytes?>self.rows.envelope(row) if self.sizes[first] else b"[]")
         else:
             text.put(b',"envelope":null')
         if size == NO_TOPIC:
@@ -352,11 +352,11 @@ cdef class Rows:
             text.put_text(self.octets(run, last, size), size)
             return text.put(TEXT_ENDS)
         if self.inside[row] == TEXT_INSIDE or self.inside[row] == OTHER_INSIDE:
-            return text.put(<bytes>self.rows.payload(row))
+            return text.put(<bytes?>self.rows.payload(row))
         return text.put(b"null")
 
 
-def stretches(rows, Py_ssize_t low, Py_ssize_t high, cuts):
+def lines_between(rows, Py_ssize_t low, Py_ssize_t high, cuts):
     cdef Text text = Text()
     cdef Rows columns = Rows(rows)
     cdef Py_ssize_t row, end

@@ -24,7 +24,7 @@ from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, Finished, KnownConnection, Ways
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import ask, look_inside
-from zmtpscope.dissect.lane.requests import out_of_turn
+from zmtpscope.dissect.lane.requests import not_alternating
 from zmtpscope.dissect.lane.residents import Residents
 from zmtpscope.dissect.lane.sides import MOST_HELD, LaneSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
@@ -243,7 +243,7 @@ class Lane:
         turns = Turns(self.remembered, arrived, directions[is_here], slots[is_here])
         now.sides = [here.sides[slot] for slot in turns.slots.tolist()]
         messages = Messages(turns)
-        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], out_of_turn(messages, arrived)):
+        for leaving in (turns.slots[turns.others], turns.slots[messages.too_long], not_alternating(messages, arrived)):
             for slot in leaving.tolist():
                 here.send_away(slot)
         return messages

@@ -1,4 +1,4 @@
-"""Requests and replies that take turns: a REQ asks, a REP or ROUTER replies, and asks again.
+"""Requests and replies that alternate: a REQ asks, a REP or ROUTER replies, and it asks again.
 
 As long as they do there is nothing to say of them, and nothing that `findings/requests.py` would remember behind a
 reply. So it takes two looks at columns to let a connection of them stay in the lane.
@@ -13,26 +13,29 @@ from zmtpscope.dissect.lane.sides import ASKS, REPLIES
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 
-ROLES: dict[tuple[str | None, str | None], tuple[int, int]]
-ROLES = {("REQ", "REP"): (ASKS, REPLIES), ("REQ", "ROUTER"): (ASKS, REPLIES)}
-ROLES |= {(replier, asker): (REPLIES, ASKS) for asker, replier in ROLES}
+ROLES: dict[tuple[str | None, str | None], tuple[int, int]] = {
+    ("REQ", "REP"): (ASKS, REPLIES),
+    ("REQ", "ROUTER"): (ASKS, REPLIES),
+    ("REP", "REQ"): (REPLIES, ASKS),
+    ("ROUTER", "REQ"): (REPLIES, ASKS),
+}
 """Who asks and who replies, by the socket types of both sides."""
 
 
-def out_of_turn(messages: Messages, arrived: Arrived) -> Int64:
-    """The slots (of side 0) of connections on which requests and replies do not take turns in this block, which begins
+def not_alternating(messages: Messages, arrived: Arrived) -> Int64:
+    """The slots (of side 0) of connections on which requests and replies do not alternate in this block, which begins
     and ends behind a reply, each with its delimiter in front and nothing in front of that (wire.md 10.1)."""
     roles = messages.turns.remembered.role[messages.slots]
-    turns = messages.spread(np.arange(len(roles)))
-    which = (roles[turns] != 0).nonzero()[0]
+    turn_of = messages.spread(np.arange(len(roles)))
+    which = (roles[turn_of] != 0).nonzero()[0]
     if not len(which):
         return np.empty(0, np.int64)
-    turns, first, last = turns[which], messages.first[which], messages.last[which]
-    ends = messages.bodies[last] + messages.sizes[last] + arrived.shifts[messages.directions[turns]]
+    turn_of, first, last = turn_of[which], messages.first[which], messages.last[which]
+    ends = messages.bodies[last] + messages.sizes[last] + arrived.shifts[messages.directions[turn_of]]
     decided, _, _ = arrived.segments_at(ends - 1)
-    connections = messages.slots[turns] & ~1
+    connections = messages.slots[turn_of] & ~1
     in_order = np.lexsort((decided, connections))
-    connections, is_reply = connections[in_order], roles[turns][in_order] == REPLIES
+    connections, is_reply = connections[in_order], roles[turn_of][in_order] == REPLIES
     begins = np.ones(len(connections) + 1, np.bool_)
     begins[1:-1] = connections[1:] != connections[:-1]
     edges = begins.nonzero()[0]

@@ -44,7 +44,7 @@ class LaneSide(NamedTuple):
     awaits: bool
     """Whether it matters when the first octets behind its handshake come."""
     role: int = 0
-    """`ASKS` or `REPLIES`, where its messages have to take turns with those of the other side; else 0."""
+    """`ASKS` or `REPLIES`, where its messages have to alternate with those of the other side; else 0."""
 
     @property
     def wants_rows(self) -> bool:

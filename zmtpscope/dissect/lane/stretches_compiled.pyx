@@ -28,7 +28,7 @@ def scan(stretches, const int64_t[:] places):
     cdef int64_t[::1] counts_of = counts, places_of = behind
     cdef uint8_t[::1] plain_of = is_plain.view(np.uint8)
     for number in range(len(stretches)):
-        stretch = stretches[number]
+        stretch = <bytes?>stretches[number]
         octets, length = <const uint8_t *>PyBytes_AS_STRING(stretch), PyBytes_GET_SIZE(stretch)
         if places_of[number] < 0:
             raise IndexError("a place in front of the octets")
