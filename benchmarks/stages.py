@@ -50,7 +50,7 @@ STAGES = {
     "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
     "sessions under way": ("packet", ["dissect.lane"]),
     "openings": ("connection", ["dissect.lane.openings", "dissect.lane.known", "dissect.lane.residents"]),
-    "scanner": ("frame", ["zmtp.scanner"]),
+    "scanner": ("frame", ["zmtp.scanner", "dissect.lane.stretches"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.stream.assembly"]),
     "what both sides said": (
@@ -249,8 +249,9 @@ HEAD = """\
 
 Measured by `make profile`, which writes this page. Each cell is the CPU time that one unit costs, and its share of the
 whole. A cost of a packet, frame or message tells something where there are many of them: in `short` every connection
-says little, so what a connection costs is nearly all there is. How fast that is beside other programs, and whether it
-stays so as captures grow, is what [benchmarks/](../benchmarks/README.md) answer."""
+says little, so what a connection costs is nearly all there is. What is compiled
+([decisions/compiled.md](decisions/compiled.md)) counts where it is called. How fast that is beside other programs, and
+whether it stays so as captures grow, is what [benchmarks/](../benchmarks/README.md) answer."""
 
 USUAL_HEAD = """\
 ## What every packet and frame passes

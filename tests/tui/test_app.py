@@ -328,8 +328,8 @@ def test_a_cause_has_room_in_80_columns_and_the_rest_stands_below() -> None:
         below = app.query_one("#diagnoses CutCells", Static)
         await until(pilot, lambda: "ZMQ_SNDHWM above the number of its subscriptions" in str(below.content))
         table = app.query_one("#diagnoses TableView", TableView)
-        line = "".join(segment.text for segment in table.draw(0, "", 79))
-        assert "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556" in line
+        said = "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556"
+        await until(pilot, lambda: said in "".join(segment.text for segment in table.draw(0, "", 79)))
 
     used(use, "problems/subscription-lost-on-reconnect.pcap", size=(80, 24))
 

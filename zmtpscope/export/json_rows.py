@@ -108,4 +108,4 @@ def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
 @lru_cache(maxsize=256)
 def _types(version: str | None, socket_type: str | None, peer_socket_type: str | None) -> bytes:
     types = {"version": version, "socket_type": socket_type, "peer_socket_type": peer_socket_type}
-    return orjson.dumps(types)[1:-1]
+    return b"," + orjson.dumps(types)[1:-1]

@@ -218,7 +218,7 @@ class _Pieces:
         run_of, packets, times = (column[chosen] for column in columns)
         types, ends = self.rows.types, ENDS
         backs = [
-            b'%b,"packet_end":%b,"ts_end_ns":%b,%b%b'
+            b'%b,"packet_end":%b,"ts_end_ns":%b%b%b'
             % (ENDS_OF_BODIES[keeping], packet, time, types[run], ends[closing][means])
             for run, packet, time, keeping, closing, means in zip(
                 run_of.tolist(),

@@ -192,8 +192,8 @@ cdef class Rows:
     """The columns of `JsonRows`, and what its rows have in common."""
 
     cdef object rows
-    cdef list files, data, shared, types, closings
-    cdef dict ends_of_bodies, topics
+    cdef list files, data, shared, types, closings, ends_of_bodies
+    cdef dict topics
     cdef int64_t head
     cdef bint has_bodies
     cdef const int64_t[:] run_of, packets, times, packet_ends, time_ends, lengths, firsts, counts, special, topic_sizes
@@ -208,8 +208,11 @@ cdef class Rows:
         columns, options = rows.columns, rows.options
         self.rows = rows
         self.files, self.data, self.shared, self.types = rows.files, rows.data, rows.shared, rows.types
-        self.closings = [(each.front, each.back) for each in json_rows.CLOSINGS]
-        self.ends_of_bodies, self.topics = json_rows.ENDS_OF_BODIES, {}
+        self.closings = [
+            (each.front, each.back, each.front + TEXT_BEGINS, TEXT_ENDS + each.back) for each in json_rows.CLOSINGS
+        ]
+        self.ends_of_bodies = [json_rows.ENDS_OF_BODIES[kept] + b',"packet_end":' for kept in range(3)]
+        self.topics = {}
         self.has_bodies = rows.has_bodies
         self.head = min(options.head, LARGEST_SIZE) if options.bodies == "head" else -1
         self.run_of, self.packets, self.times = columns.run_of, columns.packets, columns.times
@@ -242,21 +245,17 @@ cdef class Rows:
         else:
             text.put(b',"parts":null,"sizes":null,"bodies":null')
         text.put(<bytes?>self.ends_of_bodies[self.kept[row]])
-        text.put(b',"packet_end":')
         text.put_number(self.packet_ends[row] & PACKET_MASK)
         text.put(b',"ts_end_ns":')
         text.put_number(self.time_ends[row])
-        text.put(b",")
         text.put(<bytes?>self.types[run])
         closing = self.closings[self.whole[run] if self.complete[row] else self.incomplete[run]]
         if is_usual:
             self.put_meaning(text, row, run, first, count)
-            text.put(<bytes?>closing[0])
-            self.put_inside(text, row, run, first + count - 1)
-        else:
-            text.put(b',"envelope":null,"topic":null,"kind":"encrypted"')
-            text.put(<bytes?>closing[0])
-            text.put(b"null")
+            return self.put_inside(text, row, run, first + count - 1, closing)
+        text.put(b',"envelope":null,"topic":null,"kind":"encrypted"')
+        text.put(<bytes?>closing[0])
+        text.put(b"null")
         return text.put(<bytes?>closing[1])
 
     cdef int put_front(self, Text text, Py_ssize_t row, int64_t run) except -1:
@@ -289,9 +288,12 @@ cdef class Rows:
     cdef int put_frames(self, Text text, int64_t run, int64_t first, int64_t count) except -1:
         """`parts`, `sizes` and `bodies`, but for how these end."""
         cdef int64_t frame, size
-        text.put(b',"parts":')
-        text.put_number(count)
-        text.put(b',"sizes":[')
+        if count == 1:
+            text.put(b',"parts":1,"sizes":[')
+        else:
+            text.put(b',"parts":')
+            text.put_number(count)
+            text.put(b',"sizes":[')
         for frame in range(first, first + count):
             if frame > first:
                 text.put(b",")
@@ -326,6 +328,8 @@ cdef class Rows:
     cdef int put_meaning(self, Text text, Py_ssize_t row, int64_t run, int64_t first, int64_t count) except -1:
         """`envelope`, `topic` and `kind`."""
         cdef int64_t size = self.topic_sizes[row]
+        if size == NO_TOPIC and not (self.is_enveloped[row] and count > 1):
+            return text.put(b',"envelope":null,"topic":null,"kind":"data"')
         if self.is_enveloped[row] and count > 1:
             text.put(b',"envelope":')
             text.put(<bytes?>self.rows.envelope(row) if self.sizes[first] else b"[]")
@@ -344,16 +348,19 @@ cdef class Rows:
             found = self.topics[head] = json_rows.topic_of(head)
         return found
 
-    cdef int put_inside(self, Text text, Py_ssize_t row, int64_t run, int64_t last) except -1:
-        """The value of `payload`."""
+    cdef int put_inside(self, Text text, Py_ssize_t row, int64_t run, int64_t last, tuple closing) except -1:
+        """From behind `kind` on to the end: `payload`, and what stands around it."""
         cdef int64_t size = self.sizes[last]
         if self.inside[row] == TEXT_INSIDE and size <= LONGEST_SUMMARY:
-            text.put(TEXT_BEGINS)
+            text.put(<bytes?>closing[2])
             text.put_text(self.octets(run, last, size), size)
-            return text.put(TEXT_ENDS)
+            return text.put(<bytes?>closing[3])
+        text.put(<bytes?>closing[0])
         if self.inside[row] == TEXT_INSIDE or self.inside[row] == OTHER_INSIDE:
-            return text.put(<bytes?>self.rows.payload(row))
-        return text.put(b"null")
+            text.put(<bytes?>self.rows.payload(row))
+        else:
+            text.put(b"null")
+        return text.put(<bytes?>closing[1])
 
 
 def lines_between(rows, Py_ssize_t low, Py_ssize_t high, cuts):
