@@ -7,9 +7,9 @@ VENV := .venv/with-$(notdir $(PYTHON))
 DEV := $(VENV)-dev
 # what is compiled is compiled anew when it, or how that is done, has changed
 COMPILED := $(VENV)-compiled
+SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
 # what is tested once more without it
 IN_PYTHON := tests/zmtp tests/dissect tests/export/test_json_lines.py tests/test_golden.py tests/test_compiled.py
-SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint mutants fuzz bench profile .venv

@@ -7,8 +7,10 @@ Octets are base64, `text` is as it is in the record. Message rows are most of wh
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -38,9 +40,9 @@ def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iter
     """The same, some lines at a time; `ascii_only` is for terminals."""
     gathered: list[bytes] = []
     count = 0
-    for lines_of_some, text in _texts(batch, options):
+    for lines_in_it, text in _texts(batch, options):
         gathered.append(text)
-        count += lines_of_some
+        count += lines_in_it
         if count >= HANDFUL:
             yield _joined(gathered, ascii_only=ascii_only)
             gathered, count = [], 0
@@ -69,9 +71,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         rows = JsonRows(columns, lambda row: line_of(columns.values(row)))
         for low, high in rows.chunks():
-            in_front = at
-            while in_front < len(between) and between[in_front][0] < high:
-                in_front += 1
+            in_front = bisect_left(between, high, at, key=itemgetter(0))
             cuts = sorted({*range(low, high, HANDFUL), *[row for row, _, _ in between[at:in_front]], high})
             for (begin, end), text in zip(pairwise(cuts), lines_between(rows, low, high, cuts), strict=True):
                 while at < in_front and between[at][0] == begin:
