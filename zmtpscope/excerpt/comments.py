@@ -63,6 +63,5 @@ class Comments:
         run = words.run
         number = f"c{run.stream.conn} "
         if run.regime.opened and not self.options.show_secrets:
-            first, last = (words.first[index], words.last[index]) if isinstance(run, MessageRun) else (index, index)
-            return f"{number}{words.message}{words.doubt} {counted(sum(words.sizes[first : last + 1]), 'octet')}"
+            return f"{number}{words.message}{words.doubt} {counted(words.octets(index), 'octet')}"
         return number + words.describe(index, 0)

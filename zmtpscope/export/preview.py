@@ -9,8 +9,16 @@ from zmtpscope.export.safe_text import safe_text
 READABLE = 0.65
 """The share of readable octets from which on a body is shown as text with escapes, else as hex digits."""
 
+OCTETS = 4
+"""So many octets for each character of a line are looked at."""
+
 LEAST = 8
 """Characters that a part of a message needs to be shown at all."""
+
+MOST_IN_FRONT, LEAST_IN_FRONT = 4, 12
+"""What stands in front of the last part gets one of so many shares of the line, or so many characters."""
+
+BETWEEN, NO_MORE = " | ", "…"
 
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
@@ -24,11 +32,14 @@ def quoted(text: str, limit: int = 40) -> str:
     return f'"{safe}"' if len(safe) <= limit else f'"{safe[: limit - 1]}…"'
 
 
-def preview(octets: bytes, size: int, limit: int) -> str:
-    """A body of `size` octets, the first of which are `octets`, in at most about `limit` characters."""
+def preview(octets: bytes | None, size: int, limit: int) -> str:
+    """A body of `size` octets, the first of which are `octets` if they were kept, in at most about `limit`
+    characters."""
+    if octets is None:
+        return "not kept"
     if not size:
         return '""'
-    head = octets[: 4 * limit]
+    head = octets[: OCTETS * limit]
     whole = len(head) == size
     if not head.isascii() or not (safe := head.decode()).isprintable():
         head = head if whole else _CUT.sub(b"", head)
@@ -49,10 +60,10 @@ def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
     left = limit
     for place, (octets, size) in enumerate(bodies):
         last = place == len(bodies) - 1
-        room = left if last else min(left - len(" | …"), max(12, limit // 4))
+        room = left if last else min(left - len(BETWEEN + NO_MORE), max(LEAST_IN_FRONT, limit // MOST_IN_FRONT))
         if room < LEAST:
-            shown.append("…")
+            shown.append(NO_MORE)
             break
-        shown.append("not kept" if octets is None else preview(octets, size, room))
-        left -= len(shown[-1]) + len(" | ")
-    return " | ".join(shown)
+        shown.append(preview(octets, size, room))
+        left -= len(shown[-1]) + len(BETWEEN)
+    return BETWEEN.join(shown)

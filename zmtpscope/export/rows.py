@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
+import numpy as np
+
+from zmtpscope import compiled
 from zmtpscope.dissect import FrameRun, MessageRun, Options
 from zmtpscope.dissect.records.message_columns import KINDS, content_frames, is_enveloped
-from zmtpscope.export.preview import parts_preview, preview, quoted
+from zmtpscope.export.preview import OCTETS, parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import counted
 from zmtpscope.payloads.dissected import Dissected
@@ -26,8 +31,34 @@ MOST_SIZES = 5
 MOST_ADDRESSES = 5
 """So many addresses of an envelope are in the line; each takes a hop, and few networks have more."""
 
+LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
+"""Characters of a topic or group, and of an address, in a line."""
+
 TOPIC = 256
 """Octets of a topic that are looked at."""
+
+
+class _Lists(NamedTuple):
+    """Columns of a run as lists, which are quicker where rows are looked at one by one."""
+
+    starts: list[int]
+    sizes: list[int]
+    flags: list[int]
+    first: list[int]
+    last: list[int]
+    complete: list[bool]
+    content: list[int]
+
+
+Describe = Callable[["RunWords", int, int], list[str]]
+"""Gives the rows `low..high` (high excluded) of a run in words."""
+
+
+@compiled.where_possible
+def describing(words: RunWords) -> Describe:
+    """How the rows of a run are described where there is no terminal. It is told the run each time: who keeps both
+    makes no circle of them."""
+    return lambda words, low, high: [words.describe(row, 0) for row in range(low, high)]
 
 
 class RunWords:
@@ -39,56 +70,73 @@ class RunWords:
         self.width = width
         self.message = "decrypted message" if run.regime.opened else "message"
         self.doubt = "" if run.confidence == "proven" else f" ({run.confidence})"
-        self.starts: list[int] = (run.bodies - run.base).tolist()
-        self.sizes: list[int] = run.sizes.tolist()
-        self.flags: list[int] = run.flags.tolist()
         self.packets: list[int] = run.packets.tolist()
         self.times: list[int] = run.times.tolist()
+        self.enveloped = isinstance(run, MessageRun) and is_enveloped(run)
+
+    def between(self, low: int, high: int) -> list[str]:
+        """The rows `low..high` (high excluded) in words, where there is no terminal."""
+        return self._describing(self, low, high)
+
+    @cached_property
+    def _describing(self) -> Describe:
+        return describing(self)
+
+    @cached_property
+    def _lists(self) -> _Lists:
+        run = self.run
         if isinstance(run, MessageRun):
-            self.first: list[int] = run.first.tolist()
-            self.last: list[int] = run.last.tolist()
-            self.complete: list[bool] = run.complete.tolist()
-            self.content_frames: list[int] = content_frames(run).tolist()
-            self.enveloped = is_enveloped(run)
+            first, last, complete, content = run.first, run.last, run.complete, content_frames(run)
+        else:
+            first = last = content = np.arange(len(run.sizes))
+            complete = np.ones(len(first), np.bool_)
+        columns = run.bodies - run.base, run.sizes, run.flags, first, last, complete, content
+        return _Lists(*(column.tolist() for column in columns))
+
+    def octets(self, index: int) -> int:
+        """Octets of the bodies of row `index`."""
+        lists = self._lists
+        return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
     def describe(self, index: int, used: int) -> str:
         """Row `index` in words; `used` characters stand in front of it."""
-        run = self.run
-        if isinstance(run, FrameRun):
-            flags = self.flags[index] & 0xFF
+        lists = self._lists
+        if isinstance(self.run, FrameRun):
+            flags = lists.flags[index] & 0xFF
             more = " MORE" if flags & MORE else ""
-            what = f"  frame{self.doubt} {counted(self.sizes[index], 'octet')}{more} flags {flags:02x}"
+            what = f"  frame{self.doubt} {counted(lists.sizes[index], 'octet')}{more} flags {flags:02x}"
             return what + self._bodies(index, index, used + len(what))
         what = self.named(index)
-        return what if self.flags[self.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
+        return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
         """Message `index` without what it carries: what and how large, and its topic or addresses."""
-        first, last = self.first[index], self.last[index]
-        doubt = self.doubt if self.complete[index] else f"{self.doubt} incomplete"
-        if self.flags[first] & SPECIAL:
+        lists = self._lists
+        first, last = lists.first[index], lists.last[index]
+        doubt = self.doubt if lists.complete[index] else f"{self.doubt} incomplete"
+        if lists.flags[first] & SPECIAL:
             return self._special(self.run, index, doubt)
         if first == last:
-            what = f"{self.message}{doubt} {counted(self.sizes[first], 'octet')}"
+            what = f"{self.message}{doubt} {counted(lists.sizes[first], 'octet')}"
         else:
-            sizes = self.sizes[first : last + 1]
+            sizes = lists.sizes[first : last + 1]
             many = len(sizes) > MOST_SIZES
             shown = f"{len(sizes)} parts {sum(sizes)}" if many else "+".join(map(str, sizes))
             what = f"{self.message}{doubt} {shown} octets"
-        content = self.content_frames[index]
+        content = lists.content[index]
         if first < content and self.enveloped:
             addresses = content - 1 - first
             for frame in range(first, first + min(addresses, MOST_ADDRESSES)):
-                what += f" via {self._name(frame, 20)}"
+                what += f" via {self.name(frame, LONGEST_ADDRESS)}"
             if addresses > MOST_ADDRESSES:
                 what += f" and {addresses - MOST_ADDRESSES} more"
         elif first < content:
-            what += f" {self._name(first)}"
+            what += f" {self.name(first, LONGEST_TOPIC)}"
         return what
 
     def content(self, index: int) -> str:
         """What message `index` carries, without sizes, topic and addresses."""
-        if self.flags[self.first[index]] & SPECIAL:
+        if self._lists.flags[self._lists.first[index]] & SPECIAL:
             return self._special(self.run, index, "")
         return self._carried(index, 0).lstrip(" ")
 
@@ -98,46 +146,56 @@ class RunWords:
         made = None if payloads is None else payloads[index]
         if made is not None and made.protocol not in ("", TEXT):
             return self._payload(made, used)
-        return self._bodies(self.content_frames[index], self.last[index], used)
+        return self._bodies(self._lists.content[index], self._lists.last[index], used)
 
     def _payload(self, made: Dissected, used: int) -> str:
         """What rides inside, as much as fits behind `used` characters."""
         return f"  {_cut(f'{made.protocol} {safe_text(made.summary)}', self._room(used))}"
 
     def _room(self, used: int) -> int:
+        """Characters that are left."""
         return PREVIEW if self.width is None else max(LEAST_PREVIEW, self.width - used - 2)
 
     def _special(self, run: MessageRun | FrameRun, index: int, doubt: str) -> str:
-        first = self.first[index]
-        kind = KINDS[self.flags[first] & SPECIAL]
+        sizes, first = self._lists.sizes, self._lists.first[index]
+        kind = KINDS[self._lists.flags[first] & SPECIAL]
         if kind == "encrypted":
-            inside = self.sizes[first] - SMALLEST_MESSAGE if run.regime.mechanism == "CURVE" else -1
-            size = f"{counted(inside, 'octet')} inside" if inside >= 0 else counted(self.sizes[first], "octet")
+            inside = sizes[first] - SMALLEST_MESSAGE if run.regime.mechanism == "CURVE" else -1
+            size = f"{counted(inside, 'octet')} inside" if inside >= 0 else counted(sizes[first], "octet")
             return f"message{doubt} encrypted, {size}"
         topic = to_text((self._head(first, TOPIC) or b"")[1:])
-        everything = " (everything)" if self.sizes[first] == 1 else ""
+        everything = " (everything)" if sizes[first] == 1 else ""
         return f"{kind.upper()} {quoted(topic)}{everything} ({self.message}){doubt}"
+
+    def limit(self, used: int) -> int:
+        """Characters of bodies that are shown behind `used` ones."""
+        if self.options.bodies == "full":
+            return self._room(used)
+        return self.options.head if self.options.bodies == "head" else 0
 
     def _bodies(self, first: int, last: int, used: int) -> str:
         """The beginning of the frames `first..last`, as much as fits behind `used` characters."""
-        limit = self._room(used)
-        if self.options.bodies != "full":
-            limit = self.options.head if self.options.bodies == "head" else 0
+        limit = self.limit(used)
         if not limit or first > last:
             return ""
         if first == last:
-            octets = self._head(first, 4 * limit)
-            return "  not kept" if octets is None else f"  {preview(octets, self.sizes[first], limit)}"
+            return f"  {self.beginning(first, limit)}"
         frames = range(first, min(last, first + limit) + 1)
-        return f"  {parts_preview([(self._head(frame, 4 * limit), self.sizes[frame]) for frame in frames], limit)}"
+        sizes, octets = self._lists.sizes, OCTETS * limit
+        return f"  {parts_preview([(self._head(frame, octets), sizes[frame]) for frame in frames], limit)}"
 
-    def _name(self, frame: int, limit: int = 40) -> str:
+    def beginning(self, frame: int, limit: int) -> str:
+        """The beginning of a frame, in about `limit` characters."""
+        return preview(self._head(frame, OCTETS * limit), self._lists.sizes[frame], limit)
+
+    def name(self, frame: int, limit: int) -> str:
         """A topic, group or address, as much as fits into so many characters."""
         octets = self._head(frame, TOPIC)
         return "not kept" if octets is None else _quoted(octets, limit)
 
     def _head(self, frame: int, limit: int) -> bytes | None:
-        start, size, data = self.starts[frame], self.sizes[frame], self.run.data
+        lists, data = self._lists, self.run.data
+        start, size = lists.starts[frame], lists.sizes[frame]
         if start < 0 or (size and start >= len(data)):
             return None
         return data[start : start + min(size, limit)]

@@ -234,7 +234,7 @@ class TextLines:
 
     def _rows(self, words: RunWords, low: int, high: int, files: Sequence[str | None]) -> Iterator[str | None]:
         """The lines of the rows `low..high` (high excluded) of a run, between which nothing else is told."""
-        stream, width = words.run.stream, self.look.width
+        stream = words.run.stream
         if high - low > 1 and self.sides.is_new(stream):
             yield from self._rows(words, low, low + 1, files)
             low += 1
@@ -242,14 +242,25 @@ class TextLines:
         who, columns = self.sides.names(stream)
         if is_new and isinstance(words.run, MessageRun):  # nobody has shown what the sides say of themselves
             self._introduce(words.run)
-        reference, time, prefix, used = -1, -1, "", 0
-        for index in range(low, high):
-            if words.packets[index] != reference or words.times[index] != time or self.look.clock.moves:
-                reference, time = words.packets[index], words.times[index]
-                front = self._front(self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files), time)
-                prefix, used = self.look.paint("dim", front) + who, len(front) + columns
+        packets, times, begin = words.packets, words.times, low
+        while begin < high:
+            reference, time, end = packets[begin], times[begin], begin + 1
+            if not self.look.clock.moves:
+                while end < high and packets[end] == reference and times[end] == time:
+                    end += 1
+            front = self._front(self._packet(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files), time)
+            prefix = self.look.paint("dim", front) + who
+            if self.look.width is None:
+                yield from [prefix + line for line in words.between(begin, end)]
+            else:
+                yield from self._fitting(words, range(begin, end), prefix, len(front) + columns, self.look.width)
+            begin = end
+
+    def _fitting(self, words: RunWords, rows: Iterable[int], prefix: str, used: int, width: int) -> Iterator[str]:
+        """Lines of rows that fit into a terminal, behind a prefix that takes so many columns."""
+        for index in rows:
             line = words.describe(index, used)
-            if width is None or used + len(line) <= width:
+            if used + len(line) <= width:
                 yield prefix + line
             else:  # it has a line of its own, where more fits
                 from zmtpscope.export.wrap import INDENT
