@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane.openings import (
-    LONGEST,
-    MOST_SEGMENTS,
-    Opening,
-    Openings,
-    Path,
-    SaidEvent,
-    Segment,
-    Step,
-    read_again,
-)
+from zmtpscope.dissect.lane.openings import LONGEST, Opening, Openings, Path, SaidEvent, Segment, Step, read_again
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import NEVER, NOTHING, Begun, Counts, begun
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
@@ -28,7 +18,7 @@ from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Flows
+from zmtpscope.dissect.tcp.flows import Finished, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 NOT_HERE = -1
@@ -50,15 +40,6 @@ class TcpState(NamedTuple):
     def octets(self, side: int) -> int:
         """How many octets of a side have come."""
         return (self.next[side] - self.initial[side] - 1) % MODULUS if self.initial[side] >= 0 else 0
-
-
-class Finished(NamedTuple):
-    """A side that has sent FIN: the row of that, where the block under way has it, how many octets there were, and what
-    the side has acknowledged."""
-
-    row: int | None
-    octets: int
-    acknowledged: int
 
 
 class BlockRows:
@@ -84,7 +65,6 @@ class KnownConnection:
     __slots__ = (
         "before",
         "fins",
-        "fresh",
         "is_here",
         "keys",
         "opening",
@@ -103,9 +83,6 @@ class KnownConnection:
         self.steps = [first]
         self.segments: list[Segment] = []
         """Of the opening; `steps` are the first, and those behind each of them."""
-        self.fresh: tuple[BlockRows, list[int], Path] | None = None
-        """Where all of them came in the block under way: they are not made before that is over, and most are over
-        themselves by then."""
         self.reported = 0
         """How many segments there were in front of the block under way: of these all is said."""
         self.opening: Opening | None = None
@@ -163,8 +140,6 @@ class KnownConnection:
         """Follow the segments up to the end of the opening, if it comes; whether they are known."""
         carrying = [(row, side) for side, way in enumerate(ways) if way != NOT_HERE for row in directions.rows_of(way)]
         carrying.sort()
-        if not self.segments and self._take_whole(rows, carrying[:MOST_SEGMENTS], openings):
-            return True
         for row, side in carrying:
             arrival, octets = rows.arrival(row), rows.octets(row)
             if not self._is_in_time(arrival):
@@ -179,22 +154,8 @@ class KnownConnection:
                 end = len(octets) - sent + step.opening.ends[side]
                 self.segments[-1] = Segment(side, octets[:end], arrival)
                 self.opening = step.opening
-                openings.remember(self.steps[1:], self.segments)
+                openings.remember(Path.of(self.steps[1:], self.segments))
                 break
-        return True
-
-    def _take_whole(self, rows: BlockRows, carrying: list[tuple[int, int]], openings: Openings) -> bool:
-        """Take all of the opening at once, if it is one that came before, whole and in time."""
-        path = openings.whole([side for _, side in carrying], [rows.octets(row) for row, _ in carrying])
-        if path is None:
-            return False
-        brought = [row for row, _ in carrying[: len(path.steps)]]
-        times = [rows.times[row] for row in brought]
-        if times != sorted(times) or times[-1] >= times[0] + LONGEST:
-            return False
-        self.fresh = rows, brought, path
-        self.steps += path.steps
-        self.opening = self.steps[-1].opening
         return True
 
     def _is_in_time(self, arrival: Arrival) -> bool:
@@ -220,9 +181,18 @@ class KnownConnection:
             acknowledged, last = self.state.acknowledged[number], before.last or NEVER
             yield begun(side, next_, acknowledged, last, before.octets(number), end)
 
+    def go_on(
+        self, tcp: Connection, writer: RecordWriter, state: TcpState, path: Path, arrivals: list[Arrival]
+    ) -> None:
+        """It has come so far in the block under way, with all of its opening, and all was said."""
+        self.tcp, self.writer, self.state, self.before = tcp, writer, state, state
+        self.steps += path.steps
+        self.segments, self.opening = list(map(Segment, path.sides, path.octets, arrivals)), path.opening
+        self.reported = len(self.segments)
+
     def step_back(self) -> None:
         """As it was in front of the block under way."""
-        self.state, self.opening, self.fresh = self.before, None, None
+        self.state, self.opening = self.before, None
         del self.segments[self.reported :], self.steps[self.reported + 1 :]
 
     # -- what is said of it ------------------------------------------------------------------------------------------
@@ -243,30 +213,12 @@ class KnownConnection:
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
-        is_writing = self.writer.is_writing
-        for place in range(self.reported, len(self.steps) - 1):
-            step = self.steps[place + 1]
-            ordinal = self._arrival(place).ordinal if step.said else NOTHING
-            for said in step.said:
-                is_event = isinstance(said, SaidEvent)
-                came = NEVER if is_event and not is_writing else self._arrival(said.first)
-                at = Arrival(ordinal, came.packet, came.time)
-                if isinstance(said, SaidEvent):
-                    self.writer.event(said.side, said.event, said.octets, said.is_whole, at, ordinal, None)
-                else:
-                    self.writer.note(Note(said.side, said.finding, at, ordinal, (), said.unit, said.source))
-        if self.fresh is not None and not self.tcp.closed:
-            path = self.fresh[-1]
-            arrivals = map(self._arrival, range(len(path.steps)))
-            self.segments = list(map(Segment, path.sides, path.octets, arrivals))
-            self.fresh = None
+        for place in range(self.reported, len(self.segments)):
+            say(self.writer, self.steps[place + 1], place, self._arrival)
         self.reported, self.before = len(self.segments), self.state
 
     def _arrival(self, place: int) -> Arrival:
         """The segment of the capture that brought one of the opening."""
-        if self.fresh is not None:
-            rows, brought, _ = self.fresh
-            return rows.arrival(brought[place])
         return self.segments[place].arrival
 
     # -- it reads on itself, or ends ---------------------------------------------------------------------------------
@@ -300,31 +252,51 @@ class KnownConnection:
             if fin is not None:
                 side.fin, side.finish, side.ended = fin, side.delivered, True
 
-    def close(self, flows: Flows, row: int, sides: Sequence[Finished]) -> None:
+    def close(self, flows: Flows, row: int, sides: tuple[Finished, Finished]) -> None:
         """Both sides have sent FIN behind whole messages, the last with that row of the block."""
         assert self.tcp is not None
-        for side, how in zip(self.tcp.tcp, sides, strict=True):
-            side.open_in_order(self.state.initial[side.number], how.octets, how.acknowledged)
-            side.fin = self.fins[side.number] if how.row is None else flows.arrival(how.row)
-            side.finish = how.octets
-        flows.end(self.tcp, row)
+        flows.end(self.tcp, row, sides)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
         """Say how it ended; `counts` are those of its messages."""
-        tcp, opening, writer = self.tcp, self.opening, self.writer
-        assert tcp is not None
-        assert opening is not None
-        assert writer is not None
-        sink.batch.facts += end_facts(tcp)
-        closing = tcp.closing
-        if closing is not None and closing[1] == tcp.listener:  # not by the wish of the side that opened it
-            close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
-            sink.report(Said(tcp.end, origin_of(tcp, writer.streams[0]), "closed", opening.greeting, close))
-        sink.connected_to((writer.whole.dst_ip, writer.whole.dst_port), tcp.end)
-        came_out = opening.outcome_with(counts)
-        if sink.options.records:
-            writer.connection(tcp.start, outcome.values(came_out, tcp), tcp.end.ordinal)
-        outcome.count(came_out, tcp, sink.summary)
+        assert self.tcp is not None
+        assert self.opening is not None
+        finish(sink, self.tcp, self.opening, counts, self._writer)
+
+    def _writer(self) -> RecordWriter:
+        """Who makes its records, once something was said."""
+        assert self.writer is not None
+        return self.writer
+
+
+def say(writer: RecordWriter, step: Step, place: int, arrival: Callable[[int], Arrival]) -> None:
+    """Say what the segment `place` of an opening means, behind which the step stands; `arrival` gives that of each."""
+    ordinal = arrival(place).ordinal if step.said else NOTHING
+    for said in step.said:
+        is_event = isinstance(said, SaidEvent)
+        came = NEVER if is_event and not writer.is_writing else arrival(said.first)
+        at = Arrival(ordinal, came.packet, came.time)
+        if isinstance(said, SaidEvent):
+            writer.event(said.side, said.event, said.octets, said.is_whole, at, ordinal, None)
+        else:
+            writer.note(Note(said.side, said.finding, at, ordinal, (), said.unit, said.source))
+
+
+def finish(
+    sink: Sink, tcp: Connection, opening: Opening, counts: tuple[Counts, Counts], writer: Callable[[], RecordWriter]
+) -> None:
+    """Say how a connection ended that opened so; `counts` are those of its messages, `writer` gives who makes its
+    records, where there are some."""
+    sink.batch.facts += end_facts(tcp)
+    closing = tcp.closing
+    if closing is not None and closing[1] == tcp.listener:  # not by the wish of the side that opened it
+        close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
+        sink.report(Said(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
+    sink.connected_to(tcp.addresses[1], tcp.end)
+    came_out = opening.outcome_with(counts)
+    if sink.options.records:
+        writer().connection(tcp.start, outcome.values(came_out, tcp), tcp.end.ordinal)
+    outcome.count(came_out, tcp, sink.summary)
 
 
 def _is_answered_first(directions: Directions, ways: Ways) -> bool:

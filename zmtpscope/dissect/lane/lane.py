@@ -12,16 +12,17 @@ and without.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from zmtpscope.capture.segments import ORDINALS, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.lane.arrived import Arrived
-from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, Finished, KnownConnection, Ways
+from zmtpscope.dissect.lane.known import NOT_HERE, BlockRows, KnownConnection, Ways
+from zmtpscope.dissect.lane.newcomers import Newcomers, begin_at_once, find
 from zmtpscope.dissect.lane.openings import Openings
 from zmtpscope.dissect.lane.payloads import ask, look_inside
 from zmtpscope.dissect.lane.requests import not_alternating
@@ -34,7 +35,7 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import reverse
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Deferred, Flows
+from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.payloads.side import MOST_UNCLAIMED
 
@@ -45,8 +46,10 @@ class BlockUnderWay:
     def __init__(self, block: SegmentBlock, directions: Directions) -> None:
         self.block = block
         self.directions = directions
+        self.newcomers: list[Newcomers] = []
+        """Connections of which it has the whole opening."""
         self.opening: dict[KnownConnection, Ways] = {}
-        """Connections of whose openings it has something."""
+        """Others of whose openings it has something."""
         self.closing: dict[int, Ways] = {}
         """Connections that it ends, by the slot of side 0."""
         self.acknowledged: dict[int, int] = {}
@@ -63,10 +66,14 @@ class BlockUnderWay:
         self.texts: Bool | None = None
         """Which of all messages are plain text."""
 
+    @cached_property
+    def rows(self) -> BlockRows:
+        """Those of the block, where they are looked at one by one."""
+        return BlockRows(self.block)
+
     def arrival(self, row: int) -> Arrival:
         """The segment of a row."""
-        block = self.block
-        return Arrival(block.ordinal + ORDINALS * row, int(block.packets[row]), int(block.times[row]))
+        return self.rows.arrival(row)
 
 
 class Lane:
@@ -121,9 +128,13 @@ class Lane:
         its directions are done, and what opens or ends a connection in them."""
         here = self.residents
         now = self.under_way = BlockUnderWay(block, directions)
+        if takes_new and self.learns:
+            self._welcome_newcomers(now)
         if here.opening or (takes_new and self.learns):
             self._take_openings(now, takes_new=takes_new)
         slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
+        for newcomers in now.newcomers:
+            slots[newcomers.ways] = newcomers.slots, newcomers.slots + 1
         is_here: Bool = slots >= 0
         if is_here.any():
             self._take_sessions(now, slots, is_here)
@@ -134,9 +145,30 @@ class Lane:
             done[[way for way in ways if way != NOT_HERE]] = True
         return done, self._deferred(now)
 
+    def _welcome_newcomers(self, now: BlockUnderWay) -> None:
+        """Take connections of which the block has the whole opening."""
+        here, directions, keys = self.residents, now.directions, now.block.keys
+        begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
+        ways: list[Ways] = []
+        for one in begins.nonzero()[0].tolist():
+            key = keys[one]
+            other = directions.numbers.get(reverse(key))
+            if other is not None and not (key in here.slots or key in here.opening or key in self.flows.sides):
+                ways.append((one, other))
+        if not ways:
+            return
+        columns = np.array(ways, np.int64).T
+        columns = columns[:, begin_at_once(directions, columns)]
+        now.newcomers = find(now.block, directions, columns, self.openings)
+        for newcomers in now.newcomers:
+            here.welcome(newcomers)
+            self.openings.count(is_lost=False)
+
     def _take_openings(self, now: BlockUnderWay, *, takes_new: bool) -> None:
-        """Take what the block has of openings."""
-        directions, numbers, rows, seen = now.directions, now.directions.numbers, None, set[bytes]()
+        """Take what the block has of other openings."""
+        directions, numbers, seen = now.directions, now.directions.numbers, set[bytes]()
+        for newcomers in now.newcomers:
+            seen.update([now.block.keys[way] for way in newcomers.ways.ravel().tolist()])
         here, takes_new = self.residents, takes_new and self.learns
         for number, key in enumerate(now.block.keys):
             if key in seen or key in here.slots:
@@ -154,8 +186,7 @@ class Lane:
                 each = KnownConnection(keys, self.openings.first)
                 here.begin(each)
             seen.update(each.keys)
-            rows = rows or BlockRows(now.block)
-            if not each.take(rows, directions, ways, self.openings):
+            if not each.take(now.rows, directions, ways, self.openings):
                 here.lose(each)
                 self.openings.count(is_lost=True)
                 continue
@@ -171,6 +202,8 @@ class Lane:
         directions, remembered = now.directions, self.remembered
         in_order = directions.is_plain & (directions.first_sequences == remembered.next[slots])
         fits = in_order & ((directions.octet_counts == 0) | (remembered.sends[slots] != 0))
+        for newcomers in now.newcomers:
+            fits[newcomers.ways] = True
         for slot in set((slots[is_here & ~fits] & ~1).tolist()):
             if not self._begins_or_ends(now, slot):
                 self.residents.send_away(slot)
@@ -181,6 +214,9 @@ class Lane:
         if now.closing:
             turns = {slot: turn for turn, slot in enumerate(now.messages.slots.tolist())}
             for slot in [slot for slot in now.closing if not self._is_whole(now, slot, turns)]:
+                self.residents.send_away(slot)
+        for newcomers in now.newcomers:
+            for slot in newcomers.not_whole(now.messages, remembered).tolist():
                 self.residents.send_away(slot)
 
     def _begins_or_ends(self, now: BlockUnderWay, slot: int) -> bool:
@@ -278,24 +314,28 @@ class Lane:
     def _deferred(self, now: BlockUnderWay) -> list[Deferred]:
         """What opens or ends a connection of those that are still here, and when."""
         found: list[Deferred] = []
-        first_row, fin_row, remembered = now.directions.first_row, now.directions.fin_row, self.remembered
+        first_row = now.directions.first_row
         for each, ways in now.opening.items():
             if each.tcp is None:
                 found.append((first_row[ways[0]], partial(each.open, self.flows, first_row[ways[0]])))
+        for newcomers in now.newcomers:
+            found += newcomers.deferred(self.flows)
         for slot, ways in now.closing.items():
             known = self.residents.connections.get(slot)
             if isinstance(known, KnownConnection):
                 last = now.directions.last_fin(ways)
-                sides = [
-                    Finished(
-                        None if way == NOT_HERE or fin_row[way] < 0 else fin_row[way],
-                        int(remembered.end[slot + number]) + (0 if way == NOT_HERE else now.directions.octets[way]),
-                        now.acknowledged[slot + number],
-                    )
-                    for number, way in enumerate(ways)
-                ]
-                found.append((last, partial(known.close, self.flows, last, sides)))
+                one, other = (self._finished(now, known, slot, number, way) for number, way in enumerate(ways))
+                found.append((last, partial(known.close, self.flows, last, (one, other))))
         return found
+
+    def _finished(self, now: BlockUnderWay, known: KnownConnection, slot: int, number: int, way: int) -> Finished:
+        """The side of a connection that ends in the block, whose direction is `way`."""
+        octets, fin = int(self.remembered.end[slot + number]), known.fins[number]
+        if way != NOT_HERE:
+            octets += now.directions.octets[way]
+        if fin is None:
+            fin = now.arrival(now.directions.fin_row[way])
+        return Finished(known.state.initial[number], octets, now.acknowledged[slot + number], fin)
 
     # -- what was read goes out --------------------------------------------------------------------------------------
 
@@ -304,11 +344,16 @@ class Lane:
         now, self.under_way = self.under_way, None
         if now is None:
             return
+        for newcomers in now.newcomers:
+            newcomers.say(self.sink, now.arrival)
+            self.openings.count_entered(newcomers.path.steps[-1], len(newcomers.tcp))
         for each in now.opening:
             each.say(self.sink)
         for entering in self.residents.entering.values():
             self.openings.count_entered(entering.steps[-1])
         self.residents.settle()
+        for newcomers in now.newcomers:
+            self.residents.settle_newcomers(newcomers, self.openings.first, now.arrival)
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
         for slot, (number, row) in now.finishing.items():
@@ -318,6 +363,9 @@ class Lane:
                 self.remembered.finish(slot + number)
         for slot in now.closing:
             self._finish(slot)
+        for newcomers in now.newcomers:
+            newcomers.finish(self.sink, self.remembered)
+            self.residents.dismiss(newcomers)
         if now.messages is not None:
             self._let_go(now.messages)
 
@@ -363,7 +411,7 @@ class Lane:
         judged: dict[MessageRows, bool] = {}
         rows: Rows | None = None
         for turn in chosen[wanted].tolist():
-            side, is_passed_by = self.residents.sides[slots[turn]], bool(now.passed_by[turn])
+            side, is_passed_by = self.residents.side_of(slots[turn]), bool(now.passed_by[turn])
             if side.wants_rows or not is_passed_by:
                 rows = rows or Rows(messages, arrived, now.texts)
                 runs = rows.runs_of(turn, side, is_passed_by=is_passed_by)

@@ -161,6 +161,19 @@ class Path(NamedTuple):
     steps: list[Step]
     sides: list[int]
     octets: list[bytes]
+    opening: Opening
+
+    @classmethod
+    def of(cls, steps: list[Step], segments: Sequence[Segment]) -> Path:
+        """That of a connection that has opened in these steps, with these segments."""
+        opening = steps[-1].opening
+        assert opening is not None
+        return cls(steps, [each.side for each in segments], [each.octets for each in segments], opening)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether something is found on it."""
+        return any(isinstance(said, SaidNote) for step in self.steps for said in step.said)
 
 
 class Openings:
@@ -190,30 +203,18 @@ class Openings:
         """A connection has opened in a known way, or not."""
         self._lost = self._lost + 1 if is_lost else 0
 
-    def whole(self, sides: list[int], octets: list[bytes]) -> Path | None:
-        """The opening with which these segments begin, if it is known to its end, and of use."""
-        for place, path in enumerate(self._whole):
-            last = len(path.sides) - 1
-            if (
-                sides[: last + 1] == path.sides
-                and octets[:last] == path.octets[:last]
-                and octets[last].startswith(path.octets[last])
-                and path.steps[-1].is_of_use
-            ):
-                if place:
-                    self._whole.insert(0, self._whole.pop(place))
-                return path
-        return None
+    def paths(self) -> list[Path]:
+        """Those that are known to their end, and of use, what came last in front."""
+        return [path for path in self._whole if path.steps[-1].is_of_use]
 
-    def remember(self, steps: list[Step], segments: Sequence[Segment]) -> None:
-        """A connection has opened in these steps, with these segments."""
-        self._whole.insert(0, Path(steps, [each.side for each in segments], [each.octets for each in segments]))
-        del self._whole[MOST_WHOLE:]
+    def remember(self, path: Path) -> None:
+        """A connection has taken a path to its end."""
+        self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MOST_WHOLE]
 
-    def count_entered(self, last: Step) -> None:
-        """A connection has opened in a known way, up to this step, and is read in the lane."""
-        self._ahead = min(self._ahead + WORTH, MOST_AHEAD)
-        last.entered += 1
+    def count_entered(self, last: Step, count: int = 1) -> None:
+        """So many connections have opened in a known way, up to this step, and are read in the lane."""
+        self._ahead = min(self._ahead + WORTH * count, MOST_AHEAD)
+        last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
         """The step behind one segment more than `before`, where `step` stands; None where it is of no use."""

@@ -6,11 +6,14 @@ itself, as if it had never been here.
 
 from __future__ import annotations
 
+import numpy as np
+
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.lane.entering import sides_in_lane
 from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.openings import LONGEST
+from zmtpscope.dissect.lane.newcomers import ArrivalOf, Newcomers
+from zmtpscope.dissect.lane.openings import LONGEST, Step
 from zmtpscope.dissect.lane.sides import LaneSide
 from zmtpscope.dissect.lane.slots import Slots, begun
 from zmtpscope.dissect.options import Options
@@ -32,8 +35,8 @@ class Residents:
         """Those whose openings are not over, by the key of either direction."""
         self.slots: dict[bytes, int] = {}
         """Of all others, by key of the direction."""
-        self.connections: dict[int, ZmtpConnection | KnownConnection] = {}
-        """By the slot of side 0."""
+        self.connections: dict[int, ZmtpConnection | KnownConnection | Newcomers] = {}
+        """By the slot of side 0; newcomers are several."""
         self.sides: dict[int, LaneSide] = {}
         """By slot, those whose messages are read here."""
         self.entering: dict[int, KnownConnection] = {}
@@ -92,14 +95,35 @@ class Residents:
             [begun for each in self.entering.values() for begun in each.begun()],
         )
 
+    def welcome(self, newcomers: Newcomers) -> None:
+        """Connections come in the block under way, with all of their openings."""
+        while len(self._free) < len(newcomers):
+            self._free += reversed(self.remembered.grow())
+        slots = [self._free.pop() for _ in range(len(newcomers))]
+        newcomers.begin(np.array(slots), self.remembered)
+        self.connections.update(dict.fromkeys(slots, newcomers))
+        for number, side in enumerate(newcomers.opening.sides):
+            if side is not None:
+                self.sides.update(dict.fromkeys([slot + number for slot in slots], side))
+
+    def settle_newcomers(self, newcomers: Newcomers, first: Step, arrival: ArrivalOf) -> None:
+        """The block under way is over, and those that have not ended stay."""
+        for slot, known in newcomers.going_on(first, self.sink, arrival):
+            self._enter(slot, known, known.keys, known.sides())
+            self._begin_other_sides(slot)
+
     def settle(self) -> None:
         """The block under way is over, and those that came with it stay."""
         for slot, each in self.entering.items():
             self.sides.update((slot + number, side) for number, side in each.sides().items())
-            for place in (slot, slot + 1):
-                if place not in self.sides:
-                    self.remembered.end[place] = self.remembered.position[place]
+            self._begin_other_sides(slot)
         self.entering = {}
+
+    def _begin_other_sides(self, slot: int) -> None:
+        """Of sides that are not read here nothing has come behind the opening."""
+        for place in (slot, slot + 1):
+            if place not in self.sides:
+                self.remembered.end[place] = self.remembered.position[place]
 
     def _slot(
         self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, LaneSide]
@@ -108,11 +132,27 @@ class Residents:
         if not self._free:
             self._free += reversed(self.remembered.grow())
         slot = self._free.pop()
+        self._enter(slot, connection, keys, sides)
+        return slot
+
+    def _enter(
+        self,
+        slot: int,
+        connection: ZmtpConnection | KnownConnection,
+        keys: tuple[bytes, bytes],
+        sides: dict[int, LaneSide],
+    ) -> None:
         self.connections[slot] = connection
         self.slots[keys[0]], self.slots[keys[1]] = slot, slot + 1
         for number, side in sides.items():
             self.sides[slot + number] = side
-        return slot
+
+    def side_of(self, slot: int) -> LaneSide:
+        """The side in a slot."""
+        here = self.connections[slot & ~1]
+        if isinstance(here, Newcomers):
+            self.sides[slot] = here.side(slot, self.sink)
+        return self.sides[slot]
 
     # -- what rides inside messages ----------------------------------------------------------------------------------
 
@@ -137,7 +177,7 @@ class Residents:
     def facts_of(self, slot: int) -> SideFacts:
         """What is known of a side that sends messages."""
         connection, number = self.connections[slot & ~1], slot & 1
-        if isinstance(connection, KnownConnection):
+        if not isinstance(connection, ZmtpConnection):
             return SideFacts(connection.identity(number), [], True)
         identity = connection.streams[number].identity_at(int(self.remembered.end[slot]))
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
@@ -145,6 +185,8 @@ class Residents:
     def writer_of(self, slot: int) -> RecordWriter:
         """Who makes the records of the connection of a side."""
         connection = self.connections[slot & ~1]
+        if isinstance(connection, Newcomers):
+            return connection.writer_of(connection.places[slot & ~1], self.sink)
         assert connection.writer is not None
         return connection.writer
 
@@ -159,6 +201,8 @@ class Residents:
         said_little = self.remembered.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
         if isinstance(here, ZmtpConnection):
             here.stays_out = STAYS_OUT if said_little else 0
+        elif isinstance(here, Newcomers):
+            here.path.steps[-1].in_vain += 1
         elif said_little:
             here.steps[-1].in_vain += 1
             here.steps[-1].entered -= slot not in self.entering
@@ -172,6 +216,10 @@ class Residents:
             return
         if slot in self.entering:
             self._step_back(slot, self.entering.pop(slot))
+            return
+        if isinstance(here, Newcomers):
+            here.leave(slot)
+            self._forget([slot])
             return
         connection = here.read_again(self.sink) if isinstance(here, KnownConnection) else here
         assert connection is not None
@@ -212,14 +260,27 @@ class Residents:
 
     def remove(self, slot: int) -> None:
         """The connection of this slot is not here any more."""
-        here = self.connections.pop(slot)
+        here = self.connections[slot]
+        assert not isinstance(here, Newcomers)
         for key in here.keys if isinstance(here, KnownConnection) else [tcp.key for tcp in here.tcp.tcp]:
             del self.slots[key]
-        for number in (0, 1):
-            self.sides.pop(slot + number, None)
-            self.payloads.pop(slot + number, None)
-            self.remembered.clear(slot + number)
-        self._free.append(slot)
+        self._forget([slot])
+
+    def dismiss(self, newcomers: Newcomers) -> None:
+        """Those that have ended are not here any more."""
+        self._forget(newcomers.slots[newcomers.over()].tolist())
+
+    def _forget(self, slots: list[int]) -> None:
+        """These slots of side 0, and those behind them, are free again."""
+        both = [slot + number for slot in slots for number in (0, 1)]
+        for slot in slots:
+            del self.connections[slot]
+        for slot in both:
+            self.sides.pop(slot, None)
+        for slot in self.payloads.keys() & both if self.payloads else ():
+            del self.payloads[slot]
+        self.remembered.clear(both)
+        self._free += slots
 
     def lose(self, each: KnownConnection) -> None:
         """Let a connection whose opening is not over read on itself."""

@@ -38,8 +38,8 @@ class Counts(NamedTuple):
 class Begun(NamedTuple):
     """What is known of a side when it comes: values of these columns of `Slots`."""
 
-    next: int
-    acknowledged: int
+    next: int | Int64
+    acknowledged: int | Int64
     last: Arrival
     end: int
     position: int
@@ -55,8 +55,8 @@ class Begun(NamedTuple):
 
 def begun(
     side: LaneSide | None,
-    next_: int,
-    acknowledged: int,
+    next_: int | Int64,
+    acknowledged: int | Int64,
     last: Arrival,
     end: int = 0,
     position: int = 0,
@@ -171,6 +171,17 @@ class Slots:
         """Sides come."""
         for name, column in zip(Begun._fields, zip(*sides, strict=True), strict=True):
             getattr(self, name)[..., slots] = np.array(column).T
+        self._begin(np.array(slots))
+
+    def begin_alike(self, slots: Int64, side: Begun) -> None:
+        """Sides come of which the same is known, but for what is a column."""
+        for name, value in zip(Begun._fields, side, strict=True):
+            column = getattr(self, name)
+            column[..., slots] = np.array(value)[:, None] if isinstance(value, Arrival) else value
+        self._begin(slots)
+
+    def _begin(self, slots: Int64) -> None:
+        """What is known of all sides that come."""
         self.begin_of[slots] = self.end[slots]
         for name in ("blocks", "open", "memory", "unclaimed", "unclaimed_before"):
             getattr(self, name)[slots] = 0
@@ -200,11 +211,12 @@ class Slots:
         self.next[slot] = (self.next[slot] + 1) % MODULUS
         self.sends[slot] = False
 
-    def clear(self, slot: int) -> None:
-        """A side leaves."""
-        self.counts[:, slot] = 0
+    def clear(self, slots: list[int]) -> None:
+        """Sides leave."""
+        self.counts[:, slots] = 0
         for few in (self.held, self.frames, self.pieces):
-            few.pop(slot, None)
+            for slot in few.keys() & slots if few else ():
+                del few[slot]
 
     def counts_of(self, slot: int) -> Counts:
         """What was read of a side in the lane."""

@@ -9,11 +9,11 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.dissect.records.batch import RANKS, Record, Unit, place_of
-from zmtpscope.dissect.records.facts import reference
+from zmtpscope.dissect.records.facts import Endpoint, reference
 from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
-from zmtpscope.dissect.records.sink import Sink, count_word
+from zmtpscope.dissect.records.sink import Sink, Summary, count_word
 from zmtpscope.dissect.tcp.stalls import Stall
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import empty
@@ -91,10 +91,8 @@ class RecordWriter:
         unit: Unit | None,
     ) -> None:
         """A greeting or command of `side` whose first octet arrived with `first`; `octets` of it are there."""
-        summary = self.sink.summary
         type_ = "greeting" if isinstance(event, Greeting) else "command"
-        if isinstance(event, Command):
-            count_word(summary.commands, event.fields.get("name") or "")
+        count_event(self.sink.summary, event)
         if not self.is_writing:
             return
         stream = self.streams[side]
@@ -156,14 +154,7 @@ class RecordWriter:
         self._put(values, stream, note.decided, offset if finding.start is None else finding.start)
 
     def _count(self, note: Note, count: int) -> None:
-        finding, summary = note.finding, self.sink.summary
-        kind = (_severity(finding), finding.id)
-        hint = _hint(finding)
-        summary.count_finding(kind, count, hint)
-        found = summary.finding_endpoints.get(kind)
-        if found is None:
-            found = summary.finding_endpoints[kind] = FindingEndpoints()
-        found.add(count, self._endpoint, self._client, Stamp(note.at.time, note.at.packet), hint)
+        count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
 
     def counted_findings(self, ordinal: int) -> None:
         """At the end: one more record for every finding that was only counted from some point on."""
@@ -227,6 +218,24 @@ class RecordWriter:
         values = self._values("connection", self.whole, start)
         values.update(own)
         self._put(values, self.whole, ordinal, AT_THE_END)
+
+
+def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
+    """Count so many greetings or commands that are alike; of greetings there is no count."""
+    if isinstance(event, Command):
+        count_word(summary.commands, event.fields.get("name") or "", count)
+
+
+def count_finding(
+    summary: Summary, finding: Finding, count: int, endpoint: Endpoint, client: str, at: Arrival | Stamp
+) -> None:
+    """Count so many findings on a connection of `client` with `endpoint`, the first of them about `at`."""
+    kind, hint = (_severity(finding), finding.id), _hint(finding)
+    summary.count_finding(kind, count, hint)
+    found = summary.finding_endpoints.get(kind)
+    if found is None:
+        found = summary.finding_endpoints[kind] = FindingEndpoints()
+    found.add(count, endpoint, client, Stamp(at.time, at.packet), hint)
 
 
 def _severity(finding: Finding) -> str:

@@ -48,10 +48,10 @@ LONGEST_WORD = 40
 OTHER = "other"
 
 
-def count_word(counter: Counter[str], word: str) -> None:
+def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
     """Count a word that a peer chose (a command, mechanism or socket type), without keeping all that it may choose."""
     word = word[:LONGEST_WORD]
-    counter[word if word in counter or len(counter) < MOST_WORDS else OTHER] += 1
+    counter[word if word in counter or len(counter) < MOST_WORDS else OTHER] += count
 
 
 MOST_ENDPOINTS = 65_536

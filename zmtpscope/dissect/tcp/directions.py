@@ -21,7 +21,8 @@ NEVER_CLEAN = RST | CUT | CLOSED_WINDOW
 class Directions:
     """One entry per distinct key of the block in every list, in the order of `block.keys`; `numbers` has their places.
 
-    `carrying_rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`.
+    `carrying_rows` are the rows that carry octets, sorted by direction; those of direction i begin at `bounds[i]`, or
+    `carrying_begins[i]`.
     """
 
     def __init__(self, block: SegmentBlock) -> None:
@@ -54,18 +55,25 @@ class Directions:
         # as columns
         self.is_plain: Mask = clean & (flags[first] & SYN == 0) & (fins < 0)
         """Clean, without SYN and FIN."""
+        self.is_clean: Mask = clean
+        self.flags_of_first: Column = flags[first]
         self.first_sequences: Column = sequences[first]
         self.octet_counts: Column = octets
+        self.first_rows: Column = order[first]
+        self.second_rows: Column = order[np.minimum(first + 1, last)]
+        """The row of its second segment, that of the first where there is one only."""
         self.last_rows: Column = order[last]
+        self.fin_rows: Column = fins
+        """The row of its FIN, -1 where there is none."""
         self.carrying_rows: Column = order[carries]
+        self.carrying_begins: Column = bounds
         # as lists
         self.clean: list[bool] = clean.tolist()
         self.segments: list[int] = (last - first + 1).tolist()
-        self.first_row: list[int] = order[first].tolist()
-        self.second_row: list[int] = order[np.minimum(first + 1, last)].tolist()
-        """The row of its second segment, that of the first where there is one only."""
-        self.first_flags: list[int] = flags[first].tolist()
-        self.first_sequence: list[int] = sequences[first].tolist()
+        self.first_row: list[int] = self.first_rows.tolist()
+        self.second_row: list[int] = self.second_rows.tolist()
+        self.first_flags: list[int] = self.flags_of_first.tolist()
+        self.first_sequence: list[int] = self.first_sequences.tolist()
         self.octets: list[int] = octets.tolist()
         self._rows, self._first, self._last = order, first, last
         self._acknowledgments = np.where(flags & ACK, block.acknowledgments[order], -1)
@@ -74,7 +82,6 @@ class Directions:
         """That of the direction's last segment, -1 where it is a mere SYN."""
         self.last_row: list[int] = self.last_rows.tolist()
         self.fin_row: list[int] = fins.tolist()
-        """The row of its FIN, -1 where there is none."""
         self.bounds: list[int] = bounds.tolist()
 
     @cached_property
@@ -97,6 +104,14 @@ class Directions:
         first, last = self._first[direction], self._last[direction]
         behind = self._rows[first : last + 1].searchsorted(row, "right")
         return int(self._acknowledgments[first + behind - 1])
+
+    def acknowledgments_until(self, directions: Column, rows: Column) -> Column:
+        """The same of many, each with a row."""
+        begins = self._first[directions]
+        flows = np.arange(len(self._first)).repeat(self._last - self._first + 1)
+        places = (flows * len(self._rows) + self._rows).searchsorted(directions * len(self._rows) + rows, "right") - 1
+        found: Column = self._acknowledgments[np.maximum(places, begins)]
+        return found
 
     def last_row_before(self, key: bytes, row: int) -> int:
         """The last row of a direction in front of `row`, -1 where it has none there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
@@ -28,6 +29,16 @@ REMEMBERED_CLOSED = 16_384
 
 Deferred = tuple[int, Callable[[], None]]
 """What is to be done when the rows of a block have come up to this one."""
+
+
+class Finished(NamedTuple):
+    """A side that somebody else has taken, all of it in order: the sequence number of its SYN, how many octets there
+    were, what it has acknowledged, and its FIN."""
+
+    initial: int
+    octets: int
+    acknowledged: int
+    fin: Arrival
 
 
 class Flows:
@@ -73,10 +84,24 @@ class Flows:
         connection.opened_by = 0
         return connection
 
-    def end(self, connection: Connection, row: int) -> None:
+    def end(self, connection: Connection, row: int, sides: tuple[Finished, Finished]) -> None:
         """Close a connection that somebody else has taken: both sides have sent FIN, the second is that row."""
+        _finish(connection, sides)
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
+
+    def pass_by(self, key: bytes, row: int, sides: tuple[Finished, Finished]) -> Connection:
+        """The connection whose SYN is a row of the block under way, and that ends in it: somebody else has taken all of
+        it."""
+        connection = self._new(key, self.arrival(row), is_begun=True)
+        connection.opened_by = 0
+        _finish(connection, sides)
+        last = max(side.fin for side in sides)
+        connection.close("fin", last, last, None)
+        for side in connection.tcp:
+            self._end(side)
+        self._remember_closed(connection)
+        return connection
 
     @property
     def is_crowded(self) -> bool:
@@ -232,17 +257,21 @@ class Flows:
         opener, other = (reverse(key), key) if sender else (key, reverse(key))
         if len(self.sides) >= 2 * self.most_open:
             self._close(self._least_missed(), index, "evicted")
-        start = self.arrival(index)
-        self.opened += 1
-        connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
-        if flags & SYN:
-            connection.listener = 1
+        connection = self._new(opener, self.arrival(index), is_begun=bool(flags & SYN))
         self.silent[connection] = None
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
             self.sides[side_key] = side
             self.connections[side] = connection
             self.closed.pop(side_key, None)
         return connection.tcp[sender]
+
+    def _new(self, opener: bytes, start: Arrival, *, is_begun: bool) -> Connection:
+        """A connection whose first packet is that; `is_begun`: it is a SYN."""
+        self.opened += 1
+        connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
+        if is_begun:
+            connection.listener = 1
+        return connection
 
     def arrival(self, index: int) -> Arrival:
         """The segment of a row of the block under way."""
@@ -282,7 +311,13 @@ class Flows:
         self.silent.pop(connection, None)
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
+        self._remember_closed(connection)
+
+    def _remember_closed(self, connection: Connection) -> None:
+        """What comes for a connection from now on opens no new one."""
+        for side in connection.tcp:
             self.closed[side.key] = None
+            self.closed.move_to_end(side.key)
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
 
@@ -302,6 +337,13 @@ class Flows:
         for connection in still_open:
             self._close(connection, 0, "open")
         return self._touched()
+
+
+def _finish(connection: Connection, sides: tuple[Finished, Finished]) -> None:
+    """All that both sides have sent was taken."""
+    for side, how in zip(connection.tcp, sides, strict=True):
+        side.open_in_order(how.initial, how.octets, how.acknowledged)
+        side.fin, side.finish = how.fin, how.octets
 
 
 def _row_of(deferred: Deferred) -> int:

@@ -1,0 +1,265 @@
+"""Connections of which a block has the whole opening, and all of them at once: from its SYN to the end of that each
+says, octet for octet, what one before it has said. Most of those that are soon over end in the block, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from zmtpscope.capture.segments import ACK, SYN, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.lane.known import KnownConnection, TcpState, finish, say
+from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, Step
+from zmtpscope.dissect.lane.sides import LaneSide
+from zmtpscope.dissect.lane.slots import NEVER, Counts, Slots, begun
+from zmtpscope.dissect.lane.turns import Messages
+from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding
+from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
+from zmtpscope.dissect.tcp.sequence import HALF, MODULUS
+
+ArrivalOf = Callable[[int], Arrival]
+"""Gives the segment of a row of the block."""
+
+
+class Newcomers:
+    """Those that open in one way: entry i of each column is that of connection i. Where there are two rows, these are
+    side 0 and side 1."""
+
+    def __init__(self, path: Path, ways: Int64, rows: Int64, keys: list[bytes], directions: Directions) -> None:
+        self.path, self.opening = path, path.opening
+        self.keys, self.directions = keys, directions
+        self.ways = ways
+        """The directions of the block that are their sides."""
+        self.rows = rows
+        """For each segment of the path, the rows of the block that brought it."""
+        self.is_over: Bool = directions.fin_rows[ways[0]] >= 0
+        """Both sides have sent FIN; else neither has."""
+        self.slots: Int64 = np.empty(0, np.int64)
+        """Of side 0; that of side 1 is the next one."""
+        self.places: dict[int, int] = {}
+        """The entry of each slot of side 0."""
+        self.is_here: Bool = np.ones(ways.shape[1], np.bool_)
+        """Of those that are not, all that the block has is read in the ordinary way."""
+        self.acknowledged: Int64 = directions.acknowledgments[ways]
+        """What the sides acknowledge, in front of the end."""
+        self.tcp: dict[int, Connection] = {}
+        """By entry, once they are open."""
+        self.writers: dict[int, RecordWriter] = {}
+
+    def __len__(self) -> int:
+        return len(self.is_over)
+
+    def begin(self, slots: Int64, remembered: Slots) -> None:
+        """They have these slots from now on."""
+        self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
+        initial, acknowledged = self.directions.first_sequences[self.ways], self.acknowledged
+        for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
+            next_ = (initial[number] + 1) % MODULUS
+            remembered.begin_alike(slots + number, begun(side, next_, acknowledged[number], NEVER, 0, end))
+
+    def leave(self, slot: int) -> None:
+        """The one with this slot is not to be read here."""
+        self.is_here[self.places[slot]] = False
+
+    def not_whole(self, messages: Messages, remembered: Slots) -> Int64:
+        """The slots of those that are over and do not end behind whole messages, or on which a side has acknowledged
+        more than there is."""
+        directions, ways, slots = self.directions, self.ways, np.array((self.slots, self.slots + 1))
+        turn_of = np.full(len(directions.clean), -1)
+        turn_of[messages.directions] = np.arange(len(messages.directions))
+        turns = turn_of[ways]
+        octets = directions.octet_counts[ways]
+        positions, opened = remembered.position[slots], np.zeros(slots.shape, np.int64)
+        has_turn = turns >= 0
+        positions[has_turn], opened[has_turn] = messages.positions[turns[has_turn]], messages.open[turns[has_turn]]
+        last = directions.fin_rows[ways].max(axis=0)
+        self.acknowledged = directions.acknowledgments_until(ways, np.array((last, last)))
+        behind = (directions.first_sequences[ways] + octets + 2) % MODULUS  # SYN and FIN take a number each
+        too_much = (self.acknowledged[::-1] - behind + HALF) % MODULUS > HALF
+        is_wrong = ((positions != octets) | (opened > 0) | too_much).any(axis=0) & self.is_over & self.is_here
+        found: Int64 = self.slots[is_wrong]
+        return found
+
+    # -- what opens them ---------------------------------------------------------------------------------------------
+
+    def deferred(self, flows: Flows) -> list[Deferred]:
+        """What is to be done with each of those that are here, when the rows of the block have come up to its SYN."""
+        which = self.is_here.nonzero()[0]
+        rows = self.directions.first_rows[self.ways[0, which]].tolist()
+        return [(row, partial(self._open, place, row, flows)) for place, row in zip(which.tolist(), rows, strict=True)]
+
+    def _open(self, place: int, row: int, flows: Flows) -> None:
+        directions, (one, other) = self.directions, self.ways[:, place].tolist()
+        key = self.keys[one]
+        if not self.is_over[place]:
+            self.tcp[place] = flows.begin(key, row)
+            return
+        acknowledged = self.acknowledged[:, place].tolist()
+        sides = [
+            Finished(
+                directions.first_sequence[way], directions.octets[way], had, flows.arrival(directions.fin_row[way])
+            )
+            for way, had in zip((one, other), acknowledged, strict=True)
+        ]
+        self.tcp[place] = flows.pass_by(key, row, (sides[0], sides[1]))
+
+    # -- what is said of them ----------------------------------------------------------------------------------------
+
+    def say(self, sink: Sink, arrival: ArrivalOf) -> None:
+        """Say what the segments of the path mean."""
+        for place in self.tcp if sink.options.records else self._going_on():
+            arrivals = self._arrivals(place, arrival)
+            for number, step in enumerate(self.path.steps):
+                say(self.writer_of(place, sink), step, number, arrivals.__getitem__)
+        if not sink.options.records:
+            self._count(sink.summary, arrival)
+
+    def _count(self, summary: Summary, arrival: ArrivalOf) -> None:
+        """Count what those have said that have ended."""
+        over = self.over()
+        for step in self.path.steps:
+            for said in step.said:
+                if isinstance(said, SaidEvent):
+                    count_event(summary, said.event, len(over))
+                    continue
+                for place in over:
+                    (client, _), endpoint = self.tcp[place].addresses
+                    count_finding(
+                        summary, said.finding, 1, endpoint, client, arrival(int(self.rows[said.first, place]))
+                    )
+
+    def _arrivals(self, place: int, arrival: ArrivalOf) -> list[Arrival]:
+        """The segments that brought those of the path to one of them."""
+        return list(map(arrival, self.rows[:, place].tolist()))
+
+    def writer_of(self, place: int, sink: Sink) -> RecordWriter:
+        """Who makes the records of one."""
+        writer = self.writers.get(place)
+        if writer is None:
+            tcp = self.tcp[place]
+            writer = self.writers[place] = RecordWriter(sink, tcp.ends(), tcp.listener)
+        return writer
+
+    def identity(self, side: int) -> str | None:
+        """That of a side, as it was told in the opening."""
+        return self.opening.outcome.sides[side].identity
+
+    def side(self, slot: int, sink: Sink) -> LaneSide:
+        """The side with this slot."""
+        number = slot & 1
+        like = self.opening.sides[number]
+        assert like is not None
+        return like._replace(stream=self.writer_of(self.places[slot & ~1], sink).streams[number])
+
+    # -- they end, or go on ------------------------------------------------------------------------------------------
+
+    def over(self) -> list[int]:
+        """Those that have ended."""
+        over: list[int] = (self.is_here & self.is_over).nonzero()[0].tolist()
+        return over
+
+    def _going_on(self) -> list[int]:
+        """Those that have not."""
+        going_on: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
+        return going_on
+
+    def finish(self, sink: Sink, remembered: Slots) -> None:
+        """Say how those ended that have."""
+        over = self.over()
+        counts = [
+            list(map(Counts._make, remembered.counts[:, self.slots[over] + number].T.tolist())) for number in (0, 1)
+        ]
+        for place, one, other in zip(over, *counts, strict=True):
+            finish(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
+
+    def going_on(self, first: Step, sink: Sink, arrival: ArrivalOf) -> Iterator[tuple[int, KnownConnection]]:
+        """The others, each with its slot; `first` is the step in front of all of the path."""
+        directions = self.directions
+        for place in self._going_on():
+            one, other = ways = self.ways[:, place].tolist()
+            initial = directions.first_sequence[one], directions.first_sequence[other]
+            octets = directions.octets[one], directions.octets[other]
+            state = TcpState(
+                initial,
+                ((initial[0] + 1 + octets[0]) % MODULUS, (initial[1] + 1 + octets[1]) % MODULUS),
+                (directions.acknowledgment[one], directions.acknowledgment[other]),
+                arrival(max(directions.last_row[way] for way in ways)),
+            )
+            known = KnownConnection((self.keys[one], self.keys[other]), first)
+            arrivals = self._arrivals(place, arrival)
+            known.go_on(self.tcp[place], self.writer_of(place, sink), state, self.path, arrivals)
+            yield int(self.slots[place]), known
+
+
+def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[Newcomers]:
+    """Those of some connections, of which `ways` are the directions that are side 0 and side 1."""
+    found: list[Newcomers] = []
+    for path in openings.paths():
+        rows, fits = _following(path, block, directions, ways)
+        if fits.any():
+            openings.remember(path)
+            found.append(Newcomers(path, ways[:, fits], rows[:, fits], block.keys, directions))
+            ways = ways[:, ~fits]
+    return found
+
+
+def begin_at_once(directions: Directions, ways: Int64) -> Bool:
+    """Which connections begin in a block with a SYN that is answered next, and end in it on both sides or on neither;
+    all is in order."""
+    one, other = ways
+    flags, first, second, has_fin = (
+        directions.flags_of_first & (SYN | ACK),
+        directions.first_rows,
+        directions.second_rows,
+        directions.fin_rows >= 0,
+    )
+    is_early = (second[one] != first[one]) & (second[one] < first[other])
+    fits: Bool = directions.is_clean[one] & directions.is_clean[other] & (one != other)
+    fits &= (flags[one] == SYN) & (flags[other] == SYN | ACK) & (first[one] < first[other]) & ~is_early
+    fits &= has_fin[one] == has_fin[other]
+    return fits
+
+
+def _following(path: Path, block: SegmentBlock, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
+    """The rows that bring each segment of a path, by connection; and which connections follow it to its end."""
+    rows, fits = _rows_on(path, directions, ways)
+    times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
+    fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
+    sizes = np.array([[len(octets)] for octets in path.octets])
+    fits &= (lengths[:-1] == sizes[:-1]).all(axis=0) & (lengths[-1] >= sizes[-1])
+    for number, (side, end) in enumerate(zip(path.opening.sides, path.opening.ends, strict=True)):
+        if side is None:
+            fits &= directions.octet_counts[ways[number]] == end
+    data = np.frombuffer(block.data, np.uint8)
+    for row, octets in zip(rows, path.octets, strict=True):
+        which = fits.nonzero()[0]
+        begins = block.starts[row[which]]
+        is_same = data[begins[:, None] + np.arange(len(octets))] == np.frombuffer(octets, np.uint8)
+        fits[which] = is_same.all(axis=1)
+    return rows, fits
+
+
+def _rows_on(path: Path, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
+    """The rows that may bring each segment of a path, by connection; and in which connections the sides take turns as
+    they do on the path."""
+    begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
+    needed = np.array([[path.sides.count(side)] for side in (0, 1)])
+    first = begins[ways]
+    is_more = begins[ways + 1] - first - needed
+    fits: Bool = (is_more >= 0).all(axis=0)
+    rows = np.zeros((len(path.sides), ways.shape[1]), np.int64)
+    taken = [0, 0]
+    for place, side in enumerate(path.sides):
+        rows[place] = carrying[np.where(fits, first[side] + taken[side], -1)]
+        taken[side] += 1
+    following = carrying[np.where(is_more > 0, first + needed, -1)]
+    fits &= (rows[1:] > rows[:-1]).all(axis=0)
+    fits &= ((is_more <= 0) | (following > rows[-1])).all(axis=0)
+    return rows, fits
