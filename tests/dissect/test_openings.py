@@ -133,14 +133,14 @@ def ask(talk: Conversation, random: Random) -> None:
 
 
 @st.composite
-def alike(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
+def alike(draw: Callable[[st.SearchStrategy[Any]], Any], fewest: int, most: int) -> list[Packet]:
     """The packets of connections most of which open alike, in turns or one behind the other; some ports come again."""
     random = Random(draw(st.integers(0, 1 << 32)))
     opening = random.choice(ALIKE)
     if random.random() < 0.2:
         opening = random.choice(OTHERS)(random)
     cuts = random.choice([(), LIBZMQ, LIBZMQ, (64,)])
-    count = draw(st.integers(2, 12))
+    count = draw(st.integers(fewest, most))
     waiting = [connection(random, random.choice([number, number, 0]), opening, cuts) for number in range(count)]
     turns_taken = draw(st.sampled_from([1, 3, 100]))
     packets, time = [], 1_700_000_000 * SECOND
@@ -154,7 +154,7 @@ def alike(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
     return packets
 
 
-@given(packets=alike(), size=st.integers(1, 40), options=st.sampled_from(OPTIONS), data=st.data())
+@given(packets=alike(2, 12), size=st.integers(1, 40), options=st.sampled_from(OPTIONS), data=st.data())
 def test_p19_connections_that_open_alike_are_read_as_each_of_them(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
@@ -166,6 +166,13 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
         assert read(packets, size, options, keep) == expected
         assert read(packets, size, options, release) == expected
         assert read(packets, size, options, lambda each: release(each) if released.random() < 0.2 else None) == expected
+
+
+@given(packets=alike(12, 40), size=st.integers(30, 150), options=st.sampled_from(OPTIONS))
+def test_p19_connections_that_come_whole_in_a_block_are_read_as_each_of_them(
+    packets: list[Packet], size: int, options: Options
+) -> None:
+    assert read(packets, size, options, keep) == without_lane(packets, size, options)
 
 
 def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: bool = True) -> list[Packet]:
@@ -361,6 +368,88 @@ def test_mechanisms_that_differ_are_found_in_an_opening_that_is_read_again(size:
     found = read(talk.packets, size, Options(), keep)
     assert found == without_lane(talk.packets, size, Options())
     assert "ZMTP3X-GREETING-13" in [record.get("id") for record in found[0]]
+
+
+def known_way(number: int, *, late: bool = False) -> Conversation:
+    """Both sides greet and shake hands, the client asks for nothing and sends two messages; `late`: the server greets
+    first."""
+    talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + 10 * number) * SECOND)
+    for octets in (slice(64), slice(64, 999)):
+        for side in (1, 0) if late else (0, 1):
+            talk.send(side, greets("PULL" if side else "PUSH")[octets])
+    talk.send(0, message(b"one") + message(b"two"))
+    return talk
+
+
+def ends_inside_a_message(talk: Conversation) -> None:
+    talk.send(0, message(b"three")[:4])
+    talk.close()
+
+
+def is_acknowledged_beyond_its_end(talk: Conversation) -> None:
+    talk.close()
+    talk.packets[-2] = replace(talk.packets[-2], acknowledgment=talk.packets[-2].acknowledgment + 9)
+
+
+def takes_its_time(talk: Conversation) -> None:
+    talk.close()
+    talk.packets[4:] = [replace(packet, time=packet.time + 4 * SECOND) for packet in talk.packets[4:]]
+
+
+def hears_the_other_first(talk: Conversation) -> None:
+    """The clock says nothing of it."""
+    talk.close()
+    packets = known_way(20, late=True).packets + talk.packets[-3:]
+    talk.packets[:] = [replace(packet, time=talk.packets[0].time) for packet in packets]
+
+
+def sends_before_it_may(talk: Conversation) -> None:
+    messages = talk.packets.pop()
+    talk.packets.insert(-1, messages)
+    talk.close()
+
+
+def says_something_else(talk: Conversation) -> None:
+    talk.close()
+    packet = talk.packets[3]
+    talk.packets[3] = replace(packet, payload=packet.payload[:20] + b"X" + packet.payload[21:])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(ends_inside_a_message, is_acknowledged_beyond_its_end, takes_its_time, hears_the_other_first),
+        *(sends_before_it_may, says_something_else, Conversation.close, lambda talk: None),
+    ],
+)
+def test_newcomers_that_are_not_what_they_seem_are_read_in_the_ordinary_way(
+    change: Callable[[Conversation], None],
+) -> None:
+    """The block behind those that were learned from has all of a connection."""
+    packets = []
+    for number in range(3):
+        talk = known_way(number)
+        talk.close()
+        packets += talk.packets
+    talk = known_way(20)
+    change(talk)
+    size = len(packets)
+    assert len(talk.packets) < size
+    packets += talk.packets
+    assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
+
+
+def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other() -> None:
+    talks = [known_way(number) for number in range(9)]
+    for talk in talks:
+        talk.close()
+    packets = [packet for talk in talks for packet in talk.packets]
+    packets += [packet for packet in talks[-1].packets if packet.payload]
+    size = 3 * len(talks[0].packets)
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    assert found[1].connections == 9
+    assert found[1].other_tcp == 0
 
 
 def test_what_comes_behind_a_fin_is_no_message() -> None:

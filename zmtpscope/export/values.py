@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
+from operator import itemgetter
 from typing import Any
 
 from zmtpscope.dissect import Options, Record
@@ -13,7 +14,9 @@ from zmtpscope.records import RECORDS
 LARGEST_INT = 2**63 - 1
 
 _NUMBERS = {name: [field.name for field in type_.fields if field.type == "int"] for name, type_ in RECORDS.items()}
-"""The fields of each record type that hold a number."""
+"""The fields of each record type that hold a number, ..."""
+_numbers_of = {name: itemgetter(*fields) for name, fields in _NUMBERS.items()}
+"""... and how these are had."""
 
 
 def record_values(record: Record, options: Options) -> dict[str, Any]:
@@ -22,13 +25,13 @@ def record_values(record: Record, options: Options) -> dict[str, Any]:
     Numbers that no signed 64 bits hold are null.
     """
     values = record.values
+    type_ = values["record"]
     changes: dict[str, Any] = {}
-    for name in _NUMBERS[values["record"]]:
-        if (number := values[name]) is not None and number > LARGEST_INT:
-            changes[name] = None
+    if max(filter(None, _numbers_of[type_](values)), default=0) > LARGEST_INT:
+        changes = {name: None for name in _NUMBERS[type_] if (values[name] or 0) > LARGEST_INT}
     if values["file"] is not None and not values["file"].isascii():
         changes["file"] = file_name(values["file"])
-    if values["record"] == "command" and not options.show_secrets:
+    if type_ == "command" and not options.show_secrets:
         changes.update(hidden_fields(values))
     return {**values, **changes} if changes else values
 

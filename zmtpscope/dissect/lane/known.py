@@ -9,9 +9,19 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane.openings import LONGEST, Opening, Openings, Path, SaidEvent, Segment, Step, read_again
+from zmtpscope.dissect.lane.openings import (
+    LONGEST,
+    Opening,
+    Openings,
+    Path,
+    SaidEvent,
+    SaidNote,
+    Segment,
+    Step,
+    read_again,
+)
 from zmtpscope.dissect.lane.sides import LaneSide
-from zmtpscope.dissect.lane.slots import NEVER, NOTHING, Begun, Counts, begun
+from zmtpscope.dissect.lane.slots import NEVER, Begun, Counts, begun
 from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -214,12 +224,10 @@ class KnownConnection:
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
         for place in range(self.reported, len(self.segments)):
-            say(self.writer, self.steps[place + 1], place, self._arrival)
+            for said in self.steps[place + 1].said:
+                came = self.segments[said.first].arrival
+                say(self.writer, said, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time))
         self.reported, self.before = len(self.segments), self.state
-
-    def _arrival(self, place: int) -> Arrival:
-        """The segment of the capture that brought one of the opening."""
-        return self.segments[place].arrival
 
     # -- it reads on itself, or ends ---------------------------------------------------------------------------------
 
@@ -269,17 +277,12 @@ class KnownConnection:
         return self.writer
 
 
-def say(writer: RecordWriter, step: Step, place: int, arrival: Callable[[int], Arrival]) -> None:
-    """Say what the segment `place` of an opening means, behind which the step stands; `arrival` gives that of each."""
-    ordinal = arrival(place).ordinal if step.said else NOTHING
-    for said in step.said:
-        is_event = isinstance(said, SaidEvent)
-        came = NEVER if is_event and not writer.is_writing else arrival(said.first)
-        at = Arrival(ordinal, came.packet, came.time)
-        if isinstance(said, SaidEvent):
-            writer.event(said.side, said.event, said.octets, said.is_whole, at, ordinal, None)
-        else:
-            writer.note(Note(said.side, said.finding, at, ordinal, (), said.unit, said.source))
+def say(writer: RecordWriter, said: SaidEvent | SaidNote, at: Arrival) -> None:
+    """Say what was learned of an opening. `at` is the packet that it is about, with the ordinal of what decided it."""
+    if isinstance(said, SaidEvent):
+        writer.event_again(said.side, said.event, said.values, at)
+    else:
+        writer.note(Note(said.side, said.finding, at, at.ordinal, (), said.unit, said.source))
 
 
 def finish(

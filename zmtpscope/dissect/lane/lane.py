@@ -345,7 +345,7 @@ class Lane:
         if now is None:
             return
         for newcomers in now.newcomers:
-            newcomers.say(self.sink, now.arrival)
+            newcomers.say(self.sink, now.block)
             self.openings.count_entered(newcomers.path.steps[-1], len(newcomers.tcp))
         for each in now.opening:
             each.say(self.sink)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, SYN, SegmentBlock
+from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.lane.known import KnownConnection, TcpState, finish, say
 from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, Step
@@ -18,11 +18,11 @@ from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding
-from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Finished, Flows
-from zmtpscope.dissect.tcp.sequence import HALF, MODULUS
+from zmtpscope.dissect.tcp.sequence import MODULUS
 
 ArrivalOf = Callable[[int], Arrival]
 """Gives the segment of a row of the block."""
@@ -47,8 +47,6 @@ class Newcomers:
         """The entry of each slot of side 0."""
         self.is_here: Bool = np.ones(ways.shape[1], np.bool_)
         """Of those that are not, all that the block has is read in the ordinary way."""
-        self.acknowledged: Int64 = directions.acknowledgments[ways]
-        """What the sides acknowledge, in front of the end."""
         self.tcp: dict[int, Connection] = {}
         """By entry, once they are open."""
         self.writers: dict[int, RecordWriter] = {}
@@ -59,7 +57,7 @@ class Newcomers:
     def begin(self, slots: Int64, remembered: Slots) -> None:
         """They have these slots from now on."""
         self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
-        initial, acknowledged = self.directions.first_sequences[self.ways], self.acknowledged
+        initial, acknowledged = self.directions.first_sequences[self.ways], self.directions.acknowledgments[self.ways]
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
             next_ = (initial[number] + 1) % MODULUS
             remembered.begin_alike(slots + number, begun(side, next_, acknowledged[number], NEVER, 0, end))
@@ -69,22 +67,16 @@ class Newcomers:
         self.is_here[self.places[slot]] = False
 
     def not_whole(self, messages: Messages, remembered: Slots) -> Int64:
-        """The slots of those that are over and do not end behind whole messages, or on which a side has acknowledged
-        more than there is."""
+        """The slots of those that are over and do not end behind whole messages."""
         directions, ways, slots = self.directions, self.ways, np.array((self.slots, self.slots + 1))
         turn_of = np.full(len(directions.clean), -1)
         turn_of[messages.directions] = np.arange(len(messages.directions))
         turns = turn_of[ways]
-        octets = directions.octet_counts[ways]
-        positions, opened = remembered.position[slots], np.zeros(slots.shape, np.int64)
         has_turn = turns >= 0
+        positions, opened = remembered.position[slots], np.zeros(slots.shape, np.int64)
         positions[has_turn], opened[has_turn] = messages.positions[turns[has_turn]], messages.open[turns[has_turn]]
-        last = directions.fin_rows[ways].max(axis=0)
-        self.acknowledged = directions.acknowledgments_until(ways, np.array((last, last)))
-        behind = (directions.first_sequences[ways] + octets + 2) % MODULUS  # SYN and FIN take a number each
-        too_much = (self.acknowledged[::-1] - behind + HALF) % MODULUS > HALF
-        is_wrong = ((positions != octets) | (opened > 0) | too_much).any(axis=0) & self.is_over & self.is_here
-        found: Int64 = self.slots[is_wrong]
+        is_wrong = ((positions != directions.octet_counts[ways]) | (opened > 0)).any(axis=0)
+        found: Int64 = self.slots[is_wrong & self.is_over & self.is_here]
         return found
 
     # -- what opens them ---------------------------------------------------------------------------------------------
@@ -101,43 +93,42 @@ class Newcomers:
         if not self.is_over[place]:
             self.tcp[place] = flows.begin(key, row)
             return
-        acknowledged = self.acknowledged[:, place].tolist()
         sides = [
             Finished(
-                directions.first_sequence[way], directions.octets[way], had, flows.arrival(directions.fin_row[way])
+                directions.first_sequence[way],
+                directions.octets[way],
+                directions.acknowledgment[way],
+                flows.arrival(directions.fin_row[way]),
             )
-            for way, had in zip((one, other), acknowledged, strict=True)
+            for way in (one, other)
         ]
         self.tcp[place] = flows.pass_by(key, row, (sides[0], sides[1]))
 
     # -- what is said of them ----------------------------------------------------------------------------------------
 
-    def say(self, sink: Sink, arrival: ArrivalOf) -> None:
-        """Say what the segments of the path mean."""
-        for place in self.tcp if sink.options.records else self._going_on():
-            arrivals = self._arrivals(place, arrival)
-            for number, step in enumerate(self.path.steps):
-                say(self.writer_of(place, sink), step, number, arrivals.__getitem__)
-        if not sink.options.records:
-            self._count(sink.summary, arrival)
-
-    def _count(self, summary: Summary, arrival: ArrivalOf) -> None:
-        """Count what those have said that have ended."""
-        over = self.over()
-        for step in self.path.steps:
+    def say(self, sink: Sink, block: SegmentBlock) -> None:
+        """Say what the segments of the path mean; of those that have ended only how often, where no records are
+        wanted."""
+        places = list(self.tcp) if sink.options.records else self._going_on()
+        counted = [] if sink.options.records else self.over()
+        writers = [self.writer_of(place, sink) for place in places]
+        for decided, step in enumerate(self.path.steps):
             for said in step.said:
+                for writer, at in zip(writers, self._arrivals(decided, said.first, places, block), strict=True):
+                    say(writer, said, at)
                 if isinstance(said, SaidEvent):
-                    count_event(summary, said.event, len(over))
+                    count_event(sink.summary, said.event, len(counted))
                     continue
-                for place in over:
+                for place, at in zip(counted, self._arrivals(decided, said.first, counted, block), strict=True):
                     (client, _), endpoint = self.tcp[place].addresses
-                    count_finding(
-                        summary, said.finding, 1, endpoint, client, arrival(int(self.rows[said.first, place]))
-                    )
+                    count_finding(sink.summary, said.finding, 1, endpoint, client, at)
 
-    def _arrivals(self, place: int, arrival: ArrivalOf) -> list[Arrival]:
-        """The segments that brought those of the path to one of them."""
-        return list(map(arrival, self.rows[:, place].tolist()))
+    def _arrivals(self, decided: int, first: int, places: list[int], block: SegmentBlock) -> Iterator[Arrival]:
+        """The packets that brought the segment `first` of the path to some of them, with the ordinals of those that
+        brought the segment `decided`."""
+        ordinals = block.ordinal + ORDINALS * self.rows[decided, places]
+        rows = self.rows[first, places]
+        return map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
 
     def writer_of(self, place: int, sink: Sink) -> RecordWriter:
         """Who makes the records of one."""
@@ -193,7 +184,7 @@ class Newcomers:
                 arrival(max(directions.last_row[way] for way in ways)),
             )
             known = KnownConnection((self.keys[one], self.keys[other]), first)
-            arrivals = self._arrivals(place, arrival)
+            arrivals = list(map(arrival, self.rows[:, place].tolist()))
             known.go_on(self.tcp[place], self.writer_of(place, sink), state, self.path, arrivals)
             yield int(self.slots[place]), known
 

@@ -9,7 +9,7 @@ same. What cannot be learned, or takes its time, is left to the ordinary way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.arrivals import Arrival
@@ -23,7 +23,7 @@ from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Unit
 from zmtpscope.dissect.records.facts import Located
 from zmtpscope.dissect.records.notes import Note
-from zmtpscope.dissect.records.record_writer import RecordWriter
+from zmtpscope.dissect.records.record_writer import RecordWriter, values_of
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.side_stream import SideStream
@@ -70,13 +70,12 @@ class Segment(NamedTuple):
 
 
 class SaidEvent(NamedTuple):
-    """A greeting or command, of which `octets` are there; its first octet came with the segment `first` of the
-    opening."""
+    """A greeting or command; its first octet came with the segment `first` of the opening."""
 
     side: int
     event: Greeting | Command
-    octets: int
-    is_whole: bool
+    values: dict[str, Any]
+    """What its record says, whoever sends it."""
     first: int
 
 
@@ -319,7 +318,8 @@ class Heard(RecordWriter):
         self._stops[side] = max(self._stops[side], event.stop)
         if isinstance(event, Greeting) and side == 0:
             self.greeting = Located(side, event.regime.source, event.start, event.stop, "greeting")
-        self.said[ordinal // ORDINALS].append(SaidEvent(side, event, octets, whole, first.packet))
+        values = values_of(event, octets, whole=whole)
+        self.said[ordinal // ORDINALS].append(SaidEvent(side, event, values, first.packet))
 
     def note(self, note: Note) -> None:
         """A finding."""

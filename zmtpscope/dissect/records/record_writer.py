@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
@@ -16,7 +15,7 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink, Summary, count_word
 from zmtpscope.dissect.tcp.stalls import Stall
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import empty
+from zmtpscope.records import SCHEMA, empty
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
@@ -42,28 +41,23 @@ class RecordWriter:
         ends = (whole.src_ip, whole.src_port), (whole.dst_ip, whole.dst_port)
         listens = listening_side((whole.src_port, whole.dst_port), listener)
         self._endpoint, self._client = ends[listens], ends[1 - listens][0]
-        self._counts: Counter[tuple[int | None, str]] = Counter()
+        self._counts: dict[tuple[int | None, str], int] = {}
         """Findings so far, by side and id."""
         self._last: dict[tuple[int | None, str], Note] = {}
         """The last of those of which no more records are made."""
 
     def _values(self, type_: str, stream: Stream, arrival: Arrival | Stamp) -> dict[str, Any]:
-        values = empty(type_)
-        values.update(
-            schema=1,
-            record=type_,
-            conn=stream.conn,
-            conn_id=stream.conn_id,
-            side=stream.side,
-            ts_ns=arrival.time,
-            file=self.sink.file(arrival.packet),
-            packet=arrival.packet & PACKET_MASK,
-            src_ip=stream.src_ip,
-            src_port=stream.src_port,
-            dst_ip=stream.dst_ip,
-            dst_port=stream.dst_port,
-        )
+        values = _begun(type_)
+        self._locate(values, stream, arrival)
         return values
+
+    def _locate(self, values: dict[str, Any], stream: Stream, arrival: Arrival | Stamp) -> None:
+        """Fill in whose record it is, and when what it is about came."""
+        values["conn"], values["conn_id"], values["side"] = stream.conn, stream.conn_id, stream.side
+        values["src_ip"], values["src_port"] = stream.src_ip, stream.src_port
+        values["dst_ip"], values["dst_port"] = stream.dst_ip, stream.dst_port
+        values["ts_ns"], values["packet"] = arrival.time, arrival.packet & PACKET_MASK
+        values["file"] = self.sink.file(arrival.packet)
 
     def _put(self, values: dict[str, Any], stream: Stream, ordinal: int, offset: int, unit: Unit | None = None) -> None:
         self.sink.put(self._record(values, stream, ordinal, offset, unit))
@@ -73,8 +67,8 @@ class RecordWriter:
     ) -> Record:
         side = NEITHER if stream.side is None else stream.side
         place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
-        order = (ordinal, place, side, values.get("source") or 0, offset, RANKS[values["record"]])
-        return Record(values["record"], order, values, unit)
+        type_ = values["record"]
+        return Record(type_, (ordinal, place, side, values.get("source") or 0, offset, RANKS[type_]), values, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
         """The identity of a record of this connection, as `refs` hold it."""
@@ -91,26 +85,28 @@ class RecordWriter:
         unit: Unit | None,
     ) -> None:
         """A greeting or command of `side` whose first octet arrived with `first`; `octets` of it are there."""
-        type_ = "greeting" if isinstance(event, Greeting) else "command"
         count_event(self.sink.summary, event)
-        if not self.is_writing:
-            return
+        if self.is_writing:
+            self._put_event(side, values_of(event, octets, whole=whole), first, ordinal, unit)
+
+    def event_again(self, side: int, event: Greeting | Command, values: dict[str, Any], first: Arrival) -> None:
+        """One that others have sent before, of which these are the `values_of`; `first` has the ordinal of the segment
+        that made it decidable."""
+        count_event(self.sink.summary, event)
+        if self.is_writing:
+            self._put_event(side, values.copy(), first, first.ordinal, None)
+
+    def _put_event(self, side: int, values: dict[str, Any], first: Arrival, ordinal: int, unit: Unit | None) -> None:
         stream = self.streams[side]
-        values = self._values(type_, stream, first)
-        values.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
-        values.update(event.fields)
-        if isinstance(event, Command):
-            values["decrypted"] = event.regime.opened
-        if isinstance(event, Greeting) and event.regime.form is not None:
-            values["form"] = event.regime.form.value
-        self._put(values, stream, ordinal, event.start, unit)
+        self._locate(values, stream, first)
+        self._put(values, stream, ordinal, values["offset"], unit)
 
     def note(self, note: Note) -> None:
         """A finding; from the eleventh of a kind on they are only counted."""
         self._count(note, 1)
         key = (note.side, note.finding.id)
-        self._counts[key] += 1
-        if self._counts[key] > MOST_WRITTEN:
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count > MOST_WRITTEN:
             self._last[key] = note
         elif self.is_writing:
             self._put_finding(note, note.unit, 1)
@@ -119,7 +115,7 @@ class RecordWriter:
         """`count` more findings of a kind that was written before; `note` is the last of them."""
         self._count(note, count)
         key = (note.side, note.finding.id)
-        self._counts[key] = max(self._counts[key], MOST_WRITTEN) + count
+        self._counts[key] = max(self._counts.get(key, 0), MOST_WRITTEN) + count
         self._last[key] = note
 
     def note_many(self, note: Note) -> None:
@@ -130,7 +126,7 @@ class RecordWriter:
 
     def left_to_write(self, side: int | None, id_: str) -> int:
         """How many findings of a kind still make a record each on a side."""
-        return max(0, MOST_WRITTEN - self._counts[side, id_])
+        return max(0, MOST_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
         """A finding without a place of its own is sorted to `offset`."""
@@ -218,6 +214,25 @@ class RecordWriter:
         values = self._values("connection", self.whole, start)
         values.update(own)
         self._put(values, self.whole, ordinal, AT_THE_END)
+
+
+def _begun(type_: str) -> dict[str, Any]:
+    values = empty(type_)
+    values["schema"], values["record"] = SCHEMA, type_
+    return values
+
+
+def values_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
+    """The fields of the record of a greeting or command, but for those that say whose it is and when it came; `octets`
+    of it are there."""
+    values = _begun("greeting" if isinstance(event, Greeting) else "command")
+    values.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
+    values.update(event.fields)
+    if isinstance(event, Command):
+        values["decrypted"] = event.regime.opened
+    if isinstance(event, Greeting) and event.regime.form is not None:
+        values["form"] = event.regime.form.value
+    return values
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:

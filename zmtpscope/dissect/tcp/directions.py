@@ -105,14 +105,6 @@ class Directions:
         behind = self._rows[first : last + 1].searchsorted(row, "right")
         return int(self._acknowledgments[first + behind - 1])
 
-    def acknowledgments_until(self, directions: Column, rows: Column) -> Column:
-        """The same of many, each with a row."""
-        begins = self._first[directions]
-        flows = np.arange(len(self._first)).repeat(self._last - self._first + 1)
-        places = (flows * len(self._rows) + self._rows).searchsorted(directions * len(self._rows) + rows, "right") - 1
-        found: Column = self._acknowledgments[np.maximum(places, begins)]
-        return found
-
     def last_row_before(self, key: bytes, row: int) -> int:
         """The last row of a direction in front of `row`, -1 where it has none there."""
         direction = self.numbers.get(key)

@@ -156,7 +156,8 @@ class RetryFold:
             elif not isinstance(said, Record) or said.values["conn"] is None:
                 yield stretch
             else:
-                yield from self._look(time_of(said))
+                if self._kept or not self._waits:
+                    yield from self._look(time_of(said))
                 yield from self._connection(said, files) if said.type == "connection" else self._record(said, files)
 
     def rest(self) -> Iterator[Stretch]:
