@@ -20,6 +20,7 @@ import numpy as np
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Record
 from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.message_columns import MessageColumns
 
 RECORDS, OCTETS = 4096, 8 << 20
 """What waits, at most: about 10 MB of memory."""
@@ -129,18 +130,14 @@ class TimeOrder(Generic[T]):
 
 def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
     """The records of a batch in their order (those that one packet decided: by time), and what they are of."""
-    runs, run_of, row_of, between = batch.arranged()
+    arranged = batch.arranged()
+    runs, between = arranged.runs, arranged.between
     items: list[Item] = [*runs, *[item for _, item, _ in between]]
-    begins = np.cumsum([0, *[len(run.times) for run in runs]])
-    rows = begins[run_of] + row_of
-    columns = _Columns(
-        run_of,
-        row_of,
-        _joined([run.times for run in runs])[rows],
-        _joined([run.packets for run in runs])[rows] & PACKET_MASK,
-        _joined([run.orders for run in runs])[rows],
-        _joined([_lengths(run) for run in runs])[rows],
-    )
+    columns = _Columns(*[np.empty(0, np.int64)] * 6)
+    if runs:
+        rows = MessageColumns.of_arrangement(arranged, batch.files)
+        packets = rows.packets & PACKET_MASK
+        columns = _Columns(arranged.run_of, arranged.row_of, rows.times, packets, rows.of_rows("orders"), rows.lengths)
     if between:
         places = [place for place, _, _ in between]
         others = [_of_one(item, index) for _, item, index in between]
@@ -170,16 +167,6 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
         return np.lexsort((packets, keys))
     both = ((keys - low) << bits) + (np.minimum(packets, late) - first)
     return np.argsort(both, kind="stable") if np.any(both[1:] < both[:-1]) else None
-
-
-def _joined(columns: list[Int64]) -> Int64:
-    return np.concatenate(columns) if columns else np.empty(0, np.int64)
-
-
-def _lengths(run: MessageRun) -> Int64:
-    """Octets of each message, as far as they came."""
-    bodies, sizes = run.bodies[run.last], run.sizes[run.last]
-    return bodies + np.minimum(sizes, run.end - bodies) - run.offsets[run.first]
 
 
 def _of_one(item: Record | FrameRun, index: int) -> tuple[int, int, int, int, int]:
