@@ -154,7 +154,7 @@ def test_packets_may_have_options(tmp_path: Path) -> None:
         (b"\x06\0\0\0\xfc\xff\xff\xff" + bytes(40), "a block of type 6 claims a length of 4294967292 octets"),
         (b"\x77\0\0\0\0\0\0\0" + bytes(40), "a block of type 119 claims a length of 0 octets"),
         (enhanced(PACKET, 2)[:-4] + b"\0\0\0\1", "the two lengths of a block of type 6 differ"),
-        (block(0x77, bytes(100_000))[:-4] + b"\0\0\0\1", "the two lengths of a block"),
+        (block(0x77, bytes(100_000))[:-4] + b"\0\0\0\1", "the two lengths of a block of type 119 differ"),
         (enhanced(PACKET, 2, 1), "a packet names interface 1, which its section does not describe"),
         (old(PACKET, 2, 7), "a packet names interface 7, which its section does not describe"),
         (

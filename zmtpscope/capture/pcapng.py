@@ -34,6 +34,7 @@ LONGEST_NAME = 64
 FEW = 16
 """Fewer packet blocks in a row are not worth columns."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+LENGTHS_DIFFER = "the two lengths of a block of type {} differ"
 END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
 DROP_COUNT = 4
 """An option of a packet: how many were lost between the one before of its interface and it."""
@@ -185,7 +186,7 @@ class Reader:
         self.skip = 0
         self.trailer = b""
         """While a long block is skipped: octets to pass, then the length that must stand behind them."""
-        self.skipped_from = 0
+        self.skipped_from = self.skipped_type = 0
 
     def fill(self, block_size: int) -> bool:
         """Keep what has not been read and add the next octets of the source; False at its end."""
@@ -332,14 +333,14 @@ class Reader:
             if kind not in SMALLEST and not (kind == STATISTICS and length <= LARGEST_STATISTICS):
                 self.trailer = data[position + 4 : position + 8]
                 self.skip = length - 4 - available
-                self.skipped_from = self.origin + position
+                self.skipped_from, self.skipped_type = self.origin + position, kind
                 self.position = len(data)
                 if self.skip < 0:
                     self.position += self.skip
                     self.skip = 0
             return False
         if data[position + length - 4 : position + length] != data[position + 4 : position + 8]:
-            raise self.damage(f"the two lengths of a block of type {kind} differ")
+            raise self.damage(LENGTHS_DIFFER.format(kind))
         if kind == INTERFACE:
             if len(self.section.interfaces) == MOST_INTERFACES:
                 raise self.damage(f"a section has more than {MOST_INTERFACES} interfaces")
@@ -394,7 +395,7 @@ class Reader:
         if available - step < 4:
             return False
         if self.data[self.position : self.position + 4] != self.trailer:
-            raise Damage(self.count, self.skipped_from, "the two lengths of a block differ")
+            raise Damage(self.count, self.skipped_from, LENGTHS_DIFFER.format(self.skipped_type))
         self.position += 4
         self.trailer = b""
         return True
