@@ -124,6 +124,23 @@ def test_what_one_side_said_of_itself_tells_of_the_other() -> None:
     assert topics(found, 1) == ["a.b", "c"] * 4
 
 
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_what_a_side_says_of_itself_later_does_not_take_back_what_was_inferred(size: int) -> None:
+    """A PAIR is known as the peer of one until its own READY is read, wherever blocks end."""
+    talk = Conversation(syn=False)
+    for side, octets in (
+        (0, message(b"")),
+        (1, hello("PAIR")[64:] + message(b"one")),
+        (0, hello("PAIR")[64:] + message(b"two")),
+        (1, message(b"three")),
+    ):
+        for octet in octets:
+            talk.send(side, bytes([octet]))
+    whole = found_in(talk.packets)
+    assert types(whole) == {(0, "PAIR", "PAIR"), (1, "PAIR", "PAIR")}
+    assert found_in(talk.packets, size) == whole
+
+
 def test_subscriptions_behind_it_are_read_as_such() -> None:
     packets = subscriber_that_goes_on([*MESSAGES])
     talk = Conversation(syn=False, ports=(5555, 50_000))

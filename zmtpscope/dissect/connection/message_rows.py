@@ -218,16 +218,23 @@ class MessageRows:
             self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
-        """The run with the other side's socket type, from the message on at which that was known; in front of it what
-        the user said it is."""
+        """The run with the other side's socket type: what it has said from the message on at which that was known, in
+        front of that what was inferred, likewise, or the user said it is."""
         peer = self.view.streams[1 - side]
-        known = peer.units.type_known
         run.peer_socket_type = peer.assumed_type
-        if known is None and peer.inferred_type is not None and self.inference is not None:
-            known = self.inference.since
-        if known is None or run.orders[-1] < known:
-            return [run]
-        cut = int(run.orders.searchsorted(known))
-        after = run.part(cut, len(run.first)) if cut else run
-        after.peer_socket_type = peer.socket_type
-        return [run.part(0, cut), after] if cut else [run]
+        parts = [run]
+        if peer.inferred_type is not None and self.inference is not None:
+            parts = _with_type_from(parts[-1], self.inference.since, peer.inferred_type)
+        if peer.units.type_known is not None:
+            parts[-1:] = _with_type_from(parts[-1], peer.units.type_known, peer.socket_type)
+        return parts
+
+
+def _with_type_from(run: MessageRun, since: int, peer_socket_type: str | None) -> list[MessageRun]:
+    """The run, in two parts if need be: the messages decided by the segment `since` or later have another peer."""
+    cut = int(run.orders.searchsorted(since))
+    if cut == len(run.first):
+        return [run]
+    after = run.part(cut, len(run.first)) if cut else run
+    after.peer_socket_type = peer_socket_type
+    return [run.part(0, cut), after] if cut else [run]

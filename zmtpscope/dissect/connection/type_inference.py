@@ -25,6 +25,7 @@ from zmtpscope.zmtp.socket_types import SUBSCRIBERS, USUAL_PARTNERS
 
 if TYPE_CHECKING:
     from zmtpscope.dissect.budget import OctetBudget
+    from zmtpscope.dissect.stream.side_stream import SideStream
 
 LEAST_MATCHES = 3
 """So many messages have to begin with what was subscribed to, one behind the other and none from before it: who answers
@@ -158,10 +159,15 @@ class TypeInference:
         for each, found in zip((side, 1 - side), types, strict=True):
             stream = self.view.streams[each]
             is_silent = stream.reading is None and not self.view.tcp.tcp[each].begun
-            if stream.socket_type is None and (stream.is_midstream or is_silent):
+            if not self._has_said(stream) and (stream.is_midstream or is_silent):
                 self.types[each] = stream.inferred_type = found
         self.is_over = True
         self.release()
+
+    def _has_said(self, stream: SideStream) -> bool:
+        """Whether it was known what a side is when something has shown it; what it says later holds from then on."""
+        known = stream.units.type_known
+        return stream.assumed_type is not None or (known is not None and known <= self.since)
 
     def _take_at_once(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> bool:
         """Take the messages of a block in which one side alone has spoken, as publishers do, where that shows nothing:
