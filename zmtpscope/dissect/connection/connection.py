@@ -201,7 +201,7 @@ class ZmtpConnection:
         came_out = outcome.outcome_of(self.view)
         if self.options.records:
             self.writer.connection(tcp.start, outcome.values(came_out, tcp), arrival.ordinal)
-        outcome.count(came_out, tcp, self.sink.summary)
+        outcome.count(came_out, [tcp], self.sink.summary)
 
     def _record_outputs(self) -> None:
         """Make records of what the sides have given since the last time, and of what is to be said about it."""

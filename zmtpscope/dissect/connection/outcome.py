@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect.findings.view import ConnectionView
@@ -193,22 +194,22 @@ def unseen(side: TcpSide, peer: TcpSide) -> int:
     return max(0, distance(peer.acknowledged, side.next))
 
 
-def count(outcome: Outcome, connection: Connection, summary: Summary) -> None:
-    """Add a connection to the summary of the run."""
+def count(outcome: Outcome, connections: Sequence[Connection], summary: Summary) -> None:
+    """Add connections that came out alike to the summary of the run; the counts of `outcome` are those of all."""
+    number = len(connections)
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
-    summary.connections += 1
-    summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += 1
-    count_word(summary.mechanisms, outcome.mechanism or without)
-    summary.handshakes[outcome.handshake] += 1
-    summary.closes[connection.close_how] += 1
+    summary.connections += number
+    summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += number
+    count_word(summary.mechanisms, outcome.mechanism or without, number)
+    summary.handshakes[outcome.handshake] += number
     if outcome.curve is not None:
-        summary.curve_connections += 1
-        summary.proven_connections += outcome.curve.is_proven
-        summary.named_connections += outcome.curve.is_named
-        summary.opened_connections += outcome.curve.is_opened
+        summary.curve_connections += number
+        summary.proven_connections += number * outcome.curve.is_proven
+        summary.named_connections += number * outcome.curve.is_named
+        summary.opened_connections += number * outcome.curve.is_opened
     sums = summary.sums
-    for side, tcp in zip(outcome.sides, connection.tcp, strict=True):
-        count_word(summary.socket_types, side.socket_type or "unknown")
+    for side in outcome.sides:
+        count_word(summary.socket_types, side.socket_type or "unknown", number)
         summary.messages += side.messages
         summary.sealed += side.sealed
         summary.frames += side.frames
@@ -219,7 +220,10 @@ def count(outcome: Outcome, connection: Connection, summary: Summary) -> None:
         sums.gaps += side.gaps
         sums.unfinished += side.unfinished
         sums.undissected += side.undissected
-        sums.captured += tcp.captured
-        sums.repeated += tcp.repeated
-        sums.conflicting += tcp.conflicting
-        sums.late += tcp.late
+    for connection in connections:
+        summary.closes[connection.close_how] += 1
+        for tcp in connection.tcp:
+            sums.captured += tcp.captured
+            sums.repeated += tcp.repeated
+            sums.conflicting += tcp.conflicting
+            sums.late += tcp.late

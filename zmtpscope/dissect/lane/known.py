@@ -270,6 +270,7 @@ class KnownConnection:
         assert self.tcp is not None
         assert self.opening is not None
         finish(sink, self.tcp, self.opening, counts, self._writer)
+        outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
         """Who makes its records, once something was said."""
@@ -289,17 +290,15 @@ def finish(
     sink: Sink, tcp: Connection, opening: Opening, counts: tuple[Counts, Counts], writer: Callable[[], RecordWriter]
 ) -> None:
     """Say how a connection ended that opened so; `counts` are those of its messages, `writer` gives who makes its
-    records, where there are some."""
+    records, where there are some. It is not counted."""
     sink.batch.facts += end_facts(tcp)
     closing = tcp.closing
     if closing is not None and closing[1] == tcp.listener:  # not by the wish of the side that opened it
         close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
         sink.report(Said(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
     sink.connected_to(tcp.addresses[1], tcp.end)
-    came_out = opening.outcome_with(counts)
     if sink.options.records:
-        writer().connection(tcp.start, outcome.values(came_out, tcp), tcp.end.ordinal)
-    outcome.count(came_out, tcp, sink.summary)
+        writer().connection(tcp.start, outcome.values(opening.outcome_with(counts), tcp), tcp.end.ordinal)
 
 
 def _is_answered_first(directions: Directions, ways: Ways) -> bool:

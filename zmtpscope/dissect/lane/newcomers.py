@@ -10,6 +10,7 @@ import numpy as np
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.lane.known import KnownConnection, TcpState, finish, say
 from zmtpscope.dissect.lane.openings import LONGEST, Openings, Path, SaidEvent, Step
 from zmtpscope.dissect.lane.sides import LaneSide
@@ -164,11 +165,14 @@ class Newcomers:
     def finish(self, sink: Sink, remembered: Slots) -> None:
         """Say how those ended that have."""
         over = self.over()
-        counts = [
-            list(map(Counts._make, remembered.counts[:, self.slots[over] + number].T.tolist())) for number in (0, 1)
-        ]
-        for place, one, other in zip(over, *counts, strict=True):
+        counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
+        of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
+        for place, one, other in zip(over, *of_each, strict=True):
             finish(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
+        if over:
+            one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
+            together = self.opening.outcome_with((one, other), len(over))
+            outcome.count(together, [self.tcp[place] for place in over], sink.summary)
 
     def going_on(self, first: Step, sink: Sink, arrival: ArrivalOf) -> Iterator[tuple[int, KnownConnection]]:
         """The others, each with its slot; `first` is the step in front of all of the path."""

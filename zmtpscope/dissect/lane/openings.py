@@ -101,15 +101,15 @@ class Opening(NamedTuple):
     greeting: Located
     """That of side 0."""
 
-    def outcome_with(self, counts: tuple[Counts, Counts]) -> Outcome:
-        """How connections came out that have sent so many messages behind it."""
+    def outcome_with(self, counts: tuple[Counts, Counts], connections: int = 1) -> Outcome:
+        """How connections came out that have sent so many messages behind it, all together."""
         version, is_websocket, mechanism, handshake, server, confidence, sides, _ = self.outcome
         one, other = (
             SideOutcome(
                 side.socket_type,
                 side.identity,
-                end=side.end + count.octets + count.headers,
-                units=side.units + count.octets + count.headers,
+                end=connections * side.end + count.octets + count.headers,
+                units=connections * side.units + count.octets + count.headers,
                 messages=count.messages,
                 frames=count.frames,
                 body_octets=count.octets,
