@@ -85,25 +85,25 @@ class Newcomers:
     def deferred(self, flows: Flows) -> list[Deferred]:
         """What is to be done with each of those that are here, when the rows of the block have come up to its SYN."""
         which = self.is_here.nonzero()[0]
-        rows = self.directions.first_rows[self.ways[0, which]].tolist()
-        return [(row, partial(self._open, place, row, flows)) for place, row in zip(which.tolist(), rows, strict=True)]
+        rows = self.directions.first_rows[self.ways[0, which]]
+        columns = which, rows, self.ways[0, which], self.ways[1, which]
+        each = zip(*[column.tolist() for column in columns], strict=True)
+        return [(row, partial(self._open, flows, place, row, one, other)) for place, row, one, other in each]
 
-    def _open(self, place: int, row: int, flows: Flows) -> None:
-        directions, (one, other) = self.directions, self.ways[:, place].tolist()
-        key = self.keys[one]
-        if not self.is_over[place]:
-            self.tcp[place] = flows.begin(key, row)
-            return
-        sides = [
-            Finished(
-                directions.first_sequence[way],
-                directions.octets[way],
-                directions.acknowledgment[way],
-                flows.arrival(directions.fin_row[way]),
-            )
-            for way in (one, other)
-        ]
-        self.tcp[place] = flows.pass_by(key, row, (sides[0], sides[1]))
+    def _open(self, flows: Flows, place: int, row: int, one: int, other: int) -> None:
+        """Open a connection: its SYN is that row, `one` and `other` are the directions that are its sides."""
+        if self.is_over[place]:
+            sides = self._finished(flows, one), self._finished(flows, other)
+            self.tcp[place] = flows.pass_by(self.keys[one], row, sides)
+        else:
+            self.tcp[place] = flows.begin(self.keys[one], row)
+
+    def _finished(self, flows: Flows, way: int) -> Finished:
+        """The side that a direction of the block has all of."""
+        directions = self.directions
+        octets, acknowledged = directions.octets[way], directions.acknowledgment[way]
+        fin = flows.arrival(directions.fin_row[way])
+        return Finished(directions.first_sequence[way], octets, acknowledged, fin)
 
     # -- what is said of them ----------------------------------------------------------------------------------------
 
